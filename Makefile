@@ -1,0 +1,33 @@
+# Two commands: `make demo` and `make test`. Both need Python 3.11+, make and the package registry, and can be repeated.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+
+.PHONY: demo test lint install clean
+
+demo: install
+	$(BIN)/rsso-dspy run --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 --jobs $(JOBS) --out runs/demo \
+	  --methods react-sso,reflexion-sso,sso,rsso \
+	  --tasks boil,chemistry-mix-paint-secondary-color,find-living-thing,find-plant,lifespan-longest-lived,use-thermometer
+
+test: install
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "rsso-dspy needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) runs/demo .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,24 @@
+"""rsso-dspy: agents that learn in context, as one declarative DSPy program.
+
+An agent meets one task variant several times (trials). Between trials it writes memories; during a trial it reads
+them from fixed, non-overlapping regions of its prompt. Nothing heavy is imported until a name below is used.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Agent": "rsso_dspy.programs.agent",
+    "METHODS": "rsso_dspy.programs.methods",
+    "Variant": "rsso_dspy.trajectory",
+    "session": "rsso_dspy.protocol.session",
+}
+__all__ = ["METHODS", "Agent", "Variant", "__version__", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'rsso_dspy' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -1,0 +1,276 @@
+"""One configuration tree, read from TOML and `--set a.b=value` overrides. Every field says what it is.
+
+    load(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
+
+Without a file the defaults hold, which need no key and no network. Secrets are never in the tree: a backend names
+the environment variable that holds its key.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rsso_dspy.errors import ConfigError, UnknownName
+
+DEFAULT_FILE = "rsso.toml"
+"""Read from the working directory when no file is named and it exists."""
+
+Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
+"""actor acts; reflector writes reflections; verbalizer turns windows into skills; advisor writes constitutions;
+proposer is the optimizer's model."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class RoleOverride(_Section):
+    """What one role does differently from the rest of its backend."""
+
+    model: str | None = None
+    """`provider/model`; the backend's own when absent."""
+    base_url: str | None = None
+    """Endpoint of this role."""
+    key_variable: str | None = None
+    """Environment variable with the key of this role."""
+    temperature: float | None = Field(None, ge=0)
+    """Sampling temperature of this role."""
+    max_tokens: int | None = Field(None, gt=0)
+    """Longest answer of this role, in tokens."""
+
+
+class BackendConfig(_Section):
+    """Where answers come from."""
+
+    model: str
+    """`provider/model`, as LiteLLM and DSPy name them; `embedded/explorer` is the rule-based offline one."""
+    base_url: str | None = None
+    """Endpoint, when it is not the provider's own."""
+    key_variable: str | None = None
+    """Name of the environment variable that holds the key; none for a backend without keys."""
+    temperature: float = Field(0.0, ge=0)
+    """Sampling temperature of every role that does not override it."""
+    max_tokens: int = Field(1024, gt=0)
+    """Longest answer in tokens."""
+    timeout: float = Field(120.0, gt=0)
+    """Seconds after which a request counts as failed."""
+    retries: int = Field(4, ge=0)
+    """Further tries of a request that failed in transit, was rate limited or met a server error."""
+    adapter: Literal["chat", "json", "xml"] = "chat"
+    """Answer format that is asked for."""
+    roles: dict[Role, RoleOverride] = Field(default_factory=dict)
+    """Overrides per role."""
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "embedded": {"model": "embedded/explorer", "temperature": 0.5},
+    "anthropic": {
+        "model": "anthropic/claude-sonnet-4-6",
+        "key_variable": "ANTHROPIC_API_KEY",
+        "max_tokens": 1024,
+    },
+    "openai": {"model": "openai/gpt-4.1-mini", "key_variable": "OPENAI_API_KEY"},
+    "ollama": {"model": "ollama_chat/llama3.1", "base_url": "http://127.0.0.1:11434"},
+    "vllm": {"model": "hosted_vllm/served-model", "base_url": "http://127.0.0.1:8000/v1"},
+}
+"""Backends that need no entry in a file; a file may change or extend them."""
+
+
+class EmbedderConfig(_Section):
+    """The text embedder of the skill memory."""
+
+    model: str = "all-MiniLM-L6-v2"
+    """A sentence-transformers model, or `hash`, which is instant and knows no meaning: for tests."""
+
+
+class EnvironmentConfig(_Section):
+    """The simulator."""
+
+    simplification: str = "easy"
+    """ScienceWorld's simplification string; the paper plays `easy`."""
+    heap: str = "512m"
+    """Memory cap of each simulator process."""
+    step_seconds: float = Field(20.0, gt=0)
+    """A step that takes longer ends its trial as stalled."""
+
+
+class ProtocolConfig(_Section):
+    """How held-out variants are played. Anything set here departs from the named protocol and is recorded."""
+
+    preset: str = "sso-adapt/1"
+    """`sso-adapt/1` (the paper), `release` (the SSO code's choices) or `sso-adapt/1-cap60` (60 steps at most)."""
+    trials: int | None = Field(None, gt=0)
+    """Trials per variant; the preset's when absent."""
+    stop_on_success: bool | None = None
+    """Whether a solved variant is left alone; the preset's when absent."""
+    learn_after_last: bool | None = None
+    """Whether memories learn from the last trial too, which no trial will read; the preset's when absent."""
+
+
+class SkillsConfig(_Section):
+    """Departures of the skill memory from the preset."""
+
+    extraction: Literal["reward-boundary", "sliding"] | None = None
+    """Which stretches of a trajectory are candidates."""
+    max_window: int | None = Field(None, ge=3)
+    """Longest candidate in states."""
+    feedback: bool | None = None
+    """Whether the fate of skills the actor pursued enters their scores."""
+    retrieved: int | None = Field(None, gt=0)
+    """Skills shown per step."""
+
+
+class MemoryConfig(_Section):
+    """What survives between trials."""
+
+    reflections: int = Field(3, gt=0)
+    """Reflections kept; the oldest goes first."""
+    skills: SkillsConfig = SkillsConfig()
+    """The skill memory."""
+
+
+class Config(_Section):
+    """The whole configuration."""
+
+    backend: str = "embedded"
+    """Name of the backend in use: one of [backends] or a built-in profile."""
+    seed: int = Field(0, ge=0)
+    """Seed of every unit; the same seed replays the same run."""
+    protocol: ProtocolConfig = ProtocolConfig()
+    """The held-out protocol."""
+    memory: MemoryConfig = MemoryConfig()
+    """The memories."""
+    embedder: EmbedderConfig = EmbedderConfig()
+    """The embedder."""
+    environment: EnvironmentConfig = EnvironmentConfig()
+    """The simulator."""
+    backends: dict[str, BackendConfig] = Field(
+        default_factory=lambda: {name: BackendConfig(**profile) for name, profile in PROFILES.items()}
+    )
+    """Backends by name."""
+
+    @property
+    def active_backend(self) -> BackendConfig:
+        if self.backend not in self.backends:
+            raise UnknownName("backend", self.backend, self.backends, "Backends are the [backends.NAME] tables.")
+        return self.backends[self.backend]
+
+    def resolved(self) -> dict[str, Any]:
+        """What a result depends on, as JSON data: everything but the backends that are not in use."""
+        data = self.model_dump(mode="json")
+        data["backends"] = {self.backend: self.active_backend.model_dump(mode="json")}
+        return data
+
+    def hash(self) -> str:
+        """12 hexadecimal digits over `resolved`."""
+        text = json.dumps(self.resolved(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """The configuration of a file (or of `rsso.toml` here, or the defaults) with `key=value` overrides applied.
+
+    Raises `ConfigError` for an unreadable file or a value that does not fit, `UnknownName` for a key that does not
+    exist, with the nearest keys.
+    """
+    data = _read(path)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
+        _assign(data, key.strip().split("."), _value(value.strip()))
+    named = data.setdefault("backends", {})
+    for name, profile in PROFILES.items():
+        named[name] = {**profile, **named.get(name, {})}
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        raise _explained(error, path) from None
+    _ = config.active_backend
+    return config
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        path = Path(DEFAULT_FILE)
+        if not path.exists():
+            return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+    for key in keys[:-1]:
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {'.'.join(keys)}: {key} holds a value, not a table")
+    data[keys[-1]] = value
+
+
+def _value(text: str) -> Any:
+    """A TOML value, or the text itself when it is none: model names need no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _explained(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    source = f" in {path}" if path else ""
+    if first["type"] == "extra_forbidden":
+        section = where.rpartition(".")[0]
+        return UnknownName(f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _keys(section)])
+    return ConfigError(f"config key {where}{source}: {first['msg'].lower()} (it is {first['input']!r})")
+
+
+def _keys(section: str) -> list[str]:
+    """Names of the fields of a section given by its dotted path."""
+    model: type[BaseModel] = Config
+    parts = section.split(".") if section else []
+    while parts:
+        part = parts.pop(0)
+        if part == "backends":
+            model, parts = BackendConfig, parts[1:]
+        elif part == "roles":
+            model, parts = RoleOverride, parts[1:]
+        else:
+            annotation = model.model_fields[part].annotation
+            assert isinstance(annotation, type)
+            model = annotation
+    return list(model.model_fields)
+
+
+def template() -> str:
+    """A TOML file with every default, each key under a comment that says what it is."""
+    return "\n".join(_lines(Config, Config(), "")) + "\n"
+
+
+def _lines(model: type[BaseModel], values: BaseModel, section: str) -> list[str]:
+    plain, tables = [], []
+    for name, field in model.model_fields.items():
+        value = getattr(values, name)
+        note = " ".join((field.description or "").split())
+        if isinstance(value, BaseModel):
+            path = f"{section}{name}"
+            tables += ["", f"# {note}", f"[{path}]", *_lines(type(value), value, f"{path}.")]
+        elif name == "backends":
+            for backend, settings in value.items():
+                path = f"{name}.{backend}"
+                tables += ["", f"[{path}]", *_lines(type(settings), settings, f"{path}.")]
+        elif name == "roles":
+            tables += [f"# [{section}roles.actor]  # overrides of one role: {', '.join(RoleOverride.model_fields)}"]
+        else:
+            literal = json.dumps(value) if value is not None else None
+            plain += [f"# {note}", f"{name} = {literal}" if literal else f"# {name} ="]
+    return plain + tables

@@ -1,0 +1,71 @@
+"""What an environment is. One folder per benchmark; `pool.py` leases them to the threads that play.
+
+The two Protocols below are the whole contract. Adding a benchmark is one folder that offers an `Environment`
+and one line in the table of whoever builds the pool.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from rsso_dspy.trajectory import State, Variant
+
+__all__ = ["Environment", "Environments", "Transition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What one action did. Points are of 100."""
+
+    state: State
+    action: str
+    """The text that was sent after repair."""
+    reward: int
+    score: int
+    understood: bool
+    done: bool
+    """The environment ended the episode: solved, or failed for good."""
+    stalled: bool = False
+    """The step took longer than the limit; the trial must end here, its score kept."""
+    ticks: int = 0
+    """The simulator's own clock since reset. It is not the number of steps: waiting is dear, looking is free."""
+
+
+class Environment(Protocol):
+    """One simulator, played by one thread at a time.
+
+    - ``reset(variant)`` starts the variant afresh and returns the first state. After it, ``task``,
+      ``action_templates`` and ``points_at_reset`` belong to that variant. The same variant played with the same
+      actions gives the same texts and scores, whatever was played before.
+    - ``step(action)`` takes one action as the actor wrote it. Repair of its wording is the environment's business;
+      an action that can't be understood is a step with ``understood=False``, never an exception.
+    - ``render(states)`` gives for each state of a history window the text to show: the first in full, later ones
+      trimmed to what is new.
+    - A dead simulator raises ``SimulatorDied`` from any method; nothing else is raised by a legal call.
+    - No method reveals gold paths, goal progress or the step budget.
+    """
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def action_templates(self) -> str: ...
+
+    @property
+    def points_at_reset(self) -> int: ...
+
+    def reset(self, variant: Variant) -> State: ...
+
+    def step(self, action: str) -> Transition: ...
+
+    def render(self, states: Sequence[State]) -> list[str]: ...
+
+
+class Environments(Protocol):
+    """A pool of environments. ``lease()`` lends one for the time of a ``with`` block, starting it when needed; one
+    whose simulator died inside the block is replaced at the next lease."""
+
+    def lease(self) -> AbstractContextManager[Environment]: ...
+
+    def close(self) -> None: ...

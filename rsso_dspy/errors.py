@@ -1,0 +1,83 @@
+"""Every exception of the project. Each message says what was wrong, what was expected and what mends it.
+
+RssoError                       exit code 1
+├── UsageError                  exit code 2: the call or its input is wrong
+│   ├── UnknownName             no such task, method, backend, config key, ...: the nearest names are offered
+│   ├── ConfigError             a value in the configuration does not fit
+│   ├── SplitError              a variant outside the split it was asked from
+│   └── RunMismatch             an output folder holds a run of another configuration
+├── EnvironmentFailure          the simulator's side
+│   ├── JavaMissing             no Java runtime can be started
+│   ├── SimulatorDied           the simulator process ended or was killed
+│   └── GoldUnknown             no gold length for a variant, so no step budget
+└── BackendFailure              the model's side
+    ├── MissingKey              the environment variable that should hold a key is not set
+    └── BackendUnreachable      the endpoint does not answer, or refuses every request
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class RssoError(Exception):
+    """Base of all errors of this project."""
+
+    exit_code = 1
+
+
+class UsageError(RssoError):
+    """The call, or what was given to it, is wrong."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A name that is not in a table; the message offers the nearest ones."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = ""):
+        names = sorted(known)
+        near = get_close_matches(name, names, n=3, cutoff=0.5)
+        offer = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
+        super().__init__(f"unknown {kind} {name!r}: {offer}" + (f" {hint}" if hint else ""))
+
+
+class ConfigError(UsageError):
+    """A configuration value does not fit."""
+
+
+class SplitError(UsageError):
+    """A variant outside the split it was asked from."""
+
+
+class RunMismatch(UsageError):
+    """An output folder holds a run of another configuration."""
+
+
+class EnvironmentFailure(RssoError):
+    """The simulator's side failed."""
+
+
+class JavaMissing(EnvironmentFailure):
+    """No Java runtime can be started."""
+
+
+class SimulatorDied(EnvironmentFailure):
+    """The simulator process ended or was killed; the trial has no score."""
+
+
+class GoldUnknown(EnvironmentFailure):
+    """No gold length is known for a variant."""
+
+
+class BackendFailure(RssoError):
+    """The model's side failed."""
+
+
+class MissingKey(BackendFailure, UsageError):
+    """The environment variable that should hold a key is not set."""
+
+    exit_code = 2
+
+
+class BackendUnreachable(BackendFailure):
+    """The endpoint does not answer, or refuses every request."""

@@ -1,0 +1,39 @@
+"""The constitution's two calls: writing rules while acting, and summarizing them (OmniReflect, section 3)."""
+
+import dspy
+from pydantic import BaseModel
+
+
+class ErrorRule(BaseModel):
+    """A mistake that was made, and what should be done instead."""
+
+    mistake: str
+    solution: str
+
+
+class WriteRules(dspy.Signature):
+    """You advise a player in a simulated world. From the stretch of play below, distil rules of three kinds.
+    Abstract rules state how this world works or how tasks of this kind are done, without names that belong to this
+    one task. Error rules pair a mistake that was really made in this stretch with what to do instead; if there was
+    none, give none, and predict nothing. Progress rules state what is done and what is left in the present task.
+    Do not write down again what is already known."""
+
+    task: str = dspy.InputField(desc="what has to be achieved")
+    known_rules: str = dspy.InputField(desc="rules that stand already")
+    transcript: str = dspy.InputField(desc="the stretch of play, every action with what was seen after it")
+
+    abstract_rules: list[str] = dspy.OutputField(desc="facts and procedures that hold beyond this task")
+    error_rules: list[ErrorRule] = dspy.OutputField(desc="mistakes seen in this stretch, each with its solution")
+    progress_rules: list[str] = dspy.OutputField(desc="what is done and what is left in this task")
+
+
+class SummarizeConstitution(dspy.Signature):
+    """Below are rules gathered over several tasks in one world. Make them a compact rule book: merge rules that say the
+    same, keep every fact that any of them holds, settle contradictions in favour of the more specific, and invent
+    nothing."""
+
+    gathered_abstract_rules: list[str] = dspy.InputField(desc="facts and procedures, as gathered")
+    gathered_error_rules: list[ErrorRule] = dspy.InputField(desc="mistakes and solutions, as gathered")
+
+    abstract_rules: list[str] = dspy.OutputField(desc="the merged facts and procedures")
+    error_rules: list[ErrorRule] = dspy.OutputField(desc="the merged mistakes and solutions")

@@ -1,0 +1,184 @@
+"""The records everything else is made of. Frozen: written once, never mutated; no behaviour beyond properties.
+
+Variant      one concrete problem of a task type
+State        what the agent can see at one moment
+Step         one action and the state it led to
+Trajectory   one trial, from reset to its end
+TrialResult  the trial as it stands in a unit's file: trajectory, what was learnt, what it cost
+UnitRecord   one (arm, task, variant, seed): the serial trials and where they came from
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+"""Version of the unit file. A file of a newer version is refused by name, never rewritten."""
+
+SOLVED_SCORE = 100
+
+RULE_BASED_NOTE = (
+    "Embedded rule-based backend: no language model acted here, and these scores say nothing about language models."
+)
+"""Stands beside every result of the offline backend."""
+
+Split = Literal["train", "dev", "test"]
+Outcome = Literal["solved", "failed", "budget", "stalled", "repeated", "error"]
+"""How a trial ended: score reached 100; the environment ended it below 100; the step budget was used up; one step
+took too long; the same action too often in a row; infrastructure failed (such a trial has no score)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One variation of a task type, e.g. ``find-plant::228``."""
+
+    task: str
+    index: int
+    split: Split = "test"
+    simplification: str = "easy"
+
+    @property
+    def key(self) -> str:
+        return f"{self.task}::{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What can be seen at one moment: the text an action produced, the surroundings and the inventory."""
+
+    observation: str
+    look: str
+    inventory: str
+
+    @property
+    def description(self) -> str:
+        """The whole state as one text, the one that is embedded: the observation, then the surroundings unless it
+        lists them already, then the inventory unless it holds it (SSO reference, state_description)."""
+        parts = [self.observation]
+        if "you see" not in self.observation.lower():
+            parts.append(self.look)
+        if self.inventory.lower() not in "\n".join(parts).lower():
+            parts.append(self.inventory)
+        return "\n".join(part for part in parts if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action of the actor and the state it led to. Points are of 100."""
+
+    proposed: str
+    """The action as the actor wrote it."""
+    action: str
+    """The text that was sent, after action repair; empty when the answer was malformed."""
+    state: State
+    reward: int
+    """Change of the environment score."""
+    score: int
+    """Environment score after the step, -100 to 100."""
+    understood: bool
+    reasoning: str = ""
+    subgoal: str | None = None
+    """Target of the recalled skill that the actor said it pursues."""
+    recalled: tuple[str, ...] = ()
+    """Ids of the skills that stood in the prompt of this step."""
+    malformed: bool = False
+    """The language model's answer held no action; nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One trial. ``states[0]`` is the start, ``states[i + 1]`` the state after ``steps[i]``."""
+
+    variant: Variant
+    trial: int
+    """1-based."""
+    task: str
+    """Task description as the agent read it."""
+    start: State
+    points_at_reset: int
+    steps: tuple[Step, ...]
+    outcome: Outcome
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        return (self.start, *(step.state for step in self.steps))
+
+    @property
+    def accumulator(self) -> int:
+        """Sum of positive rewards, the paper's score (section 4): a final -100 does not erase it, and points already
+        held after reset are not in it."""
+        return sum(step.reward for step in self.steps if step.reward > 0)
+
+    @property
+    def environment_score(self) -> int:
+        """The environment's own score at the end, -100 to 100."""
+        return self.steps[-1].score if self.steps else self.points_at_reset
+
+    @property
+    def solved(self) -> bool:
+        return self.environment_score >= SOLVED_SCORE
+
+    @property
+    def invalid(self) -> int:
+        """Actions that were malformed or that the environment did not understand."""
+        return sum(not step.understood for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Calls and tokens of one role."""
+
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    malformed: int = 0
+    """Calls whose answer could not be parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """One trial as recorded. ``trajectory`` is None exactly when infrastructure failed: an error is not a score."""
+
+    trial: int
+    trajectory: Trajectory | None
+    learnt: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Per memory what its ``learn`` reported after this trial."""
+    usage: dict[str, Usage] = field(default_factory=dict)
+    """Per role, this trial and the learning after it."""
+    shown: dict[str, str] = field(default_factory=dict)
+    """What memories put into the prompt: the text of a region, under its name alone for what stood there throughout
+    the trial, under ``region:id,id`` for what stood there at the steps that recalled those ids."""
+    error: str | None = None
+    replayed: int = 0
+    """How often the trial was played again because the simulator died."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRecord:
+    """One (arm, task, variant, seed): serial trials with memories that start empty. The content of one JSON file."""
+
+    protocol: str
+    arm: str
+    method: str
+    program: str
+    """Name of the program: ``zero-shot`` or that of a compiled file."""
+    backend: str
+    rule_based: bool
+    """The acting model is the offline rule-based one; its scores say nothing about language models."""
+    variant: Variant
+    seed: int
+    budget: int
+    """Steps allowed per trial."""
+    trials: tuple[TrialResult, ...]
+    memories: dict[str, Any] = field(default_factory=dict)
+    """Snapshot of every memory after the last trial."""
+    provenance: dict[str, str] = field(default_factory=dict)
+    """Config hash, program hash, versions, git commit."""
+    schema: int = SCHEMA_VERSION
+
+    @property
+    def errored(self) -> bool:
+        return any(trial.trajectory is None for trial in self.trials)
+
+    @property
+    def trajectories(self) -> tuple[Trajectory, ...]:
+        return tuple(trial.trajectory for trial in self.trials if trial.trajectory is not None)
