@@ -1,0 +1,188 @@
+"""THE program: every role as a predictor, and the loop of trials. A method is a row of `methods.py`.
+
+agent = Agent("rsso")
+with rsso_dspy.session():
+    result = agent(variant="find-plant::228", trials=3)
+result.score          # best accumulator over the trials
+result.trials         # one TrialResult per trial
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import LMError
+
+from rsso_dspy.environments import Environment, Transition
+from rsso_dspy.errors import EnvironmentFailure, SimulatorDied
+from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.programs.methods import Method, method
+from rsso_dspy.programs.roles import MEMORIES, Answer, Roles
+from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Stopped, TrialRules
+from rsso_dspy.programs.transcript import history
+from rsso_dspy.signatures import (
+    FlatActor,
+    JudgeEquivalence,
+    NameTarget,
+    Reflect,
+    SkillActor,
+    SummarizeConstitution,
+    SummarizeSkill,
+    WriteInstructions,
+    WriteRules,
+)
+from rsso_dspy.trajectory import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Variant
+
+ROLLOUTS_PER_SEED = 1000
+"""Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
+
+
+class Agent(dspy.Module):
+    """One program for every method. It holds predictors and plain configuration; all episode state is local to
+    `forward`, so one object serves many threads."""
+
+    def __init__(self, method_name: str = "rsso"):
+        super().__init__()
+        self.method: Method = method(method_name)
+        self.actor = dspy.Predict(SkillActor if self.method.scaffold == "sso" else FlatActor)
+        self.reflector = dspy.Predict(Reflect)
+        self.skill_summary = dspy.Predict(SummarizeSkill)
+        self.skill_instructions = dspy.Predict(WriteInstructions)
+        self.skill_target = dspy.Predict(NameTarget)
+        self.skill_equivalence = dspy.Predict(JudgeEquivalence)
+        self.rule_writer = dspy.Predict(WriteRules)
+        self.constitution_summarizer = dspy.Predict(SummarizeConstitution)
+
+    def forward(
+        self,
+        variant: Variant | str,
+        trials: int | None = None,
+        seed: int = 0,
+        on_trial: Callable[[TrialResult], None] | None = None,
+    ) -> dspy.Prediction:
+        """Play one variant for `trials` serial trials with memories that start empty.
+
+        Returns a prediction with ``trials`` (TrialResults in order), ``memories`` (snapshot per memory) and ``score``
+        (best accumulator of 0 to 100, None when infrastructure failed). `on_trial` is told every finished trial.
+        """
+        runtime = Runtime.current()
+        variant = runtime.variant(variant) if isinstance(variant, str) else variant
+        roles = Roles(self)
+        memories = [MEMORIES[name](roles, runtime) for name in self.method.memories]
+        results: list[TrialResult] = []
+        total = trials or runtime.rules.trials
+        for trial in range(1, total + 1):
+            roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, Ledger())
+            result = self._trial(runtime, roles, variant, memories, trial, last=trial == total)
+            results.append(result)
+            if on_trial:
+                on_trial(result)
+            if result.trajectory is None or _settled(result.trajectory, runtime.rules):
+                break
+        best = max((r.trajectory.accumulator for r in results if r.trajectory), default=None)
+        score = None if results[-1].trajectory is None else best
+        snapshots = {name: memory.snapshot() for name, memory in zip(self.method.memories, memories, strict=True)}
+        return dspy.Prediction(trials=tuple(results), memories=snapshots, score=score)
+
+    def _trial(
+        self, runtime: Runtime, roles: Roles, variant: Variant, memories: Sequence[Memory], trial: int, last: bool
+    ) -> TrialResult:
+        """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
+        recorded as an error, which is not a score."""
+        usage = roles.call.ledger.usage
+        for replayed in (0, 1):
+            try:
+                with runtime.environments.lease() as environment:
+                    trajectory = self.play(environment, roles, runtime, variant, memories, trial)
+                settled = last or _settled(trajectory, runtime.rules)
+                learnt: dict[str, dict[str, Any]] = {}
+                if not settled or runtime.rules.learn_after_last:
+                    learnt = {memory.region: memory.learn(trajectory) for memory in memories}
+                return TrialResult(trial, trajectory, learnt, usage(), roles.shown, replayed=replayed)
+            except (EnvironmentFailure, LMError) as error:
+                if isinstance(error, SimulatorDied) and replayed == 0:
+                    continue
+                failure = f"{type(error).__name__}: {error}"
+                return TrialResult(trial, None, {}, usage(), error=failure, replayed=replayed)
+        raise AssertionError("unreachable")
+
+    def play(
+        self,
+        environment: Environment,
+        roles: Roles,
+        runtime: Runtime,
+        variant: Variant,
+        memories: Sequence[Memory],
+        trial: int,
+    ) -> Trajectory:
+        """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""
+        states: list[State] = [environment.reset(variant)]
+        steps: list[Step] = []
+        roles.action_templates, roles.shown = environment.action_templates, {}
+        preambles = {memory.region: memory.preamble() for memory in memories}
+        outcome: Outcome | None = None
+        while outcome is None:
+            if runtime.stopped():
+                raise Stopped
+            recalls = {memory.region: memory.recall(states) for memory in memories}
+            regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
+            roles.shown |= _shown(preambles, recalls)
+            seen = history(states, steps, environment.render, self.method.scaffold)
+            answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
+            step, transition = _take(environment, answer, states[-1], steps)
+            recalled = tuple(item for recall in recalls.values() for item in recall.ids)
+            steps.append(replace(step, recalled=recalled))
+            states.append(step.state)
+            outcome = _ending(steps, transition, runtime.rules, runtime.budget(variant))
+        return Trajectory(
+            variant, trial, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
+        )
+
+
+def _shown(preambles: dict[str, Recall], recalls: dict[str, Recall]) -> dict[str, str]:
+    """The memories' texts of one step as a TrialResult keeps them: each distinct one once."""
+    per_step = {f"{region}:{','.join(recall.ids)}": recall.text for region, recall in recalls.items() if recall.text}
+    return {region: recall.text for region, recall in preambles.items() if recall.text} | per_step
+
+
+def _take(
+    environment: Environment, answer: Answer | None, state: State, steps: Sequence[Step]
+) -> tuple[Step, Transition | None]:
+    """The step an answer amounts to. A malformed answer is a step that does nothing: it costs budget, not the run."""
+    if answer is None:
+        score = steps[-1].score if steps else environment.points_at_reset
+        nothing = replace(state, observation="Nothing happened: your answer held no action.")
+        return Step("", "", nothing, 0, score, understood=False, malformed=True), None
+    move = environment.step(answer.action)
+    step = Step(
+        proposed=answer.action,
+        action=move.action,
+        state=move.state,
+        reward=move.reward,
+        score=move.score,
+        understood=move.understood,
+        reasoning=answer.reasoning,
+        subgoal=answer.subgoal,
+    )
+    return step, move
+
+
+def _ending(steps: Sequence[Step], move: Transition | None, rules: TrialRules, budget: int) -> Outcome | None:
+    """How the trial ended with the last step; None when it goes on."""
+    if move is not None:
+        if move.done or move.score >= SOLVED_SCORE:
+            return "solved" if move.score >= SOLVED_SCORE else "failed"
+        if move.stalled:
+            return "stalled"
+        if rules.max_ticks is not None and move.ticks > rules.max_ticks:
+            return "budget"
+    limit = rules.max_repeat
+    if limit is not None and len(steps) > limit and len({step.action for step in steps[-limit:]}) == 1:
+        return "repeated"
+    return "budget" if len(steps) >= budget else None
+
+
+def _settled(trajectory: Trajectory, rules: TrialRules) -> bool:
+    """No further trial is to be played."""
+    return trajectory.solved and rules.stop_on_success

@@ -1,0 +1,123 @@
+"""The roles of one agent during one unit: records in, texts to the predictors, answers back as records.
+
+The table `MEMORIES` says what each memory of the method table is made of; memories get these roles as plain callables.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.memory.reflections import ReflectionMemory
+from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
+from rsso_dspy.programs.runtime import Caller, Runtime
+from rsso_dspy.programs.transcript import example, outcome, transcript
+from rsso_dspy.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from rsso_dspy.programs.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the actor said. ``subgoal`` is the target of a recalled skill, or None."""
+
+    action: str
+    reasoning: str
+    subgoal: str | None
+
+
+class Roles:
+    """An agent's predictors with the caller of the present trial. Local to one `Agent.forward`."""
+
+    def __init__(self, agent: "Agent"):
+        self.agent = agent
+        self.call: Caller
+        self.action_templates = ""
+        self.shown: dict[str, str] = {}
+        """Texts of the memories that stood in this trial's prompts; see `TrialResult.shown`."""
+
+    def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
+        """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
+        prediction = self.call("actor", self.agent.actor, action_templates=self.action_templates, **regions)
+        if prediction is None:
+            return None
+        if self.agent.method.scaffold == "flat":
+            answer = Answer(_line(prediction.action), prediction.thought or "", None)
+        else:
+            targets = [target for recall in recalled for target in recall.targets]
+            subgoal = _chosen(prediction.current_subgoal or "", targets)
+            answer = Answer(_line(prediction.next_action), prediction.reasoning or "", subgoal)
+        if not answer.action:
+            self.call.ledger.malformed("actor")
+            return None
+        return answer
+
+    def reflect(self, trajectory: Trajectory, earlier: tuple[str, ...]) -> str | None:
+        """What went wrong and what to do instead; None when the answer was malformed (Reflexion, section 3)."""
+        prediction = self.call(
+            "reflector",
+            self.agent.reflector,
+            task=trajectory.task,
+            earlier_plans="\n".join(earlier),
+            transcript=transcript(trajectory),
+            outcome=outcome(trajectory),
+        )
+        return prediction and f"{prediction.what_went_wrong}\n{prediction.plan}".strip()
+
+    def verbalize(self, examples: Sequence[Window]) -> Verbalization | None:
+        """Summary, instructions and target of a skill: three calls, each reading the answers before it, so that they
+        are one conversation (SSO, section 3.3). None when any answer was malformed."""
+        texts = "\n\n".join(
+            f"Excerpt {number}\n{example(window.states, window.actions)}"
+            for number, window in enumerate(examples, start=1)
+        )
+        agent = self.agent
+        first = self.call("verbalizer", agent.skill_summary, examples=texts)
+        if first is None:
+            return None
+        said = {"examples": texts, "summary": first.summary, "skill_name": first.skill_name}
+        second = self.call("verbalizer", agent.skill_instructions, **said, action_templates=self.action_templates)
+        steps = tuple(filter(None, map(_line, second.steps))) if second is not None else ()
+        if not steps:
+            return None
+        third = self.call("verbalizer", agent.skill_target, **said, steps=list(steps))
+        if third is None or not third.target.strip():
+            return None
+        return Verbalization(first.summary, first.skill_name, steps, " ".join(third.target.split()))
+
+    def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
+        """Whether the library already holds the new skill. A malformed answer counts as no."""
+        numbered = "\n".join(f"{number}. {_skill_text(skill)}" for number, skill in enumerate(library, start=1))
+        prediction = self.call("verbalizer", self.agent.skill_equivalence, library=numbered, new_skill=_skill_text(new))
+        return prediction is not None and any(1 <= number <= len(library) for number in prediction.equivalent or ())
+
+
+MEMORIES: dict[str, Callable[[Roles, Runtime], Memory]] = {
+    "reflections": lambda roles, runtime: ReflectionMemory(roles.reflect, size=runtime.reflections),
+    "skills": lambda roles, runtime: SkillMemory(runtime.embed, roles.verbalize, roles.equivalent, runtime.skills),
+}
+
+
+def _skill_text(skill: Skill) -> str:
+    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
+
+
+def _line(text: Any) -> str:
+    """The first line that says something, without list numbers, bullets, quotes or code marks around it."""
+    for line in str(text or "").splitlines():
+        cleaned = re.sub(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)?", "", line).strip().strip("`\"'").strip()
+        if cleaned:
+            return cleaned
+    return ""
+
+
+def _chosen(text: str, targets: Sequence[str]) -> str | None:
+    """The target that was copied, up to case, punctuation and spacing; None when it is no target."""
+
+    def words(value: str) -> str:
+        return " ".join(re.findall(r"[^\W_]+", value.lower()))
+
+    wanted = words(text)
+    return next((target for target in targets if words(target) == wanted), None)

@@ -1,0 +1,135 @@
+"""What a program needs from outside to play: environments, models by role, an embedder, and the rules of a trial.
+
+It is handed over through DSPy's own settings (``with runtime.active(): agent(variant=...)``), so the module itself
+holds only predictors and plain configuration, and one program object serves many threads.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import dspy
+import numpy as np
+from dspy.utils.exceptions import AdapterParseError
+
+from rsso_dspy.environments import Environments
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.trajectory import Usage, Variant
+
+
+class Stopped(BaseException):
+    """The run is being stopped: the trial under way is abandoned. Not an error, and nothing should catch it as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRules:
+    """The protocol, as far as a program sees it."""
+
+    trials: int = 5
+    stop_on_success: bool = True
+    """A solved variant keeps its best score and costs nothing more."""
+    max_repeat: int | None = None
+    """End a trial after more than this many equal actions in a row."""
+    max_ticks: int | None = None
+    """End a trial when the simulator's clock passes this."""
+    learn_after_last: bool = False
+    """Learn from the last trial too, although no trial reads it; it costs model calls."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Everything outside the program. Immutable; shared by all threads."""
+
+    environments: Environments
+    variant: Callable[[str], Variant]
+    """``'task::index'`` to a Variant."""
+    budget: Callable[[Variant], int]
+    """Steps allowed per trial."""
+    lm: Callable[[str, int], dspy.LM]
+    """(role, rollout number) to the model. The rollout number tells repeats of the same request apart."""
+    embed: Callable[[Sequence[str]], np.ndarray]
+    rules: TrialRules = TrialRules()
+    reflections: int = 3
+    """Reflections kept (Reflexion's FIFO)."""
+    skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
+    stopped: Callable[[], bool] = lambda: False
+    """Asked before every step; when it says yes the program raises `Stopped`."""
+
+    @contextmanager
+    def active(self) -> Iterator["Runtime"]:
+        """Make this the runtime of every program called inside the block, in this thread."""
+        with dspy.context(runtime=self):
+            yield self
+
+    @staticmethod
+    def current() -> "Runtime":
+        """The active runtime; raises `UsageError` when there is none."""
+        runtime = dspy.settings.get("runtime")
+        if runtime is None:
+            raise UsageError("no runtime is active: call the agent inside `with rsso_dspy.session(): ...`")
+        return runtime
+
+
+class Ledger:
+    """Calls and tokens per role, of one trial. Implements the part of DSPy's usage tracker that a model call uses."""
+
+    def __init__(self) -> None:
+        self._usage: dict[str, Usage] = {}
+        self._role = ""
+
+    def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
+        """Called by DSPy once for every answer that was paid for."""
+        entry = self._usage.get(self._role, Usage())
+        self._usage[self._role] = replace(
+            entry,
+            calls=entry.calls + 1,
+            input=entry.input + (usage.get("prompt_tokens") or 0),
+            output=entry.output + (usage.get("completion_tokens") or 0),
+        )
+
+    def malformed(self, role: str) -> None:
+        entry = self._usage.get(role, Usage())
+        self._usage[role] = replace(entry, malformed=entry.malformed + 1)
+
+    def usage(self) -> dict[str, Usage]:
+        """Role to usage, roles in alphabetical order."""
+        return dict(sorted(self._usage.items()))
+
+    @contextmanager
+    def role(self, role: str) -> Iterator[None]:
+        self._role = role
+        with dspy.context(usage_tracker=self):
+            yield
+
+
+@lru_cache(maxsize=256)
+def _without(signature: type[dspy.Signature], names: tuple[str, ...]) -> type[dspy.Signature]:
+    """The signature less some input fields. Cached: building a signature class is dearer than a simulator step."""
+    for name in names:
+        signature = signature.delete(name)
+    return signature
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls predictors for one trial: with the model of their role, under the trial's rollout number, on its ledger."""
+
+    runtime: Runtime
+    rollout: int
+    ledger: Ledger
+
+    def __call__(self, role: str, predictor: dspy.Predict, **regions: Any) -> dspy.Prediction | None:
+        """The prediction, or None when the answer could not be parsed (counted). Input fields that are not
+        given, or are empty text, are removed from the signature for this call: they are absent from the prompt."""
+        present = {name: value for name, value in regions.items() if value != ""}
+        absent = tuple(name for name in predictor.signature.input_fields if name not in present)
+        try:
+            with self.ledger.role(role):
+                signature = _without(predictor.signature, absent)
+                return predictor(signature=signature, lm=self.runtime.lm(role, self.rollout), **present)
+        except AdapterParseError:
+            self.ledger.malformed(role)
+            return None

@@ -1,0 +1,73 @@
+"""What was seen and done, as text for a prompt: the history window, a whole attempt, its outcome, skill examples."""
+
+from collections.abc import Callable, Sequence
+
+from rsso_dspy.trajectory import State, Step, Trajectory
+
+HISTORY_STATES = 10
+"""States in the history window (SSO reference, max_history)."""
+
+NO_SUBGOAL = "none"
+UNREADABLE = "(no action could be read from the answer)"
+
+
+def history(
+    states: Sequence[State],
+    steps: Sequence[Step],
+    render: Callable[[Sequence[State]], list[str]],
+    scaffold: str,
+    window: int = HISTORY_STATES,
+) -> str:
+    """The last `window` states with the answers between them, newest last; ``states[i + 1]`` follows ``steps[i]``.
+    The action shown is the one that was sent, not the one that was written."""
+    first = max(0, len(states) - window)
+    parts = []
+    for number, text in enumerate(render(states[first:]), start=1):
+        parts.append(f"Step #{number}:\n{text}" if scaffold == "sso" else text)
+        index = first + number - 1
+        if index < len(steps):
+            parts.append(_answer(steps[index], scaffold))
+    return "\n\n".join(parts)
+
+
+def _answer(step: Step, scaffold: str) -> str:
+    action = step.action or UNREADABLE
+    if scaffold == "flat":
+        return f"Thought: {step.reasoning}\nAction: {action}"
+    return f"Reasoning: {step.reasoning}\nCurrent subgoal: {step.subgoal or NO_SUBGOAL}\nNext action: {action}"
+
+
+def transcript(trajectory: Trajectory) -> str:
+    """A whole attempt: every action, numbered, with what was seen after it."""
+    lines = [trajectory.start.look, trajectory.start.inventory]
+    for number, step in enumerate(trajectory.steps, start=1):
+        lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{step.state.observation}")
+    return "\n".join(lines)
+
+
+_ENDINGS = {
+    "solved": "Solved: the task was completed",
+    "failed": "Failed: the environment ended the attempt",
+    "budget": "Failed: the steps ran out",
+    "stalled": "Failed: the simulator came to a standstill",
+    "repeated": "Failed: the same action was repeated too often",
+    "error": "Failed: the attempt was cut short",
+}
+
+
+def outcome(trajectory: Trajectory) -> str:
+    """How the attempt ended, for the reflector. The step budget itself is never named."""
+    changes = [f"step {i} ({step.reward:+d})" for i, step in enumerate(trajectory.steps, start=1) if step.reward]
+    text = f"{_ENDINGS[trajectory.outcome]} at an environment score of {trajectory.environment_score} of 100."
+    if changes:
+        return f"{text} The score changed at: {', '.join(changes)}."
+    return f"{text} The score never changed."
+
+
+def example(states: Sequence[State], actions: Sequence[str]) -> str:
+    """One excerpt for the verbalizer: first state in full, each action with its observation, last state in full."""
+    lines = [f"Initial state:\n{states[0].description}"]
+    for number, (action, state) in enumerate(zip(actions, states[1:], strict=True), start=1):
+        lines.append(f"Action {number}: {action}\nObservation {number}: {state.observation}")
+    lines.append(f"Final state:\n{states[-1].description}")
+    return "\n".join(lines)
