@@ -1,0 +1,108 @@
+"""Language models by role, and the embedder, by name.
+
+backend = Backend(config.active_backend)
+backend.lm("actor", rollout=1)      # a dspy.LM
+"""
+
+import os
+import socket
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import dspy
+
+from rsso_dspy.config import BackendConfig, Role, RoleOverride
+from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
+
+EMBEDDED = "embedded/explorer"
+
+CONNECT_SECONDS = 5.0
+"""How long an endpoint may take to accept a connection."""
+
+
+class Backend:
+    """The models of one `[backends.NAME]` table. Thread-safe; makes a model when its role first speaks."""
+
+    def __init__(self, config: BackendConfig):
+        self.config = config
+        self.lm = lru_cache(maxsize=1024)(self._lm)
+
+    @property
+    def rule_based(self) -> bool:
+        """Whether the acting model is the embedded one."""
+        return self._settings("actor").model == EMBEDDED
+
+    @property
+    def adapter(self) -> dspy.Adapter:
+        """The answer format the backend asks for."""
+        adapters = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}
+        return adapters[self.config.adapter]()
+
+    def check(self) -> None:
+        """Raise now what would stop every unit later: an unknown form of model name, a missing key."""
+        for role in ("actor", *self.config.roles):
+            self.lm(role, 0)
+
+    def reach(self) -> None:
+        """Raise `BackendUnreachable` when an endpoint that the configuration names accepts no connection."""
+        for role in ("actor", *self.config.roles):
+            url = self._settings(role).base_url
+            if not url or self._settings(role).model == EMBEDDED:
+                continue
+            parts = urlsplit(url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            try:
+                socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS).close()
+            except OSError as error:
+                raise BackendUnreachable(
+                    f"nothing answers at {url} ({error}), the endpoint of role {role}; start the server, or set "
+                    "base_url of the backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
+                ) from None
+
+    def _lm(self, role: Role, rollout: int) -> dspy.LM:
+        """The model of a role. `rollout` tells repeats of one request apart where a backend can make use of it."""
+        settings = self._settings(role)
+        options: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
+        provider, slash, name = (settings.model or "").partition("/")
+        if not slash or not name:
+            raise ConfigError(
+                f"model {settings.model!r} of role {role} is not of the form provider/model, "
+                f"e.g. anthropic/claude-sonnet-4-6, openai/gpt-4.1-mini, ollama_chat/llama3.1 or {EMBEDDED}"
+            )
+        if provider == "embedded":
+            if settings.model != EMBEDDED:
+                raise ConfigError(f"model {settings.model!r}: the only embedded model is {EMBEDDED}")
+            from rsso_dspy.backends.embedded import Explorer
+
+            return dspy.LM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
+        return dspy.LM(
+            settings.model,
+            cache=False,
+            num_retries=self.config.retries,
+            timeout=self.config.timeout,
+            **options,
+            **({"api_base": settings.base_url} if settings.base_url else {}),
+            **({"api_key": self._key(settings)} if settings.key_variable else {}),
+        )
+
+    def _settings(self, role: Role) -> RoleOverride:
+        """The backend's settings with the role's overrides on top."""
+        own = self.config.roles.get(role, RoleOverride())
+        fields = RoleOverride.model_fields
+        return RoleOverride(
+            **{
+                name: getattr(own, name) if getattr(own, name) is not None else getattr(self.config, name)
+                for name in fields
+            }
+        )
+
+    def _key(self, settings: RoleOverride) -> str:
+        variable = settings.key_variable or ""
+        key = os.environ.get(variable)
+        if not key:
+            raise MissingKey(
+                f"{settings.model} needs a key, and the environment variable {variable} is not set: "
+                f"`export {variable}=...`, or use --backend embedded, which needs none"
+            )
+        return key

@@ -1,0 +1,22 @@
+"""The command line: one file per verb, each a thin call into the room that does the work.
+
+`main` is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call,
+1 for a failed run, 130 when interrupted.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    from rsso_dspy.cli.app import app
+    from rsso_dspy.errors import RssoError
+
+    try:
+        app()
+    except RssoError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(1) from None

@@ -1,0 +1,40 @@
+"""The verbs. Heavy libraries are imported inside them, so that `--help` answers at once."""
+
+from typing import Annotated
+
+import typer
+
+from rsso_dspy.cli import config, doctor, golds, report, run, show, tasks
+
+app = typer.Typer(
+    name="rsso-dspy",
+    help="In-context learning agents you can trust the numbers of: skills, reflections and their composition on "
+    "ScienceWorld, as one DSPy program.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("run")(run.run)
+app.command("report")(report.report)
+app.command("show")(show.show)
+app.command("tasks")(tasks.tasks)
+app.command("doctor")(doctor.doctor)
+app.add_typer(config.app, name="config")
+app.add_typer(golds.app, name="golds")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from rsso_dspy import __version__
+
+        typer.echo(f"rsso-dspy {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options before the verb."""

@@ -1,0 +1,33 @@
+"""`rsso-dspy config`: what is in force, and a file to start from."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.errors import UsageError
+
+app = typer.Typer(help="Show the configuration in force, or write a file to start from.", no_args_is_help=True)
+
+
+@app.command()
+def show(config: ConfigFile = None, set_: Overrides = None, backend: BackendName = None) -> None:
+    """Print the resolved configuration as JSON, with its hash."""
+    import json
+
+    settings = configuration(config, set_, backend)
+    typer.echo(json.dumps({"hash": settings.hash(), **settings.resolved()}, indent=1))
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("rsso.toml"),
+) -> None:
+    """Write a configuration file with every default and what each key means."""
+    from rsso_dspy.config import template
+
+    if path.exists():
+        raise UsageError(f"{path} exists; name another file or move it away")
+    path.write_text(template(), encoding="utf-8")
+    typer.echo(f"wrote {path}; it is read from this folder, or with --config {path}")

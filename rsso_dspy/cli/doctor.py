@@ -1,0 +1,77 @@
+"""`rsso-dspy doctor`: what works on this machine, and what to do about the rest."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+
+DISK_NEEDED = 2.0
+"""Gigabytes that a full held-out run of four methods may take."""
+
+
+def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrides = None) -> None:
+    """Check Java, the simulator, the embedder, the backend and the disk by using each of them."""
+    settings = configuration(config, set_, backend)
+    checks: list[tuple[str, Callable[[Config], str]]] = [
+        ("simulator", _simulator),
+        ("embedder", _embedder),
+        (f"backend {settings.backend}", _backend),
+        ("disk", _disk),
+    ]
+    failed = 0
+    for name, check in checks:
+        try:
+            typer.echo(f"ok      {name}: {check(settings)}")
+        except Exception as error:  # every failure is a finding here
+            failed += 1
+            typer.secho(f"failed  {name}: {error}", fg="red")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _simulator(config: "Config") -> str:
+    from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+    from rsso_dspy.environments.scienceworld.jvm import java_candidates
+    from rsso_dspy.environments.scienceworld.tasks import parse
+
+    with ScienceWorld(step_limit=config.environment.step_seconds, heap=config.environment.heap) as environment:
+        environment.reset(parse("lifespan-longest-lived::93"))
+        environment.step("look around")
+    return f"ScienceWorld plays, with {java_candidates()[0]}"
+
+
+def _embedder(config: "Config") -> str:
+    from rsso_dspy.backends.embedder import Embedder, find_weights
+
+    embedder = Embedder(config.embedder.model)
+    dimensions = embedder(["a thermometer"]).shape[1]
+    where = "" if config.embedder.model == "hash" else f", from {find_weights(config.embedder.model)}"
+    return f"{config.embedder.model} gives {dimensions} dimensions{where}"
+
+
+def _backend(config: "Config") -> str:
+    import dspy
+
+    from rsso_dspy.backends import Backend
+
+    backend = Backend(config.active_backend)
+    backend.check()
+    backend.reach()
+    with dspy.context(disable_history=True, adapter=backend.adapter):
+        answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
+    rule = " (rule-based, offline)" if backend.rule_based else ""
+    return f"{config.active_backend.model}{rule} answered {str(answer)[:40]!r}"
+
+
+def _disk(config: "Config") -> str:  # noqa: ARG001
+    free = shutil.disk_usage(Path.cwd()).free / 1e9
+    if free < DISK_NEEDED:
+        raise OSError(f"{free:.1f} GB free here, a full run may need {DISK_NEEDED:.0f} GB: choose another --out")
+    return f"{free:.0f} GB free"

@@ -1,0 +1,28 @@
+"""`rsso-dspy golds`: the shipped table of gold lengths, and whether it still holds."""
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="The shipped table of gold lengths, which fixes the step budgets.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps `verify` a verb of its own."""
+
+
+@app.command()
+def verify(
+    sample: Annotated[int, typer.Option(min=1, help="How many variants to compute again.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Which sample.")] = 0,
+) -> None:
+    """Compute a sample of gold lengths again, each in a fresh simulator, and compare exactly."""
+    from rsso_dspy.environments.scienceworld import golds
+
+    mismatches = golds.verify(sample, seed)
+    if mismatches:
+        for line in mismatches:
+            typer.echo(f"differs: {line}", err=True)
+        raise typer.Exit(1)
+    typer.echo(f"{sample} gold lengths computed again: all equal to the table")

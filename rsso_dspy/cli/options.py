@@ -1,0 +1,39 @@
+"""Options that several verbs share, and how they become a configuration."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.errors import UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="TOML file; rsso.toml here is read when it exists.", show_default=False)
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
+]
+BackendName = Annotated[
+    str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
+]
+
+
+def configuration(file: Path | None, overrides: list[str] | None, backend: str | None, **keys: object) -> "Config":
+    """The configuration with the command's own options on top; options that are None change nothing."""
+    from rsso_dspy.config import load
+
+    named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
+    extra = [f"{key}={value}" for key, value in named.items() if value is not None]
+    return load(file, [*(overrides or []), *extra])
+
+
+def names(text: str, option: str) -> list[str]:
+    """The parts of a comma-separated option, each once."""
+    parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not parts:
+        raise UsageError(f"{option} is empty; give comma-separated names")
+    return parts

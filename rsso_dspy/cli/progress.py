@@ -1,0 +1,77 @@
+"""What a person sees while units are played: a bar on a terminal, plain lines elsewhere. Both go to stderr."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from rsso_dspy.protocol.plan import Unit
+from rsso_dspy.trajectory import TrialResult, UnitRecord
+
+
+class Watch:
+    """Counts units and tokens as they come in; an `Observer` of the executor."""
+
+    def __init__(self, units: Sequence[Unit]):
+        self.console = Console(stderr=True)
+        self.total = len(units)
+        self.done = 0
+        self.errors = 0
+        self.tokens = 0
+        self.best: dict[str, list[int]] = defaultdict(list)
+        self._lock = threading.Lock()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[score]}"),
+            TimeElapsedColumn(),
+            TextColumn("eta"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+            expand=True,
+        )
+        self._task = self._bar.add_task("units", total=self.total, score="")
+
+    def __enter__(self) -> "Watch":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """One line above the bar."""
+        self.console.print(text, highlight=False)
+
+    def trial(self, unit: Unit, result: TrialResult) -> None:  # noqa: ARG002
+        """A trial is finished."""
+        with self._lock:
+            self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
+            self._refresh()
+
+    def unit(self, unit: Unit, record: UnitRecord) -> None:
+        """A unit is finished."""
+        with self._lock:
+            self.done += 1
+            scores = [trajectory.accumulator for trajectory in record.trajectories]
+            if record.errored:
+                self.errors += 1
+            else:
+                self.best[unit.arm.name].append(max(scores))
+            self._bar.advance(self._task)
+            self._refresh()
+            if not self.console.is_terminal:
+                said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
+                self.say(f"[{self.done}/{self.total}] {unit.arm.name} {unit.variant.key}: {said}")
+
+    def _refresh(self) -> None:
+        means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
+        errors = f"  {self.errors} errors" if self.errors else ""
+        self._bar.update(self._task, score=f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")

@@ -1,0 +1,43 @@
+"""`rsso-dspy report`: the numbers of a finished or unfinished run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.errors import UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.trajectory import UnitRecord
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
+    json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False,
+) -> None:
+    """Print what each arm achieved, what it cost, and the paired differences."""
+    import json
+
+    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.report.tables import report_json
+
+    store = Store(folder)
+    records = list(store.units())
+    for file in store.set_aside:
+        typer.echo(f"damaged, set aside as {file}", err=True)
+    if not records:
+        raise UsageError(f"{folder} holds no finished unit yet; run it on with the command that made it")
+    if json_:
+        typer.echo(json.dumps(report_json(records), indent=1))
+    else:
+        print_report(records)
+
+
+def print_report(records: "Sequence[UnitRecord]") -> None:
+    """The tables, on stdout."""
+    from rich.console import Console
+
+    from rsso_dspy.report.tables import report_tables
+
+    Console().print(report_tables(records))

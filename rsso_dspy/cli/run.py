@@ -1,0 +1,106 @@
+"""`rsso-dspy run`: play held-out variants and report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names
+
+if TYPE_CHECKING:
+    from rsso_dspy.protocol.plan import Plan, Unit
+
+
+def run(
+    methods: Annotated[str, typer.Option(help="Methods, comma-separated.")] = "react-sso,reflexion-sso,sso,rsso",
+    task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
+    variants: Annotated[
+        str, typer.Option(help="sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.")
+    ] = "sso",
+    per_task: Annotated[int | None, typer.Option(min=1, help="At most this many variants per task.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials per variant; the preset's when absent.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every unit.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Units played at once, each with its own simulator.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the run; the same command again continues it.")] = Path(
+        "runs/run"
+    ),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")
+    ] = False,
+    backend: BackendName = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Play held-out variants with one or more methods and print the comparison.
+
+    Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
+    """
+    settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
+    from rsso_dspy.environments.scienceworld.golds import gold_length
+    from rsso_dspy.protocol.plan import arms_of, make_plan
+    from rsso_dspy.protocol.presets import configured
+    from rsso_dspy.protocol.selection import choose
+
+    preset = configured(settings)
+    arms = arms_of(names(methods, "--methods"))
+    chosen = choose(
+        None if task_names == "all" else names(task_names, "--tasks"),
+        names(variants, "--variants"),
+        per_task,
+        settings.environment.simplification,
+    )
+    budgets = {variant: preset.budget(gold_length(variant)) for variant in chosen}
+    plan = make_plan(preset.id, preset.rules, arms, budgets, settings.seed)
+
+    from rsso_dspy.protocol.executor import missing
+    from rsso_dspy.protocol.provenance import identity
+    from rsso_dspy.protocol.store import Store
+
+    store = Store(out)
+    left = missing(plan, store)
+    describe(plan, left, out)
+    if dry_run:
+        return
+
+    from rsso_dspy.cli.progress import Watch
+    from rsso_dspy.cli.report import print_report
+    from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.protocol.executor import Executor
+    from rsso_dspy.protocol.provenance import provenance
+    from rsso_dspy.protocol.session import session
+
+    programs = {arm: Agent(arm.method.name) for arm in arms}
+    with session(settings, jobs=jobs) as live:
+        live.backend.reach()
+        store.open(identity(settings, preset), plan.arms)
+        with Watch(left) as watch:
+            executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(settings), watch)
+            try:
+                outcome = executor.run(plan, left, jobs)
+            except KeyboardInterrupt:
+                watch.say("interrupted: everything finished is kept; run the same command again to continue")
+                raise typer.Exit(130) from None
+    print_report(list(store.units()))
+    typer.echo(f"\nrun: {out}  (rsso-dspy report {out}; rsso-dspy show {out} {plan.units[0].variant.key})")
+    if outcome.errored:
+        typer.echo(f"{len(outcome.errored)} units ended in errors; run the same command again to retry them", err=True)
+        raise typer.Exit(1)
+
+
+def describe(plan: "Plan", left: "list[Unit]", out: Path) -> None:
+    """Print what will be played and what it may cost."""
+    forecast = plan.forecast(left)
+    tokens_in, tokens_out = forecast.tokens
+    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
+    variants = len({unit.variant for unit in plan.units})
+    typer.echo(
+        f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
+        f"{plan.rules.trials} trials each, protocol {plan.protocol}, into {out}\n"
+        f"      {len(plan.units) - len(left)} units finished, {len(left)} to play\n"
+        f"      at most {forecast.total_calls:,} model calls ({per_role}); "
+        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps",
+        err=True,
+    )

@@ -1,0 +1,84 @@
+"""`rsso-dspy show`: one unit's trajectory, readable."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.trajectory import TrialResult, UnitRecord
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
+    unit: Annotated[str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228.")],
+    arm: Annotated[str | None, typer.Option(help="Which arm; the first one when absent.")] = None,
+    trial: Annotated[int | None, typer.Option(min=1, help="Only this trial.")] = None,
+    prompts: Annotated[
+        bool,
+        typer.Option("--prompts", help="Also show what the memories put into the prompt, and what the actor said."),
+    ] = False,
+) -> None:
+    """Print a unit step by step: action, observation, reward, and what was learnt after each trial."""
+    from rsso_dspy.protocol.store import Store
+
+    records = [r for r in Store(folder).units() if r.variant.key == unit]
+    if not records:
+        raise UnknownName("unit", unit, {r.variant.key for r in Store(folder).units()} or {"(none finished)"})
+    if arm is not None and arm not in {r.arm for r in records}:
+        raise UnknownName("arm", arm, {r.arm for r in records})
+    record = next(r for r in records if arm in (None, r.arm))
+    _head(record)
+    chosen = [result for result in record.trials if trial in (None, result.trial)]
+    if not chosen:
+        raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
+    for result in chosen:
+        _trial(record, result, prompts)
+
+
+def _head(record: "UnitRecord") -> None:
+    from rsso_dspy.trajectory import RULE_BASED_NOTE
+
+    typer.secho(f"{record.variant.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
+    if record.rule_based:
+        typer.secho(RULE_BASED_NOTE, dim=True)
+    if record.trajectories:
+        typer.echo(record.trajectories[0].task.strip())
+
+
+def _trial(record: "UnitRecord", result: "TrialResult", prompts: bool) -> None:
+    typer.echo()
+    if result.trajectory is None:
+        typer.secho(f"Trial {result.trial}: error, no score: {result.error}", fg="red")
+        return
+    trajectory = result.trajectory
+    typer.secho(
+        f"Trial {result.trial}: {trajectory.outcome} after {len(trajectory.steps)} of {record.budget} steps, "
+        f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
+        f"{trajectory.points_at_reset} points at reset, {trajectory.invalid} actions not understood",
+        bold=True,
+    )
+    if prompts:
+        for region in (name for name in result.shown if ":" not in name):
+            typer.secho(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
+    typer.echo(_indented(trajectory.start.look))
+    for number, step in enumerate(trajectory.steps, start=1):
+        if prompts:
+            shown = result.shown.get(f"skills:{','.join(step.recalled)}")
+            typer.secho(_indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
+            typer.secho(_indented(f"[said] {step.reasoning}"), dim=True)
+        reward = f"  {step.reward:+d}" if step.reward else ""
+        typer.secho(
+            f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None
+        )
+        if step.subgoal:
+            typer.echo(f"      subgoal: {step.subgoal}")
+        typer.echo(_indented(step.state.observation))
+    for memory, counts in result.learnt.items():
+        typer.echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"      {line}" for line in text.splitlines())

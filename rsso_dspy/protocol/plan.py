@@ -1,0 +1,97 @@
+"""Which units a command plays, and what they may cost, before anything is started."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rsso_dspy.programs.methods import Method, method
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.trajectory import Variant
+
+ZERO_SHOT = "zero-shot"
+
+TOKENS_PER_CALL = {"actor": (1500, 60), "reflector": (2500, 120), "verbalizer": (1600, 80)}
+"""Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A row of the comparison: a method with a program."""
+
+    method: Method
+    program: str = ZERO_SHOT
+
+    @property
+    def name(self) -> str:
+        return self.method.name if self.program == ZERO_SHOT else f"{self.method.name}+{self.program}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One (arm, task, variant, seed) to play, with its step budget per trial."""
+
+    arm: Arm
+    variant: Variant
+    seed: int
+    budget: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.arm.name}/{self.variant.key}/s{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Upper bound of calls and an estimate of tokens, per role."""
+
+    calls: dict[str, int]
+
+    @property
+    def total_calls(self) -> int:
+        return sum(self.calls.values())
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Input and output tokens if every call were made and of average size."""
+        sizes = [(count, TOKENS_PER_CALL[role]) for role, count in self.calls.items()]
+        return sum(n * size[0] for n, size in sizes), sum(n * size[1] for n, size in sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All units of a run in the order they are played: variant by variant, so that a run cut short still compares."""
+
+    protocol: str
+    rules: TrialRules
+    units: tuple[Unit, ...]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(unit.arm.name for unit in self.units))
+
+    def forecast(self, units: Sequence[Unit] | None = None) -> Forecast:
+        """What the units (all of them when None) cost at most. Malformed answers are asked for once more by DSPy and
+        are not in the bound."""
+        calls = {"actor": 0, "reflector": 0, "verbalizer": 0}
+        trials = self.rules.trials
+        learnt = trials if self.rules.learn_after_last else trials - 1
+        for unit in self.units if units is None else units:
+            calls["actor"] += trials * unit.budget
+            if "reflections" in unit.arm.method.memories:
+                calls["reflector"] += learnt
+            if "skills" in unit.arm.method.memories:
+                # A skill takes two windows of three states or more that keep apart, so t trajectories of n states hold
+                # at most t n / 8 of them; each costs three calls and one question whether it is known.
+                states = unit.budget + 1
+                calls["verbalizer"] += sum(4 * (t * states // 8) for t in range(2, learnt + 1))
+        return Forecast({role: count for role, count in calls.items() if count})
+
+
+def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
+    """Every arm on every variant with one seed. `budgets` gives the variants, in order, with their steps."""
+    units = [Unit(arm, variant, seed, budget) for variant, budget in budgets.items() for arm in arms]
+    return Plan(protocol, rules, tuple(units))
+
+
+def arms_of(methods: Sequence[str]) -> list[Arm]:
+    """Zero-shot arms of the named methods, in order, each once. Raises `UnknownName`."""
+    return [Arm(method(name)) for name in dict.fromkeys(methods)]

@@ -1,0 +1,62 @@
+"""Protocols by name. Scores compare only under one of them, so a result carries its protocol's id."""
+
+from dataclasses import dataclass, field, replace
+
+from rsso_dspy.config import Config
+from rsso_dspy.errors import UnknownName
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.programs.runtime import TrialRules
+
+GOLD_FACTOR = 1.5
+"""Steps per trial = floor(1.5 x gold length) (rSSO, section 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """One protocol."""
+
+    id: str
+    source: str
+    rules: TrialRules = field(default_factory=TrialRules)
+    skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
+    max_steps: int | None = None
+    """Upper bound of the step budget."""
+
+    def budget(self, gold: int) -> int:
+        """Steps allowed per trial for a variant whose gold path has `gold` actions."""
+        steps = int(GOLD_FACTOR * gold)
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+
+PRESETS = {
+    preset.id: preset
+    for preset in (
+        Preset("sso-adapt/1", "the paper's protocol (rSSO, section 4)"),
+        Preset(
+            "sso-adapt/1-cap60",
+            "the paper's protocol, at most 60 steps a trial: for demos and benchmarks",
+            max_steps=60,
+        ),
+        Preset(
+            "release",
+            "the released SSO code's choices: no stop on success, ten equal actions end a trial, 100 simulator ticks",
+            TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100),
+            SkillSettings.release(),
+        ),
+    )
+}
+
+
+def preset(name: str) -> Preset:
+    """The preset called `name`; raises `UnknownName` with the nearest."""
+    if name not in PRESETS:
+        raise UnknownName("protocol preset", name, PRESETS)
+    return PRESETS[name]
+
+
+def configured(config: Config) -> Preset:
+    """The preset a configuration names, with its departures applied."""
+    base = preset(config.protocol.preset)
+    rules = {k: v for k, v in config.protocol.model_dump(exclude={"preset"}).items() if v is not None}
+    skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
+    return replace(base, rules=replace(base.rules, **rules), skills=replace(base.skills, **skills))

@@ -1,0 +1,77 @@
+"""A configuration brought to life: simulators, models and embedder, ready for programs to be called.
+
+with session() as live:                     # the defaults: offline, no key
+    Agent("rsso")(variant="find-plant::228", trials=3)
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import dspy
+
+from rsso_dspy.backends import Backend
+from rsso_dspy.backends.embedder import Embedder
+from rsso_dspy.config import Config, load
+from rsso_dspy.environments.pool import Pool
+from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.golds import gold_length
+from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.programs.runtime import Runtime
+from rsso_dspy.protocol.presets import Preset, configured
+from rsso_dspy.trajectory import Variant
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `session` lends: the configuration, its protocol, its models, and the runtime made of them."""
+
+    config: Config
+    protocol: Preset
+    backend: Backend
+    embedder: Embedder
+    runtime: Runtime
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Make the runtime current in this thread, with DSPy's unbounded histories off and the backend's format."""
+        with dspy.context(disable_history=True, adapter=self.backend.adapter), self.runtime.active():
+            yield
+
+
+@contextmanager
+def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
+    """Lend a session and make it current in this thread; simulators end with the block.
+
+    `jobs` is how many simulators may live at once. Nothing is started before it is needed. Raises `MissingKey` or
+    `ConfigError` at once when the backend cannot work.
+    """
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    config = config or load()
+    protocol = configured(config)
+    backend = Backend(config.active_backend)
+    backend.check()
+    embedder = Embedder(config.embedder.model)
+    settings = config.environment
+    pool = Pool(lambda: ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds), size=jobs)
+
+    def variant(key: str) -> Variant:
+        return replace(parse(key), simplification=settings.simplification)
+
+    runtime = Runtime(
+        environments=pool,
+        variant=variant,
+        budget=lambda chosen: protocol.budget(gold_length(chosen)),
+        lm=backend.lm,
+        embed=embedder,
+        rules=protocol.rules,
+        reflections=config.memory.reflections,
+        skills=protocol.skills,
+    )
+    live = Session(config, protocol, backend, embedder, runtime)
+    try:
+        with live.here():
+            yield live
+    finally:
+        pool.close()

@@ -1,0 +1,152 @@
+"""One folder per run, one JSON file per unit, each written whole.
+
+    DIR/run.json                                   what the results depend on, and the arms in their order
+    DIR/units/ARM/TASK/VARIANT-sSEED.json          a UnitRecord
+    DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
+
+The same command again plays what is missing; another configuration is refused with the difference shown.
+"""
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.trajectory import SCHEMA_VERSION, UnitRecord
+
+RECORD = TypeAdapter(UnitRecord)
+
+
+class Store:
+    """The folder of one run."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.set_aside: list[Path] = []
+        """Files found damaged by `load`, renamed to *.damaged."""
+        self._timings = threading.Lock()
+
+    def open(self, identity: dict[str, Any], arms: Sequence[str] = ()) -> None:
+        """Make the run, or continue it, maybe with more arms; raises `RunMismatch` when the run there depends on
+        something else than `identity`."""
+        file = self.folder / "run.json"
+        if file.exists():
+            known, before = self._read()
+            if known != identity:
+                raise RunMismatch(
+                    f"{self.folder} holds a run of another configuration:\n{_difference(known, identity)}\n"
+                    "Use another --out, or the same settings."
+                )
+            arms = list(dict.fromkeys([*before, *arms]))
+            if arms == before:
+                return
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
+        data = {"schema": SCHEMA_VERSION, "arms": list(arms), "identity": identity}
+        _write(file, json.dumps(data, indent=1) + "\n")
+
+    def _read(self) -> tuple[dict[str, Any], list[str]]:
+        """Identity and arms of the run. Raises `UsageError` when the folder holds none, or a damaged one."""
+        file = self.folder / "run.json"
+        if not file.exists():
+            raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            schema, identity, arms = data["schema"], data["identity"], data["arms"]
+        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{file} is damaged ({error}); restore it, or move the folder away") from None
+        _check_schema(schema, file)
+        return identity, arms
+
+    def path(self, arm: str, task: str, index: int, seed: int) -> Path:
+        """The file of a unit."""
+        return self.folder / "units" / arm / task / f"{index}-s{seed}.json"
+
+    def save(self, record: UnitRecord) -> Path:
+        """Write a unit whole: temporary file, fsync, rename."""
+        path = self.path(record.arm, record.variant.task, record.variant.index, record.seed)
+        _write(path, RECORD.dump_json(record).decode() + "\n")
+        return path
+
+    def load(self, path: Path) -> UnitRecord | None:
+        """A unit, or None when it was never written. A damaged file is set aside under another name and counts as
+        missing; a file of a newer version is refused."""
+        try:
+            text = path.read_text(encoding="utf-8")
+            _check_schema(json.loads(text).get("schema", 0), path)
+            return RECORD.validate_json(text)
+        except FileNotFoundError:
+            return None
+        except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
+            aside = path.with_suffix(".json.damaged")
+            os.replace(path, aside)
+            self.set_aside.append(aside)
+            return None
+
+    def units(self) -> Iterator[UnitRecord]:
+        """All units, ordered by arm (as the run was asked for), task, variant and seed."""
+        _, arms = self._read()
+        for path in sorted(self.folder.glob("units/*/*/*.json"), key=lambda path: _order(path, arms)):
+            record = self.load(path)
+            if record is not None:
+                yield record
+
+    def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
+        """Append how long a trial took."""
+        line = json.dumps({"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
+        with self._timings, (self.folder / "timings.jsonl").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
+    arm, task = path.parts[-3:-1]
+    index, _, seed = path.stem.partition("-s")
+    return arms.index(arm) if arm in arms else len(arms), arm, task, int(index), int(seed)
+
+
+def _check_schema(version: Any, file: Path) -> None:
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{file} is of schema version {version}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+        )
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """One line per dotted key that differs."""
+    ours, theirs = _flat(known), _flat(wanted)
+    lines = [
+        f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
+        for key in sorted({*ours, *theirs})
+        if ours.get(key) != theirs.get(key)
+    ]
+    return "\n".join(lines)
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,1 @@
+"""Finished runs as numbers: metrics, statistics, tables. Needs no model and no simulator."""

@@ -1,0 +1,122 @@
+"""What one arm achieved (rSSO, section 4). Scores are points of 100; an errored unit has none and is left out."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from rsso_dspy.trajectory import SOLVED_SCORE, Trajectory, UnitRecord, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ArmMetrics:
+    """One arm over its units. Means are micro (over variants) unless said otherwise; None when there are no units."""
+
+    arm: str
+    units: int
+    errored: int
+    mean: float | None
+    """The paper's Mean: best accumulator over the trials, averaged over variants."""
+    mean_with_reset: float | None
+    """The same with the points already held after reset added."""
+    macro_mean: float | None
+    """Mean over task types of their means."""
+    environment_score: float | None
+    """Best environment score over the trials, averaged over variants; a wrong final choice costs here."""
+    solve: int
+    """Variants that reached environment score 100 on any trial."""
+    acc100: int
+    """Variants whose best accumulator reached 100."""
+    trial_1: float | None
+    """Mean accumulator of first trials."""
+    mean_over_trials: float | None
+    """Mean accumulator over all trials played, per variant, then over variants."""
+    trials_played: int
+    best_of_t: tuple[float, ...]
+    """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
+    invalid_rate: float | None
+    """Share of steps that were malformed or not understood."""
+    steps: int
+    tokens: dict[str, Usage]
+    """Calls and tokens by role."""
+
+
+def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
+    """The metrics of one arm's units."""
+    scored = [record for record in records if not record.errored]
+    plays = [record.trajectories for record in scored]
+    longest = max((len(record.trials) for record in scored), default=0)
+    longest = max([longest, *(len(trials) for trials in plays)], default=0)
+    by_task: dict[str, list[float]] = defaultdict(list)
+    for record in scored:
+        by_task[record.variant.task].append(best_accumulator(record))
+    everything = [trajectory for trials in plays for trajectory in trials]
+    steps = sum(len(trajectory.steps) for trajectory in everything)
+    return ArmMetrics(
+        arm=arm,
+        units=len(scored),
+        errored=len(records) - len(scored),
+        mean=_mean(map(best_accumulator, scored)),
+        mean_with_reset=_mean(_best(trials, _with_reset) for trials in plays),
+        macro_mean=_mean(fmean(scores) for scores in by_task.values()),
+        environment_score=_mean(_best(trials, _environment) for trials in plays),
+        solve=sum(_best(trials, _environment) >= SOLVED_SCORE for trials in plays),
+        acc100=sum(_best(trials, _accumulator) >= SOLVED_SCORE for trials in plays),
+        trial_1=_mean(trials[0].accumulator for trials in plays),
+        mean_over_trials=_mean(fmean(map(_accumulator, trials)) for trials in plays),
+        trials_played=len(everything),
+        best_of_t=tuple(fmean(_best(trials[:t], _accumulator) for trials in plays) for t in range(1, longest + 1)),
+        invalid_rate=sum(trajectory.invalid for trajectory in everything) / steps if steps else None,
+        steps=steps,
+        tokens=_tokens(scored),
+    )
+
+
+def best_accumulator(record: UnitRecord) -> float:
+    """A unit's score: the best accumulator of its trials."""
+    return _best(record.trajectories, _accumulator)
+
+
+def by_arm(records: Iterable[UnitRecord]) -> dict[str, list[UnitRecord]]:
+    """Records grouped by arm, arms in the order in which they first appear."""
+    groups: dict[str, list[UnitRecord]] = defaultdict(list)
+    for record in records:
+        groups[record.arm].append(record)
+    return dict(groups)
+
+
+def as_json(row: ArmMetrics) -> dict[str, Any]:
+    """The row as JSON data."""
+    return asdict(row)
+
+
+def _accumulator(trajectory: Trajectory) -> float:
+    return trajectory.accumulator
+
+
+def _with_reset(trajectory: Trajectory) -> float:
+    return trajectory.accumulator + trajectory.points_at_reset
+
+
+def _environment(trajectory: Trajectory) -> float:
+    return trajectory.environment_score
+
+
+def _best(trials: Sequence[Trajectory], score: Callable[[Trajectory], float]) -> float:
+    return max(map(score, trials))
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    numbers = list(values)
+    return fmean(numbers) if numbers else None
+
+
+def _tokens(records: Sequence[UnitRecord]) -> dict[str, Usage]:
+    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for record in records:
+        for trial in record.trials:
+            for role, usage in trial.usage.items():
+                for position, count in enumerate((usage.calls, usage.input, usage.output, usage.malformed)):
+                    totals[role][position] += count
+    return {role: Usage(*totals[role]) for role in sorted(totals)}

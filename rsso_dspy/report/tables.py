@@ -1,0 +1,115 @@
+"""A run as tables for the terminal, and as JSON data."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import combinations
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rsso_dspy.report.metrics import ArmMetrics, as_json, by_arm, metrics
+from rsso_dspy.report.statistics import PairedDifference, paired_difference
+from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+
+
+def summarize(records: Sequence[UnitRecord]) -> tuple[list[ArmMetrics], list[PairedDifference]]:
+    """Metrics per arm, and the paired difference of every two arms, later minus earlier."""
+    arms = by_arm(records)
+    rows = [metrics(arm, units) for arm, units in arms.items()]
+    pairs = [paired_difference(a, arms[a], b, arms[b]) for a, b in combinations(arms, 2)]
+    return rows, pairs
+
+
+def report_json(records: Sequence[UnitRecord]) -> dict[str, Any]:
+    """The whole report as JSON data."""
+    rows, pairs = summarize(records)
+    return {
+        "protocols": sorted({record.protocol for record in records}),
+        "rule_based": any(record.rule_based for record in records),
+        "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
+        "arms": [as_json(row) for row in rows],
+        "differences": [asdict(pair) for pair in pairs],
+        "errored": [
+            {"arm": r.arm, "unit": r.variant.key, "seed": r.seed, "error": r.trials[-1].error}
+            for r in records
+            if r.errored
+        ],
+    }
+
+
+def report_tables(records: Sequence[UnitRecord]) -> RenderableType:
+    """The whole report for the terminal."""
+    rows, pairs = summarize(records)
+    parts: list[RenderableType] = [_methods(rows), _learning(rows), _tokens(rows)]
+    if pairs:
+        parts.append(_differences(pairs))
+    errored = [record for record in records if record.errored]
+    if errored:
+        lines = [f"  {r.arm} {r.variant.key}: {r.trials[-1].error}" for r in errored]
+        parts.append(Text("Errored units (no score; played again by the next run):\n" + "\n".join(lines), style="red"))
+    protocols = ", ".join(sorted({record.protocol for record in records}))
+    parts.append(Text(f"Protocol {protocols}. Scores are points of 100; best_of_t is sequential.", style="dim"))
+    if any(record.rule_based for record in records):
+        parts.append(Text(RULE_BASED_NOTE, style="dim"))
+    return Group(*parts)
+
+
+def _methods(rows: Sequence[ArmMetrics]) -> Table:
+    table = _table("Best of t", "arm", "units", "Mean", "+reset", "env", "Solve", "Acc100")
+    for row in rows:
+        table.add_row(
+            row.arm,
+            f"{row.units}" + (f" ({row.errored} err)" if row.errored else ""),
+            *map(_points, (row.mean, row.mean_with_reset, row.environment_score)),
+            f"{row.solve}/{row.units}",
+            f"{row.acc100}/{row.units}",
+        )
+    return table
+
+
+def _learning(rows: Sequence[ArmMetrics]) -> Table:
+    longest = max((len(row.best_of_t) for row in rows), default=0)
+    table = _table("Over trials", "arm", "trial-1", "mean/trial", *(f"best_of_{t}" for t in range(1, longest + 1)))
+    for row in rows:
+        padded = [*row.best_of_t, *[row.best_of_t[-1] if row.best_of_t else None] * (longest - len(row.best_of_t))]
+        table.add_row(row.arm, *map(_points, (row.trial_1, row.mean_over_trials, *padded)))
+    return table
+
+
+def _tokens(rows: Sequence[ArmMetrics]) -> Table:
+    table = _table("Calls and tokens", "arm", "role", "calls", "in", "out", "malformed", "invalid")
+    for row in rows:
+        for role, usage in row.tokens.items():
+            invalid = f"{row.invalid_rate:.1%}" if role == "actor" and row.invalid_rate is not None else ""
+            counts = (f"{n:,}" for n in (usage.calls, usage.input, usage.output, usage.malformed))
+            table.add_row(row.arm, role, *counts, invalid)
+    return table
+
+
+def _differences(pairs: Sequence[PairedDifference]) -> Table:
+    table = _table("Paired differences", "second - first", "pairs", "points", "95% interval", "units +/-", "tasks +/-")
+    for pair in pairs:
+        interval = f"{pair.interval[0]:+.1f} to {pair.interval[1]:+.1f}" if pair.interval else "n/a"
+        table.add_row(
+            f"{pair.second} - {pair.first}",
+            f"{pair.pairs}" + (f" (-{pair.dropped})" if pair.dropped else ""),
+            "n/a" if pair.difference is None else f"{pair.difference:+.2f}",
+            interval,
+            f"{pair.higher}/{pair.lower}",
+            f"{pair.tasks_higher}/{pair.tasks_lower}",
+        )
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for number, column in enumerate(columns):
+        text = number == 0 or column == "role"
+        table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
+    return table
+
+
+def _points(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}"

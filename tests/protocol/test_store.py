@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import SCHEMA_VERSION
+from tests.records import record
+
+IDENTITY = {"protocol": "sso-adapt/1", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
+
+
+def test_a_unit_comes_back_as_it_was(tmp_path):
+    store = Store(tmp_path / "run")
+    store.open(IDENTITY)
+    unit = record("rsso", "boil", 22, [[10, 40], None], at_reset=3)
+    store.save(unit)
+    assert list(store.units()) == [unit]
+    assert [path.name for path in (tmp_path / "run/units/rsso/boil").iterdir()] == ["22-s0.json"]
+
+
+def test_the_same_identity_continues_and_another_is_refused_with_the_difference(tmp_path):
+    Store(tmp_path).open(IDENTITY)
+    Store(tmp_path).open(IDENTITY)
+    other = {"protocol": "release", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.9}}}}
+    with pytest.raises(RunMismatch) as refused:
+        Store(tmp_path).open(other)
+    assert "protocol: there 'sso-adapt/1', now 'release'" in str(refused.value)
+    assert "config.backends.embedded.temperature: there 0.5, now 0.9" in str(refused.value)
+    assert "seed" not in str(refused.value)
+
+
+def test_a_folder_with_something_else_in_it_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("do not overwrite")
+    with pytest.raises(UsageError, match="not empty"):
+        Store(tmp_path).open(IDENTITY)
+
+
+def test_a_folder_without_a_run_says_how_to_make_one(tmp_path):
+    with pytest.raises(UsageError, match="rsso-dspy run --out"):
+        list(Store(tmp_path).units())
+
+
+def test_a_damaged_unit_is_set_aside_and_counts_as_missing(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    path = store.save(record("rsso", "boil", 22, [[10]]))
+    whole = path.read_text()
+    path.write_text(whole[: len(whole) // 2])
+    assert list(store.units()) == []
+    assert store.set_aside == [path.with_suffix(".json.damaged")]
+    assert store.set_aside[0].read_text() == whole[: len(whole) // 2]
+
+
+def test_a_unit_of_a_newer_version_is_refused_and_left_alone(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    path = store.save(record("rsso", "boil", 22, [[10]]))
+    data = json.loads(path.read_text())
+    data["schema"] = SCHEMA_VERSION + 1
+    path.write_text(json.dumps(data))
+    with pytest.raises(UsageError, match="update rsso-dspy"):
+        list(store.units())
+    assert json.loads(path.read_text()) == data
+
+
+def test_a_damaged_run_file_is_named(tmp_path):
+    Store(tmp_path).open(IDENTITY)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(UsageError, match=r"run\.json is damaged"):
+        Store(tmp_path).open(IDENTITY)
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    import os
+
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    before = record("rsso", "boil", 22, [[10]])
+    path = store.save(before)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        store.save(record("rsso", "boil", 22, [[99]]))
+    assert list(store.units()) == [before]
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_units_come_in_numeric_order(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    for index in (100, 9, 22):
+        store.save(record("rsso", "boil", index, [[10]]))
+    assert [unit.variant.index for unit in store.units()] == [9, 22, 100]
+
+
+def test_arms_keep_the_order_they_were_asked_for_also_when_more_are_added(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY, ["sso", "rsso"])
+    store.open(IDENTITY, ["react", "rsso"])
+    for arm in ("react", "rsso", "sso"):
+        store.save(record(arm, "boil", 22, [[10]]))
+    assert [unit.arm for unit in store.units()] == ["sso", "rsso", "react"]

@@ -1,0 +1,36 @@
+"""Records made by hand, for tests of what is computed from records."""
+
+from collections.abc import Sequence
+
+from rsso_dspy.trajectory import State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
+
+STATE = State("Nothing happens.", "This room is called the hall. In it, you see: a lamp", "In your inventory, you see:")
+
+
+def trajectory(variant: Variant, trial: int, scores: Sequence[int], at_reset: int = 0) -> Trajectory:
+    """A trial whose environment score went through `scores`."""
+    steps, before = [], at_reset
+    for score in scores:
+        steps.append(Step("look", "look", STATE, score - before, score, understood=True))
+        before = score
+    outcome = "solved" if before >= 100 else "failed" if before < 0 else "budget"
+    return Trajectory(variant, trial, "Your task is to test.", STATE, at_reset, tuple(steps), outcome)
+
+
+def record(
+    arm: str, task: str, index: int, trials: Sequence[Sequence[int] | None], at_reset: int = 0, seed: int = 0
+) -> UnitRecord:
+    """A unit; a trial given as None errored."""
+    variant = Variant(task, index)
+    usage = {"actor": Usage(calls=2, input=10, output=3)}
+    results = [
+        TrialResult(
+            number,
+            None if scores is None else trajectory(variant, number, scores, at_reset),
+            {},
+            usage,
+            error="LMServerError: 500" if scores is None else None,
+        )
+        for number, scores in enumerate(trials, start=1)
+    ]
+    return UnitRecord("sso-adapt/1", arm, arm, "zero-shot", "embedded", True, variant, seed, 9, tuple(results))

@@ -1,0 +1,81 @@
+import pytest
+
+from rsso_dspy.report.metrics import by_arm, metrics
+from rsso_dspy.report.statistics import paired_difference
+from rsso_dspy.report.tables import report_json
+from tests.records import record
+
+
+def test_the_accumulator_sums_positive_rewards_so_that_a_wrong_end_costs_only_the_environment_score():
+    row = metrics("a", [record("a", "boil", 1, [[10, 40, -100]])])
+    assert row.mean == 40
+    assert row.environment_score == -100
+    assert row.solve == 0
+
+
+def test_points_at_reset_are_in_the_second_mean_only():
+    row = metrics("a", [record("a", "find-plant", 1, [[33, 100]], at_reset=8)])
+    assert row.mean == 92
+    assert row.mean_with_reset == 100
+    assert (row.solve, row.acc100) == (1, 0)
+
+
+def test_best_is_over_trials_and_a_unit_that_stopped_early_keeps_its_best():
+    rows = [record("a", "boil", 1, [[20], [60], [30]]), record("a", "boil", 2, [[100]])]
+    row = metrics("a", rows)
+    assert row.mean == 80
+    assert row.trial_1 == 60
+    assert row.best_of_t == (60, 80, 80)
+    assert row.mean_over_trials == pytest.approx((110 / 3 + 100) / 2)
+    assert row.trials_played == 4
+
+
+def test_micro_and_macro_means_differ_when_tasks_have_different_numbers_of_variants():
+    rows = [record("a", "boil", 1, [[0]]), record("a", "boil", 2, [[0]]), record("a", "freeze", 1, [[90]])]
+    row = metrics("a", rows)
+    assert (row.mean, row.macro_mean) == (30, 45)
+
+
+def test_an_errored_unit_has_no_score_and_is_counted():
+    row = metrics("a", [record("a", "boil", 1, [[50]]), record("a", "boil", 2, [[80], None])])
+    assert (row.units, row.errored, row.mean) == (1, 1, 50)
+
+
+def test_an_arm_without_finished_units_has_no_numbers():
+    row = metrics("a", [record("a", "boil", 1, [None])])
+    assert row.mean is None
+    assert row.best_of_t == ()
+
+
+def test_tokens_add_up_per_role():
+    row = metrics("a", [record("a", "boil", 1, [[20], [60]])])
+    assert (row.tokens["actor"].calls, row.tokens["actor"].input) == (4, 20)
+
+
+def test_paired_difference_is_over_shared_units_and_reproducible():
+    ours = [record("a", "boil", i, [[10 * i]]) for i in range(5)]
+    theirs = [record("b", "boil", i, [[10 * i + 20]]) for i in range(1, 6)]
+    pair = paired_difference("a", ours, "b", theirs)
+    assert (pair.pairs, pair.dropped, pair.difference) == (4, 2, 20)
+    assert pair.interval == (20, 20)
+    assert (pair.higher, pair.lower, pair.tasks_higher) == (4, 0, 1)
+    uneven = [record("b", "boil", i, [[17 * i % 90]]) for i in range(5)]
+    again = [paired_difference("a", ours, "b", uneven).interval for _ in range(2)]
+    assert again[0] == again[1]
+    assert again[0][0] < paired_difference("a", ours, "b", uneven).difference < again[0][1]
+
+
+def test_pairs_that_errored_are_dropped_and_counted():
+    pair = paired_difference("a", [record("a", "boil", 1, [None])], "b", [record("b", "boil", 1, [[10]])])
+    assert (pair.pairs, pair.dropped, pair.difference, pair.interval) == (0, 1, None, None)
+
+
+def test_the_report_says_when_no_language_model_acted():
+    data = report_json([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])])
+    assert "nothing about language models" in data["note"]
+    assert [row["arm"] for row in data["arms"]] == ["a", "b"]
+    assert data["differences"][0]["difference"] == 20
+
+
+def test_arms_keep_their_order():
+    assert list(by_arm([record("b", "boil", 1, [[1]]), record("a", "boil", 1, [[1]])])) == ["b", "a"]

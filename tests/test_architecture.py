@@ -1,0 +1,79 @@
+"""The arrows of the house, read off the imports: they point down and make no circle."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
+BASE = {"trajectory", "errors"}
+ALLOWED = {
+    "trajectory": set(),
+    "errors": set(),
+    "config": {"errors"},
+    "signatures": set(),
+    "memory": BASE,
+    "environments": BASE,
+    "programs": BASE | {"signatures", "memory", "environments"},
+    "backends": BASE | {"config"},
+    "report": BASE,
+    "optimize": BASE | {"config", "programs", "environments", "backends", "report", "protocol"},
+    "protocol": BASE | {"config", "programs", "environments", "backends", "memory", "report", "__init__"},
+    "cli": BASE | {"config", "protocol", "optimize", "report", "programs", "environments", "backends", "__init__"},
+}
+
+
+def imports(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("rsso_dspy"):
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+def files() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem != "__init__")
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(file):
+    room = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for name in imports(file):
+        if name == "rsso_dspy":
+            assert "__init__" in ALLOWED[room], f"{file} imports the package's root"
+        elif name.startswith("rsso_dspy."):
+            target = name.split(".")[1]
+            assert target == room or target in ALLOWED[room], f"{room} may not import {target} ({file})"
+
+
+def test_memory_and_report_know_no_language_model_and_no_simulator():
+    for room in ("memory", "report"):
+        for file in (PACKAGE / room).rglob("*.py"):
+            heavy = {name.split(".")[0] for name in imports(file)} & {"dspy", "litellm", "torch", "scienceworld"}
+            assert not heavy, f"{file} imports {heavy}"
+
+
+def test_programs_know_only_the_protocol_of_environments():
+    for file in (PACKAGE / "programs").rglob("*.py"):
+        assert not any(name.startswith("rsso_dspy.environments.") for name in imports(file)), file
+
+
+@pytest.mark.parametrize("module", ["rsso_dspy", "rsso_dspy.cli.app"])
+def test_importing_does_no_work(module):
+    heavy = ["dspy", "litellm", "torch", "sentence_transformers", "scipy", "numpy", "scienceworld", "py4j"]
+    code = f"import {module}, sys; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_public_names_resolve():
+    import rsso_dspy
+
+    for name in rsso_dspy.__all__:
+        assert getattr(rsso_dspy, name) is not None
+    with pytest.raises(AttributeError, match="it offers"):
+        _ = rsso_dspy.Agnt

@@ -1,0 +1,86 @@
+import tomllib
+
+import pytest
+
+from rsso_dspy.config import Config, load, template
+from rsso_dspy.errors import ConfigError, UnknownName
+
+
+def test_defaults_need_no_key_and_no_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = load()
+    assert config.active_backend.model == "embedded/explorer"
+    assert config.active_backend.key_variable is None
+    assert set(config.backends) == {"embedded", "anthropic", "openai", "ollama", "vllm"}
+
+
+def test_a_file_in_the_working_directory_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rsso.toml").write_text('seed = 7\n[backends.mine]\nmodel = "openai/x"\n')
+    config = load(overrides=["backend=mine", "backends.mine.roles.reflector.temperature=0.9"])
+    assert config.seed == 7
+    assert config.active_backend.roles["reflector"].temperature == 0.9
+
+
+def test_a_profile_can_be_changed_in_part():
+    config = load(overrides=["backends.anthropic.max_tokens=77"])
+    assert config.backends["anthropic"].max_tokens == 77
+    assert config.backends["anthropic"].key_variable == "ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("override", "offered"),
+    [
+        ("protocol.trails=3", "protocol.trials"),
+        ("sed=3", "seed"),
+        ("memory.skills.extracton=sliding", "memory.skills.extraction"),
+        ("backends.embedded.temprature=1", "backends.embedded.temperature"),
+        ("backends.embedded.roles.actor.modl=x", "backends.embedded.roles.actor.model"),
+    ],
+)
+def test_unknown_key_offers_the_nearest(override, offered):
+    with pytest.raises(UnknownName, match=offered):
+        load(overrides=[override])
+
+
+def test_unknown_backend_offers_the_nearest():
+    with pytest.raises(UnknownName, match="anthropic"):
+        load(overrides=["backend=antropic"])
+
+
+@pytest.mark.parametrize("override", ["protocol.trials=0", "protocol.trials=-1", "memory.reflections=0", "seed=-1"])
+def test_counts_must_be_positive(override):
+    with pytest.raises(ConfigError, match=override.partition("=")[0]):
+        load(overrides=[override])
+
+
+def test_an_override_without_value_says_the_form():
+    with pytest.raises(ConfigError, match="key=value"):
+        load(overrides=["protocol.trials"])
+
+
+def test_broken_toml_is_named(tmp_path):
+    file = tmp_path / "broken.toml"
+    file.write_text("backend = ")
+    with pytest.raises(ConfigError, match=r"broken\.toml"):
+        load(file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="config init"):
+        load(tmp_path / "none.toml")
+
+
+def test_the_template_holds_the_defaults_and_explains_every_key():
+    text = template()
+    assert Config.model_validate(tomllib.loads(text)) == Config()
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if line and line[0].isalpha() and not lines[number - 1].startswith("["):
+            assert lines[number - 1].startswith("# "), line
+
+
+def test_the_hash_depends_on_the_backend_in_use_and_on_nothing_of_the_others():
+    assert load(overrides=["backends.openai.max_tokens=9"]).hash() == load().hash()
+    assert load(overrides=["backends.embedded.temperature=0.1"]).hash() != load().hash()
+    assert load(overrides=["protocol.trials=2"]).hash() != load().hash()
