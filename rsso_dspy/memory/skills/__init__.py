@@ -1,0 +1,33 @@
+"""Skill Set Optimization as a memory: what several trials have in common, put into words once and shown where it fits.
+
+    extract    cut a trial into pieces that end at a reward, and pieces into windows
+    match      pair each new window with its most similar earlier one
+    score      rate the pairs: coverage, reward, state similarity, action similarity
+    select     beam search for the best set without conflicts
+    retrieve   per step, the skills that start most like the current state
+    memory     the order of all this after a trial; words and equivalence come from the callables it is given
+    snapshot   the whole memory as JSON data and back
+
+Sources: Nottingham et al. (2024), "Skill Set Optimization", section 3; its release; the rSSO paper, section 2.
+"""
+
+from rsso_dspy.memory.skills.memory import Equivalent, Inspection, SkillMemory, Verbalize
+from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.skill import Candidate, Piece, Scores, Skill, Span, Verbalization, Window
+from rsso_dspy.memory.skills.texts import Embed
+
+__all__ = [
+    "Candidate",
+    "Embed",
+    "Equivalent",
+    "Inspection",
+    "Piece",
+    "Scores",
+    "Skill",
+    "SkillMemory",
+    "SkillSettings",
+    "Span",
+    "Verbalization",
+    "Verbalize",
+    "Window",
+]

@@ -1,0 +1,68 @@
+"""Cut a trajectory into pieces, and a piece into windows (SSO, section 3.1; release, skillset.py:60-75, 99-105)."""
+
+from collections.abc import Sequence
+
+from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.skill import Piece
+from rsso_dspy.trajectory import Trajectory
+
+__all__ = ["cut", "windows"]
+
+
+def cut(trajectory: Trajectory, settings: SkillSettings) -> list[Piece]:
+    """The pieces worth keeping, in order: each ends at a positive reward and has ``min_piece`` to ``max_piece`` states.
+    Nothing is left of a trajectory without positive reward."""
+    states = trajectory.states
+    actions = ("", *(step.action for step in trajectory.steps))
+    rewards = (0, *(step.reward for step in trajectory.steps))
+    return [
+        Piece(trajectory.trial, start, states[start:end], actions[start:end], rewards[start:end])
+        for start, end in _bounds(rewards, settings)
+    ]
+
+
+def _bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
+    """[start, end) of each piece. While more than ``max_piece`` states remain, the piece at hand is shut after its last
+    reward; where that leaves too little, the cut moves on by one state."""
+    bounds: list[tuple[int, int]] = []
+    start = 0
+    while start < len(rewards):
+        stop = min(start + settings.max_piece, len(rewards))
+        end = _last_reward(rewards, start, stop) + 1
+        if end - start >= settings.min_piece:
+            bounds.append((start, end))
+            start = end
+        else:
+            start += 1
+    return bounds
+
+
+def _last_reward(rewards: Sequence[int], start: int, stop: int) -> int:
+    """Index of the last positive reward in [start, stop), or start - 1."""
+    return next((index for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start - 1)
+
+
+def windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
+    """[start, end) of every window of a piece, by start, then by length.
+
+    With ``count_overhang`` some ends lie one past the piece: those windows hold one state less than their bounds say.
+    """
+    lengths = range(settings.min_window, settings.max_window + 1)
+    if settings.extraction == "sliding":
+        found = [(start, start + length) for start in range(len(rewards)) for length in lengths]
+        spare = 1 if settings.count_overhang else 0
+        shortest = settings.min_window
+        return [
+            (start, end)
+            for start, end in found
+            if end <= len(rewards) + spare and min(end, len(rewards)) - start >= shortest
+        ]
+    # The state that a reward led to ends one segment and starts the next.
+    boundaries = [index for index, reward in enumerate(rewards) if reward > 0]
+    first = dict(zip(boundaries, [0, *boundaries], strict=False))
+    return sorted(
+        (boundary + 1 - length, boundary + 1)
+        for boundary in boundaries
+        for length in lengths
+        if boundary + 1 - length >= first[boundary]
+    )

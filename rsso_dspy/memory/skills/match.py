@@ -1,0 +1,99 @@
+"""Pair every window of a new piece with its best window in each earlier piece (SSO, section 3.1).
+
+Two windows of n states are as similar in state as the mean cosine of their n aligned state descriptions, and in action
+as the mean cosine of the n - 1 actions between them. All windows of one length lie on diagonals of one matrix per pair
+of pieces, so that their means are differences of cumulative sums along diagonals.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.skill import Candidate, Span
+from rsso_dspy.memory.skills.texts import Integers, Texts
+
+__all__ = ["PieceTexts", "match"]
+
+Partner = tuple[Span, int, int]
+"""The best window of an earlier piece, its state similarity and its action similarity in billionths."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceTexts:
+    """A piece as text indices, one per state, with its windows."""
+
+    states: Integers
+    actions: Integers
+    """The action that led to each state."""
+    windows: tuple[tuple[int, int], ...]
+
+    def starts(self, length: int) -> Integers:
+        """First states of the windows that hold exactly ``length`` states."""
+        inside = [start for start, end in self.windows if end <= len(self.states) and end - start == length]
+        return np.array(inside, dtype=np.int64)
+
+
+def match(
+    new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: Texts, settings: SkillSettings
+) -> list[Candidate]:
+    """One candidate per window of piece ``new`` and earlier piece that has a window of that length, in that order."""
+    piece = pieces[new]
+    states, actions = _similarities(piece, [pieces[old] for old in earlier], texts)
+    partners = [
+        _best_partners(old, piece, pieces[old], _diagonal_sums(state), _diagonal_sums(action), settings)
+        for old, state, action in zip(earlier, states, actions, strict=True)
+    ]
+    found = []
+    for start, end in piece.windows:
+        length = min(end, len(piece.states)) - start
+        for best in partners:
+            if partner := best.get((start, length)):
+                span, state, action = partner
+                found.append(Candidate((span, Span(new, start, end)), state, action))
+    return found
+
+
+def _similarities(
+    new: PieceTexts, earlier: Sequence[PieceTexts], texts: Texts
+) -> tuple[list[Integers], list[Integers]]:
+    """Per earlier piece the (n, m) similarities of states, and of actions. Two products serve all pieces: many small
+    ones would cost more in starting threads than in arithmetic."""
+    ends = np.cumsum([len(piece.states) for piece in earlier])[:-1]
+    states = texts.similarity(new.states, np.concatenate([piece.states for piece in earlier]))
+    actions = texts.similarity(new.actions, np.concatenate([piece.actions for piece in earlier]))
+    return np.split(states, ends, axis=1), np.split(actions, ends, axis=1)
+
+
+def _best_partners(
+    index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
+) -> dict[tuple[int, int], Partner]:
+    """For each (start, length) of the new piece, the window of the old piece with the largest weighted similarity; the
+    earliest one among equals. ``states`` and ``actions`` are diagonal sums."""
+    best: dict[tuple[int, int], Partner] = {}
+    for length in range(settings.min_window, settings.max_window + 1):
+        rows, columns = new.starts(length)[:, None], old.starts(length)[None, :]
+        if not rows.size or not columns.size:
+            continue
+        state = _mean(states[rows + length, columns + length] - states[rows, columns], length)
+        action = _mean(actions[rows + length, columns + length] - actions[rows + 1, columns + 1], length - 1)
+        choice = np.argmax(settings.state_weight * state + settings.action_weight * action, axis=1)
+        for row, (start, column) in enumerate(zip(rows[:, 0].tolist(), choice.tolist(), strict=True)):
+            first = int(columns[0, column])
+            partner = Span(index, first, first + length)
+            best[start, length] = (partner, int(state[row, column]), int(action[row, column]))
+    return best
+
+
+def _diagonal_sums(matrix: Integers) -> Integers:
+    """(n + 1, m + 1) sums: entry [i, j] adds up the diagonal that ends just before (i, j)."""
+    sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1] + 1), dtype=np.int64)
+    for row in range(matrix.shape[0]):
+        sums[row + 1, 1:] = sums[row, :-1] + matrix[row]
+    return sums
+
+
+def _mean(sums: Integers, count: int) -> Integers:
+    """Rounded to the nearest whole billionth."""
+    return (sums + count // 2) // count

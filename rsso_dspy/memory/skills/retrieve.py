@@ -1,0 +1,34 @@
+"""Bring back the skills whose examples began where the agent is now (paper, Algorithm 1; release,
+skillset.py:140-161)."""
+
+from collections.abc import Sequence
+
+from rsso_dspy.memory import NOTHING, Recall
+from rsso_dspy.memory.skills.skill import Skill
+from rsso_dspy.memory.skills.texts import Texts
+from rsso_dspy.trajectory import State
+
+__all__ = ["rank", "render"]
+
+
+def rank(library: Sequence[Skill], state: State, texts: Texts) -> list[tuple[Skill, int]]:
+    """Every skill with its similarity to ``state``, best first, equals in library order: the mean over its windows of
+    the cosine between the window's first state description and this one, in billionths."""
+    if not library:
+        return []
+    here = texts.indices([state.description])
+    starts = texts.indices(window.states[0].description for skill in library for window in skill.windows)
+    cosines = iter(texts.similarity(starts, here)[:, 0].tolist())
+    means = [sum(next(cosines) for _ in skill.windows) // len(skill.windows) for skill in library]
+    return sorted(zip(library, means, strict=True), key=lambda pair: -pair[1])
+
+
+def render(skills: Sequence[Skill]) -> Recall:
+    """The region's text: each target as a numbered subgoal, its numbered instructions below it."""
+    if not skills:
+        return NOTHING
+    lines = []
+    for number, skill in enumerate(skills, start=1):
+        lines.append(f"Subgoal {number}: {skill.target}")
+        lines.extend(f"  {step}. {instruction}" for step, instruction in enumerate(skill.instructions, start=1))
+    return Recall("\n".join(lines), tuple(skill.id for skill in skills), tuple(skill.target for skill in skills))

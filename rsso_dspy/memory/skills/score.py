@@ -1,0 +1,131 @@
+"""Score candidates: how far each of four measures lies above its own mean (SSO, section 3.2; release,
+skillset.py:206-225).
+
+A measure x with mean m and standard deviation s counts max(0, (x - m + 2s) / s): 2 when average, 0 from two deviations
+below. The score is the weighted mean of the four, and of feedback where that is on.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores
+
+__all__ = ["COVERAGE", "Moments", "Similarities", "score"]
+
+Floats = NDArray[np.float64]
+
+NEUTRAL = 2.0
+"""What a measure counts at its mean. Also what it counts, for every candidate alike, when it does not vary."""
+
+
+@dataclass(slots=True)
+class Moments:
+    """Running count, sum and sum of squares of whole numbers: exact, whatever their order."""
+
+    count: int = 0
+    total: int = 0
+    squares: int = 0
+
+    @classmethod
+    def of(cls, values: Iterable[int]) -> "Moments":
+        moments = cls()
+        moments.add(values)
+        return moments
+
+    def add(self, values: Iterable[int]) -> None:
+        for value in values:
+            self.count += 1
+            self.total += value
+            self.squares += value * value
+
+    @property
+    def constant(self) -> bool:
+        return self.count * self.squares == self.total * self.total
+
+    def above(self, value: int) -> bool:
+        """Strictly above the mean."""
+        return value * self.count > self.total
+
+    def standardise(self, values: Floats) -> Floats:
+        """max(0, (x - mean + 2 sd) / sd) with the population's deviation; ``NEUTRAL`` throughout where that is zero."""
+        if self.constant:
+            return np.full(values.shape, NEUTRAL)
+        mean = self.total / self.count
+        deviation = sqrt(self.count * self.squares - self.total * self.total) / self.count
+        return np.maximum(0.0, (values - mean + 2 * deviation) / deviation)
+
+
+COVERAGE = Moments.of((3, 4, 5, 6))
+"""Steps are judged against the lengths 3 to 6, whatever windows are cut: mean 4.5, deviation 1.118 (release,
+skillset.py:49-50)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Similarities:
+    """Moments of both similarities over all candidates a memory ever met, kept or not."""
+
+    state: Moments
+    action: Moments
+
+    def add(self, candidates: Sequence[Candidate]) -> None:
+        self.state.add(candidate.state for candidate in candidates)
+        self.action.add(candidate.action for candidate in candidates)
+
+    def passes(self, candidate: Candidate, settings: SkillSettings) -> bool:
+        """Above the running mean in both similarities; one that never varied is no obstacle."""
+        return all(
+            moments.above(value) or (settings.keep_when_constant and moments.constant)
+            for moments, value in ((self.state, candidate.state), (self.action, candidate.action))
+        )
+
+
+def score(
+    pool: Sequence[Candidate],
+    pieces: Sequence[Piece],
+    similarities: Similarities,
+    feedback: Mapping[int, Sequence[tuple[float, bool]]],
+    settings: SkillSettings,
+) -> list[Scores]:
+    """Scores aligned with ``pool``. ``feedback`` holds, by position in the pool, (return in points, whether a reward
+    followed) per event. Rewards are judged against all positive rewards of the newest ``max_trajectories`` pieces."""
+    recent = pieces[-settings.max_trajectories :]
+    rewards = Moments.of(points for piece in recent for points in piece.rewards if points > 0)
+    terms = {
+        "coverage": COVERAGE.standardise(np.array([_steps(item, pieces) for item in pool], dtype=float)),
+        "reward": rewards.standardise(np.array([_mean_reward(item, pieces) for item in pool], dtype=float)),
+        "state": similarities.state.standardise(np.array([item.state for item in pool], dtype=float)),
+        "action": similarities.action.standardise(np.array([item.action for item in pool], dtype=float)),
+        "feedback": np.zeros(len(pool)),
+    }
+    for position, events in feedback.items():
+        worth = rewards.standardise(np.array([gain for gain, _ in events], dtype=float)).tolist()
+        signed = (value if followed else -value for value, (_, followed) in zip(worth, events, strict=True))
+        terms["feedback"][position] = sum(signed)
+    weights = {
+        "coverage": settings.coverage_weight,
+        "reward": settings.reward_weight,
+        "state": settings.state_weight,
+        "action": settings.action_weight,
+    }
+    if settings.feedback:
+        weights["feedback"] = settings.feedback_weight
+    total = sum((weights[name] * terms[name] for name in weights), np.zeros(len(pool))) / sum(weights.values())
+    # Whole billionths: what is equal on paper ties, whatever the rounding of the last bit.
+    total = np.rint(total * BILLION) / BILLION
+    columns = (*terms.values(), total)
+    return [Scores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def _steps(candidate: Candidate, pieces: Sequence[Piece]) -> int:
+    """Steps in all windows together."""
+    return sum(min(end, len(pieces[piece])) - start - 1 for piece, start, end in candidate.spans)
+
+
+def _mean_reward(candidate: Candidate, pieces: Sequence[Piece]) -> float:
+    """Points gained per window, on arriving at any of its states, losses included."""
+    return sum(sum(pieces[piece].rewards[start:end]) for piece, start, end in candidate.spans) / len(candidate.spans)

@@ -1,0 +1,94 @@
+"""The constants of Skill Set Optimization, each with where it comes from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Extraction", "SkillSettings"]
+
+Extraction = Literal["reward-boundary", "sliding"]
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSettings:
+    """What a ``SkillMemory`` is configured with. The defaults are the preset ``sso-adapt/1``.
+
+    "Release" below is the published code, allenai/sso at commit 133b6a7, with the values its command line puts in
+    force; "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
+    """
+
+    extraction: Extraction = "reward-boundary"
+    """Which stretches of a trajectory are windows. ``reward-boundary``: those that end at a positive reward and hold
+    none in between (paper, section 2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
+    max_trajectories: int = 10
+    """Newest pieces that are compared with each other (release, skillset.py:90)."""
+    max_piece: int = 50
+    """States in a piece at most; a longer trajectory becomes several (release, skillset.py:60-75)."""
+    min_piece: int = 3
+    """States in a piece at least: one smallest window. The release asks for 4."""
+    min_window: int = 3
+    """States in a window at least, its first and last included (paper, section 2)."""
+    max_window: int = 6
+    """States in a window at most (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
+    windows_per_skill: int = 2
+    """Examples of a skill: candidates are pairs, and verbalization shows both (release, max_traj_count)."""
+    beams: int = 20
+    """Width of the search for a skill set (release, num_beams)."""
+    pool_size: int = 5000
+    """Candidates kept for the next search at most (release, max_skills)."""
+    retrieved: int = 3
+    """Skills shown per step at most (paper, Algorithm 1, TOPSKILLS)."""
+    coverage_weight: float = 0.01
+    """Weight of the number of steps in the windows (release, main.py:196-215)."""
+    reward_weight: float = 0.1
+    """Weight of the mean reward sum of the windows (release, main.py:196-215; 0.01 is only its class default)."""
+    state_weight: float = 1.0
+    """Weight of state similarity, in matching and in the score (release, main.py:196-215)."""
+    action_weight: float = 1.0
+    """Weight of action similarity, in matching and in the score (release, main.py:196-215)."""
+    feedback: bool = False
+    """Let the return that followed a targeted skill enter its score. The paper leaves it out (section 4); the release
+    always has it."""
+    feedback_weight: float = 1.0
+    """Weight of one feedback event (release, class default); also part of the divisor while ``feedback`` is on."""
+    feedback_trials: int = 20
+    """Newest trials whose feedback is remembered (release, skill_memory_scale x max_trajectories)."""
+    discount: float = 0.9
+    """Discount per step of the return that feedback uses (release, skillset.py:77-85)."""
+    build_repeats: bool = True
+    """Match a piece that equals an earlier one. The release skips it, so that an exact repeat teaches nothing
+    (skillset.py:93-95)."""
+    keep_when_constant: bool = True
+    """While a similarity has had one value only, its mean separates nothing: the filter lets every candidate pass
+    (True) or none (release)."""
+    count_overhang: bool = False
+    """Meet the last windows of a new piece a second time, as windows one state too long for it. They change nothing
+    but the running means. A by-product of a loop bound of the release (skillset.py:99-105)."""
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.min_window <= self.max_window <= self.max_piece:
+            raise ValueError(
+                "windows need 2 <= min_window <= max_window <= max_piece, "
+                f"not {self.min_window}, {self.max_window}, {self.max_piece}"
+            )
+        if self.windows_per_skill != 2:
+            raise ValueError(f"a skill is a pair of windows; windows_per_skill must be 2, not {self.windows_per_skill}")
+        if self.extraction not in ("reward-boundary", "sliding"):
+            raise ValueError(f"extraction is 'reward-boundary' or 'sliding', not {self.extraction!r}")
+
+    @classmethod
+    def sso_adapt_1(cls) -> "SkillSettings":
+        """The protocol ``sso-adapt/1``: the paper's rules."""
+        return cls()
+
+    @classmethod
+    def release(cls) -> "SkillSettings":
+        """The published code's constants and rules, wherever they are not defects."""
+        return cls(
+            extraction="sliding",
+            min_piece=4,
+            max_window=5,
+            feedback=True,
+            build_repeats=False,
+            keep_when_constant=False,
+            count_overhang=True,
+        )

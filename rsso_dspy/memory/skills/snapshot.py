@@ -1,0 +1,147 @@
+"""A skill memory as JSON data and back.
+
+    schema, settings    what the memory was made with
+    texts               every distinct observation, surroundings, inventory and action of the stored pieces
+    pieces              trial, offset, states as [observation, look, inventory] and actions as indices into ``texts``
+    built               pieces matched so far
+    similarities        count, sum and sum of squares of both similarities, in billionths
+    pool                one row per candidate, most used first: score, state and action similarity in billionths, then
+                        each window as piece, start, end
+    selected            the skill set, best first: score terms, then the same but for the score
+    skills              every skill ever put into words, with its use; ``library`` lists those in use
+    feedback, answers   feedback events per trial; equivalence questions already answered
+
+Embeddings are computed again when needed, so a restored memory continues byte for byte as long as ``embed`` gives the
+same text the same row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, astuple
+from typing import Any
+
+from rsso_dspy.errors import RunMismatch
+from rsso_dspy.memory.skills.contents import Contents
+from rsso_dspy.memory.skills.score import Moments, Similarities
+from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.skill import Candidate, Piece, Scores, Skill, Span, Window
+from rsso_dspy.trajectory import State
+
+__all__ = ["SCHEMA", "dump", "load"]
+
+SCHEMA = 1
+
+
+def dump(held: Contents, settings: SkillSettings) -> dict[str, Any]:
+    texts: dict[str, int] = {}
+    pieces = [_dump_piece(piece, texts) for piece in held.pieces]
+    return {
+        "schema": SCHEMA,
+        "settings": asdict(settings),
+        "texts": list(texts),
+        "pieces": pieces,
+        "built": held.built,
+        "similarities": {
+            "state": list(astuple(held.similarities.state)),
+            "action": list(astuple(held.similarities.action)),
+        },
+        "pool": [[score, *_dump_candidate(candidate)] for candidate, score in held.pool],
+        "selected": [[asdict(scores), *_dump_candidate(candidate)] for candidate, scores in held.selected],
+        "skills": [_dump_skill(skill) for skill in held.skills.values()],
+        "library": list(held.library),
+        "feedback": [[list(event) for event in trial] for trial in held.feedback],
+        "answers": [[list(question), answer] for question, answer in held.answers.items()],
+    }
+
+
+def load(data: dict[str, Any], settings: SkillSettings) -> Contents:
+    """Raises ``RunMismatch`` for another schema or other settings."""
+    _check(data, settings)
+    pieces = [_load_piece(entry, data["texts"]) for entry in data["pieces"]]
+    moments = data["similarities"]
+    return Contents(
+        pieces=pieces,
+        built=data["built"],
+        similarities=Similarities(Moments(*moments["state"]), Moments(*moments["action"])),
+        pool=[(_load_candidate(row), score) for score, *row in data["pool"]],
+        selected=[(_load_candidate(row), Scores(**scores)) for scores, *row in data["selected"]],
+        skills={entry["id"]: _load_skill(entry, pieces) for entry in data["skills"]},
+        library=list(data["library"]),
+        feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
+        answers={tuple(question): answer for question, answer in data["answers"]},
+    )
+
+
+def _check(data: dict[str, Any], settings: SkillSettings) -> None:
+    if data["schema"] != SCHEMA:
+        raise RunMismatch(
+            f"this skill memory was stored with schema {data['schema']}, and schema {SCHEMA} was expected; "
+            "restore it with the version of rsso-dspy that stored it"
+        )
+    stored, now = data["settings"], asdict(settings)
+    differing = [name for name in now if stored.get(name) != now[name]]
+    if differing:
+        changes = ", ".join(f"{name} {stored.get(name)!r} (now {now[name]!r})" for name in differing)
+        raise RunMismatch(
+            f"this skill memory was stored under other settings: {changes}; set them as they were, or start a new run"
+        )
+
+
+def _dump_piece(piece: Piece, texts: dict[str, int]) -> dict[str, Any]:
+    def index(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    return {
+        "trial": piece.trial,
+        "offset": piece.offset,
+        "states": [[index(state.observation), index(state.look), index(state.inventory)] for state in piece.states],
+        "actions": [index(action) for action in piece.actions],
+        "rewards": list(piece.rewards),
+    }
+
+
+def _load_piece(entry: dict[str, Any], texts: Sequence[str]) -> Piece:
+    return Piece(
+        trial=entry["trial"],
+        offset=entry["offset"],
+        states=tuple(State(*(texts[index] for index in state)) for state in entry["states"]),
+        actions=tuple(texts[index] for index in entry["actions"]),
+        rewards=tuple(entry["rewards"]),
+    )
+
+
+def _dump_candidate(candidate: Candidate) -> list[int]:
+    return [candidate.state, candidate.action, *(number for span in candidate.spans for number in span)]
+
+
+def _load_candidate(row: Sequence[int]) -> Candidate:
+    state, action, *numbers = row
+    return Candidate(tuple(Span(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)), state, action)
+
+
+def _dump_skill(skill: Skill) -> dict[str, Any]:
+    return {
+        "id": skill.id,
+        "name": skill.name,
+        "summary": skill.summary,
+        "instructions": list(skill.instructions),
+        "target": skill.target,
+        "windows": [list(window.span) for window in skill.windows],
+        "scores": asdict(skill.scores),
+        "retrieved": skill.retrieved,
+        "targeted": skill.targeted,
+    }
+
+
+def _load_skill(entry: dict[str, Any], pieces: Sequence[Piece]) -> Skill:
+    spans = [Span(*numbers) for numbers in entry["windows"]]
+    return Skill(
+        id=entry["id"],
+        summary=entry["summary"],
+        name=entry["name"],
+        instructions=tuple(entry["instructions"]),
+        target=entry["target"],
+        windows=tuple(Window.of(span, pieces[span.piece]) for span in spans),
+        scores=Scores(**entry["scores"]),
+        retrieved=entry["retrieved"],
+        targeted=entry["targeted"],
+    )

@@ -1,0 +1,90 @@
+"""Trajectories, embedders and writers for the tests of the memory room: small, exact, without any model."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rsso_dspy.memory.skills import Skill, SkillMemory, SkillSettings, Verbalization, Window
+from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+
+BOIL = Variant("boil", 22)
+
+
+def hash_embed(texts: Sequence[str]) -> np.ndarray:
+    """The embedder of the golden data: a text's MD5 seeds a random direction in 384 dimensions."""
+    seeds = [int(hashlib.md5(text.encode()).hexdigest()[:8], 16) for text in texts]
+    rows = np.array([np.random.RandomState(seed).randn(384) for seed in seeds])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def words_embed(texts: Sequence[str]) -> np.ndarray:
+    """Texts that share words are alike: the normalised sum of their words' directions."""
+    rows = []
+    for text in texts:
+        words = re.findall(r"\w+", text.lower()) or [""]
+        rows.append(hash_embed(words).sum(axis=0))
+    return np.array([row / np.linalg.norm(row) for row in rows])
+
+
+def plain(text: str) -> State:
+    """A state whose whole description is ``text``."""
+    return State(text, "", "")
+
+
+def trajectory(
+    states: Sequence[str],
+    actions: Sequence[str],
+    rewards: Sequence[int],
+    trial: int = 1,
+    subgoals: dict[int, tuple[str, tuple[str, ...]]] | None = None,
+) -> Trajectory:
+    """``actions[i]`` leads from ``states[i]`` to ``states[i + 1]`` and gains ``rewards[i]`` points. ``subgoals`` maps a
+    step to (subgoal, ids recalled)."""
+    steps, score = [], 0
+    for index, (action, text, points) in enumerate(zip(actions, states[1:], rewards, strict=True)):
+        score += points
+        subgoal, recalled = (subgoals or {}).get(index, (None, ()))
+        steps.append(Step(action, action, plain(text), points, score, True, subgoal=subgoal or None, recalled=recalled))
+    outcome = "solved" if score >= 100 else "failed"
+    return Trajectory(BOIL, trial, "Your task is to boil water.", plain(states[0]), 0, tuple(steps), outcome)
+
+
+def walk(text: str, trial: int = 1) -> Trajectory:
+    """A trial from a short notation: ``"a b c+10 d"`` visits states a, b, c, d and gains 10 points on reaching c.
+    The action that leads to state x is ``to x``."""
+    names, rewards = [], []
+    for word in text.split():
+        name, _, points = word.partition("+")
+        names.append(name)
+        rewards.append(int(points or 0))
+    return trajectory([f"room {name}" for name in names], [f"act {name}" for name in names[1:]], rewards[1:], trial)
+
+
+class Writer:
+    """Stands in for the language model: numbered words for every skill, and a record of what was asked."""
+
+    def __init__(self, malformed: Sequence[int] = (), same: bool = False, equal_words: bool = False):
+        self.asked: list[tuple[Window, ...]] = []
+        self.questions: list[tuple[str, tuple[str, ...]]] = []
+        self.malformed = malformed
+        self.same = same
+        self.equal_words = equal_words
+
+    def verbalize(self, examples: Sequence[Window]) -> Verbalization | None:
+        self.asked.append(tuple(examples))
+        if len(self.asked) - 1 in self.malformed:
+            return None
+        label = "there" if self.equal_words else f"place {len(self.asked)}"
+        return Verbalization(f"on the way to {label}", f"reach {label}", (f"go to {label}", "wait"), f"you are {label}")
+
+    def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
+        self.questions.append((new.id, tuple(skill.id for skill in library)))
+        return self.same
+
+
+def skill_memory(settings: SkillSettings | None = None, writer: Writer | None = None, **other: Any) -> SkillMemory:
+    writer = writer or Writer()
+    return SkillMemory(other.get("embed", hash_embed), writer.verbalize, writer.equivalent, settings)

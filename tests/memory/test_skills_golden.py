@@ -1,0 +1,60 @@
+"""The ``release`` preset computes what the published code computes, from pieces to retrieval."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.trajectory import Trajectory
+from tests.memory.memory_cases import plain, skill_memory, trajectory
+
+CASES = json.loads((Path(__file__).parent / "data" / "sso_golden.json").read_text())["cases"]
+
+
+def played(states: list[dict]) -> Trajectory:
+    return trajectory(
+        [state["description"] for state in states],
+        [state["action"] for state in states[1:]],
+        [round(100 * state["reward"]) for state in states[1:]],
+    )
+
+
+def bounds(spans) -> list[list[int]]:
+    return [list(span) for span in spans]
+
+
+@pytest.mark.parametrize("case", CASES, ids=["three-trials", "two-trials"])
+def test_release_preset_reproduces_the_published_code(case):
+    memory = skill_memory(SkillSettings.release())
+    for states, expected in zip(case["trajectories"], case["after_each"], strict=True):
+        memory.learn(played(states))
+        found = memory.inspect()
+        assert [len(piece) for piece in found.pieces] == expected["pieces"]
+        assert [bounds(item.spans) for item in found.candidates] == [item["windows"] for item in expected["candidates"]]
+        for item, known in zip(found.candidates, expected["candidates"], strict=True):
+            assert item.state_similarity == pytest.approx(known["state_similarity"], abs=5e-9)
+            assert item.action_similarity == pytest.approx(known["action_similarity"], abs=5e-9)
+        assert [bounds(item.spans) for item, _ in found.pool] == [item["windows"] for item in expected["pool"]]
+        scores = [score for _, score in found.pool]
+        assert scores == pytest.approx([item["score"] for item in expected["pool"]], abs=1e-7)
+        assert [bounds(item.spans) for item, _ in found.selected] == [item["windows"] for item in expected["selected"]]
+        totals = [scores.total for _, scores in found.selected]
+        assert totals == pytest.approx([item["score"] for item in expected["selected"]], abs=1e-7)
+    for query in case["retrieval"]:
+        ranked = memory.nearest(plain(query["description"]))
+        windows = [bounds(window.span for window in skill.windows) for skill, _ in ranked]
+        assert windows == [item["windows"] for item in query["ranked"]]
+        nearness = [similarity for _, similarity in ranked]
+        assert nearness == pytest.approx([item["similarity"] for item in query["ranked"]], abs=5e-9)
+
+
+def test_the_paper_preset_finds_other_windows_on_the_same_trials():
+    """The presets differ where they say they do: the paper's windows all end at a positive reward."""
+    memory = skill_memory(SkillSettings.sso_adapt_1())
+    for states in CASES[0]["trajectories"]:
+        memory.learn(played(states))
+        found = memory.inspect()
+        for candidate in found.candidates:
+            assert all(found.pieces[piece].rewards[end - 1] > 0 for piece, _, end in candidate.spans)
+    assert found.candidates
