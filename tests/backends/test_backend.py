@@ -1,0 +1,107 @@
+import dspy
+import pytest
+
+from rsso_dspy.backends import Backend
+from rsso_dspy.config import BackendConfig, load
+from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
+from tests.provider_server import completion, provider
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+ANSWER = "[[ ## answer ## ]]\nyes\n\n[[ ## completed ## ]]"
+KEY = "sk-planted-secret"
+
+
+@pytest.fixture
+def settings(monkeypatch):
+    """A backend table that points at a server, with an override for the reflector."""
+    monkeypatch.setenv("TEST_PROVIDER_KEY", KEY)
+
+    def make(url: str, **more) -> BackendConfig:
+        return BackendConfig(
+            model="openai/actor-model",
+            base_url=url,
+            key_variable="TEST_PROVIDER_KEY",
+            temperature=0.25,
+            max_tokens=77,
+            retries=0,
+            roles={"reflector": {"model": "openai/reflector-model", "temperature": 0.75}},
+            **more,
+        )
+
+    return make
+
+
+def ask(backend: Backend, role: str, rollout: int = 0) -> str:
+    with dspy.context(adapter=backend.adapter, disable_history=True):
+        return dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm(role, rollout)).answer
+
+
+def test_the_configured_temperature_is_in_the_request_that_leaves(settings):
+    with provider(lambda _: completion(ANSWER)) as served:
+        backend = Backend(settings(served.url))
+        assert ask(backend, "actor") == "yes"
+        assert ask(backend, "reflector") == "yes"
+    sent = [(body["model"], body["temperature"]) for body in served.requests]
+    assert sent == [("actor-model", 0.25), ("reflector-model", 0.75)]
+    assert [body.get("max_tokens") or body["max_completion_tokens"] for body in served.requests] == [77, 77]
+
+
+def test_system_and_user_text_are_separate_messages(settings):
+    with provider(lambda _: completion(ANSWER)) as served:
+        ask(Backend(settings(served.url)), "actor")
+    roles = [message["role"] for message in served.requests[0]["messages"]]
+    assert roles == ["system", "user"]
+
+
+def test_the_key_travels_in_a_header_only(settings):
+    with provider(lambda _: completion(ANSWER)) as served:
+        ask(Backend(settings(served.url)), "actor")
+    assert served.headers[0]["Authorization"] == f"Bearer {KEY}"
+    assert KEY not in str(served.requests)
+    assert KEY not in str(settings(served.url).model_dump())
+
+
+def test_equal_requests_to_two_servers_are_two_requests(settings):
+    answers = []
+    for word in ("one", "two"):
+        with provider(lambda _, word=word: completion(f"[[ ## answer ## ]]\n{word}")) as served:
+            answers.append(ask(Backend(settings(served.url)), "actor"))
+    assert answers == ["one", "two"]
+
+
+def test_the_answer_format_is_configured(settings):
+    with provider(lambda _: completion('{"answer": "json"}')) as served:
+        assert ask(Backend(settings(served.url, adapter="json")), "actor") == "json"
+
+
+def test_a_missing_key_names_its_variable():
+    backend = Backend(BackendConfig(model="openai/x", key_variable="NO_SUCH_KEY_VARIABLE"))
+    with pytest.raises(MissingKey, match="NO_SUCH_KEY_VARIABLE"):
+        backend.check()
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "openai/", "embedded/oracle"])
+def test_an_unknown_form_of_model_name_is_an_error_that_names_the_known_ones(model):
+    with pytest.raises(ConfigError, match=r"provider/model|embedded/explorer"):
+        Backend(BackendConfig(model=model)).check()
+
+
+def test_an_unreachable_endpoint_is_named_before_anything_is_played():
+    backend = Backend(BackendConfig(model="openai/x", base_url="http://127.0.0.1:9/v1"))
+    with pytest.raises(BackendUnreachable, match=r"127\.0\.0\.1:9"):
+        backend.reach()
+
+
+def test_the_embedded_backend_is_rule_based_and_needs_nothing():
+    backend = Backend(load().active_backend)
+    backend.check()
+    backend.reach()
+    assert backend.rule_based
+    assert not Backend(BackendConfig(model="openai/x")).rule_based
+
+
+def test_rollouts_tell_repeats_apart_on_the_embedded_backend():
+    backend = Backend(load().active_backend)
+    assert backend.lm("actor", 1) is backend.lm("actor", 1)
+    assert backend.lm("actor", 1).engine is not backend.lm("actor", 2).engine

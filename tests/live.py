@@ -1,0 +1,104 @@
+"""A plugin with what many tests share: one live session with one simulator, and engines that stand in for a model.
+
+The simulator is real everywhere. The engines below decide what a model says where a test is about what follows from it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.config import load
+from rsso_dspy.protocol.session import Session, session
+
+FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
+
+
+@pytest.fixture(scope="session")
+def live() -> Iterator[Session]:
+    """A session on the embedded backend with the instant embedder; its simulator is shared by all tests."""
+    with session(load(overrides=FAST)) as shared:
+        yield shared
+
+
+class Engine:
+    """A model whose answers a function gives: prompt text in, answer text out. Keeps every prompt."""
+
+    def __init__(self, answer: Callable[[str], str]):
+        self.answer = answer
+        self.prompts: list[str] = []
+
+    def complete(self, request: Request) -> Response:
+        text = prompt_of(request)
+        self.prompts.append(text)
+        said = self.answer(text)
+        usage = Usage(input_tokens=len(text), output_tokens=len(said), total_tokens=len(text) + len(said))
+        return Response(None, request.model, Message.assistant([TextPart(said)]), "stop", usage)
+
+    def close(self) -> None:
+        pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Engine":
+        return self
+
+
+class Recorder(Explorer):
+    """The embedded model, keeping every prompt."""
+
+    def __init__(self, seed: int, prompts: list[str]):
+        super().__init__(seed=seed)
+        self.prompts = prompts
+
+    def complete(self, request: Request) -> Response:
+        self.prompts.append(prompt_of(request))
+        return super().complete(request)
+
+
+def prompt_of(request: Request) -> str:
+    """Everything a model is sent, as one text."""
+    system = request.system
+    texts = [system if isinstance(system, str) else "".join(part.text for part in system or ())]
+    return "\n\n".join([*texts, *(f"<{message.role}>\n{message.text}" for message in request.messages)])
+
+
+def model(engine: Any) -> dspy.LM:
+    return dspy.LM("embedded/explorer", engine=engine, cache=False, temperature=0.5)
+
+
+def says(**fields: str) -> str:
+    """An answer in the chat format."""
+    return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in fields.items()) + "\n\n[[ ## completed ## ]]"
+
+
+def scripted(actions: Sequence[str], subgoal: str = "none") -> Engine:
+    """An actor that takes these actions in turn and then waits; any other role says nothing usable."""
+    left = iter(actions)
+
+    def answer(prompt: str) -> str:
+        if "`next_action`" in prompt:
+            return says(reasoning="As planned.", current_subgoal=subgoal, next_action=next(left, "wait"))
+        if "`action`" in prompt:
+            return says(thought="As planned.", action=next(left, "wait"))
+        return "no answer"
+
+    return Engine(answer)
+
+
+@contextmanager
+def acting(live: Session, lm: Callable[[str, int], dspy.LM], **changes: Any) -> Iterator[None]:
+    """The live session with other models, and other runtime fields, for the time of the block."""
+    with live.here(), replace(live.runtime, lm=lm, **changes).active():
+        yield
+
+
+def region(prompt: str, name: str) -> str | None:
+    """The text of one input field in a prompt's last user message; None when it is absent."""
+    last = prompt.rpartition("<user>")[2]
+    found = re.search(rf"\[\[ ## {name} ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\nRespond with)", last, re.S)
+    return found and found.group(1)

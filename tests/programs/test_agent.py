@@ -1,0 +1,301 @@
+import os
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.runtime import Runtime, TrialRules
+from tests.live import Engine, Recorder, acting, model, region, says, scripted
+
+VARIANT = "lifespan-longest-lived::98"
+
+
+REWARDED = "find-plant::229"
+WALK = ["look around"] * 3 + ["focus on peach tree in adult stage"] + ["look around"] * 3 + ["teleport to bedroom"]
+"""Two rewards on that variant, each after enough steps to make a window; the trial ends unsolved."""
+
+
+def walks(live, subgoal="none", mute=()):
+    """Models of a unit whose actor walks WALK in every trial and names `subgoal`. The other roles are the embedded
+    ones, except that those in `mute` answer nothing that can be read. Also the actors, by rollout number."""
+    actors = {}
+
+    def lm(role, rollout):
+        if role == "actor":
+            return model(actors.setdefault(rollout, scripted(WALK, subgoal)))
+        return model(Engine(lambda _: "I would rather not say.")) if role in mute else live.backend.lm(role, rollout)
+
+    return lm, actors
+
+
+def prompts_of(live, method_name, mute=()):
+    """Every actor prompt of three trials, trial by trial."""
+    lm, actors = walks(live, mute=mute)
+    with acting(live, lm, rules=TrialRules(3, stop_on_success=False)):
+        result = Agent(method_name)(variant=REWARDED)
+    assert result.score == 67
+    return [actors[trial].prompts for trial in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("row", "mute", "like"),
+    [
+        ("rsso", {"reflector"}, "sso"),
+        ("rsso", {"verbalizer"}, "reflexion-sso"),
+        ("rsso", {"reflector", "verbalizer"}, "react-sso"),
+        ("sso", {"verbalizer"}, "react-sso"),
+        ("reflexion-sso", {"reflector"}, "react-sso"),
+        ("reflexion", {"reflector"}, "react"),
+    ],
+)
+def test_a_row_whose_memory_stays_empty_sends_the_bytes_of_the_row_without_it(live, row, mute, like):
+    assert prompts_of(live, row, mute) == prompts_of(live, like)
+
+
+def test_rows_of_one_scaffold_are_the_same_at_trial_1_and_differ_once_memory_speaks(live):
+    plain, both = prompts_of(live, "react-sso"), prompts_of(live, "rsso")
+    assert plain[0] == both[0]
+    assert region(both[1][0], "plans_from_past_attempts")
+    assert region(plain[1][0], "plans_from_past_attempts") is None
+    assert region(both[2][0], "skills")
+
+
+def test_regions_stand_in_the_order_of_algorithm_1(live):
+    full = [prompt for prompt in prompts_of(live, "rsso")[2] if region(prompt, "skills")]
+    order = ["plans_from_past_attempts", "task", "action_templates", "skills", "history"]
+    places = [full[0].rindex(f"[[ ## {name} ## ]]\n") for name in order]
+    assert places == sorted(places)
+    assert "constitution" not in full[0]
+
+
+def test_the_flat_scaffold_asks_for_no_subgoal(live):
+    first = prompts_of(live, "reflexion")[0][0]
+    assert "subgoal" not in first
+    assert "`thought`" in first
+
+
+def test_all_trials_of_a_unit_play_the_same_variant(live):
+    with acting(live, walks(live)[0], rules=TrialRules(3, False)):
+        result = Agent("react-sso")(variant=REWARDED)
+    starts = {(t.trajectory.variant.key, t.trajectory.task, t.trajectory.start) for t in result.trials}
+    assert len(result.trials) == 3
+    assert len(starts) == 1
+
+
+def test_every_memory_is_empty_at_trial_1_of_every_unit(live):
+    agent = Agent("rsso")
+    (first, actors), (second, again) = walks(live), walks(live)
+    with acting(live, first, rules=TrialRules(3, False)):
+        before = agent(variant=REWARDED)
+    with acting(live, second, rules=TrialRules(3, False)):
+        after = agent(variant=REWARDED)
+    assert before.memories["reflections"]["plans"]
+    assert before.trials[-2].learnt["skills"]["library"] > 0
+    for name in ("plans_from_past_attempts", "skills"):
+        assert region(again[1].prompts[0], name) is None
+    assert [actors[t].prompts for t in actors] == [again[t].prompts for t in again]
+    assert before.trials == after.trials
+    assert before.memories == after.memories
+
+
+def test_the_step_budget_is_never_shown(live):
+    budget = 7919
+    prompts: list[str] = []
+    rules = TrialRules(2, stop_on_success=False, max_ticks=60)
+    with acting(live, lambda _, rollout: model(Recorder(rollout, prompts)), budget=lambda _: budget, rules=rules):
+        result = Agent("rsso")(variant="find-living-thing::229")
+    assert len(result.trials) == 2
+    assert not any(str(budget) in prompt for prompt in prompts)
+
+
+def test_a_malformed_answer_is_a_step_that_does_nothing_and_is_counted(live):
+    answers = iter(["What a nice room.", "Still nice."])
+    actor = Engine(lambda _: next(answers, says(reasoning="r", current_subgoal="none", next_action="look around")))
+    with acting(live, lambda *_: model(actor), budget=lambda _: 3):
+        result = Agent("react-sso")(variant=VARIANT, trials=1)
+    steps = result.trials[0].trajectory.steps
+    # One unreadable answer is asked for again in another format by DSPy; both were unreadable.
+    assert [step.malformed for step in steps] == [True, False, False]
+    assert (steps[0].action, steps[0].understood, steps[0].reward) == ("", False, 0)
+    assert result.trials[0].usage["actor"].malformed == 1
+    assert result.trials[0].usage["actor"].calls == 4
+
+
+def test_numbers_quotes_and_bullets_around_an_action_are_dropped(live):
+    actor = scripted(
+        ["`look around`", "1. look around", "- look around", '"look around"', "look around\nand then some"]
+    )
+    with acting(live, lambda *_: model(actor), budget=lambda _: 5):
+        result = Agent("react")(variant=VARIANT, trials=1)
+    assert {step.proposed for step in result.trials[0].trajectory.steps} == {"look around"}
+
+
+def test_history_shows_the_action_that_was_sent_and_ten_states_at_most(live):
+    actor = scripted(["Teleport to the Kitchen", *["look around"] * 20])
+    with acting(live, lambda *_: model(actor), budget=lambda _: 15):
+        Agent("react-sso")(variant=VARIANT, trials=1)
+    histories = [region(prompt, "history") for prompt in actor.prompts]
+    assert "Next action: teleport to kitchen" in histories[1].lower().replace("to the", "to").replace("next", "Next")
+    assert histories[-1].count("Step #") == 10
+    assert histories[0].count("Step #") == 1
+
+
+def test_the_subgoal_is_remembered_only_when_it_is_an_offered_one(live):
+    lm, actors = walks(live)
+    with acting(live, lm, rules=TrialRules(3, False)):
+        result = Agent("sso")(variant=REWARDED)
+    assert {step.subgoal for step in result.trials[2].trajectory.steps} == {None}
+    offered = re.search(r"Subgoal 1: (.*)", region(actors[3].prompts[0], "skills")).group(1)
+    lm, _ = walks(live, subgoal=f'"{offered.upper()}"')
+    with acting(live, lm, rules=TrialRules(3, False)):
+        result = Agent("sso")(variant=REWARDED)
+    assert result.trials[2].trajectory.steps[0].subgoal == offered
+    assert {step.subgoal for step in result.trials[0].trajectory.steps} == {None}
+
+
+def test_a_trial_keeps_what_memories_showed(live):
+    lm, actors = walks(live)
+    with acting(live, lm, rules=TrialRules(3, False)):
+        trial = Agent("rsso")(variant=REWARDED).trials[2]
+    assert trial.shown["plans_from_past_attempts"] == region(actors[3].prompts[0], "plans_from_past_attempts")
+    for step, prompt in zip(trial.trajectory.steps, actors[3].prompts, strict=True):
+        assert 1 <= len(step.recalled) <= 3
+        assert trial.shown[f"skills:{','.join(step.recalled)}"] == region(prompt, "skills")
+
+
+def test_the_verbalizer_reads_its_own_earlier_answers(live):
+    said: dict[str, list[str]] = {}
+    lm, _ = walks(live)
+    with acting(
+        live,
+        lambda role, n: lm(role, n) if role == "actor" else model(Recorder(n, said.setdefault(role, []))),
+        rules=TrialRules(3, False),
+    ):
+        Agent("sso")(variant=REWARDED)
+    summary, steps, target = said["verbalizer"][:3]
+    assert "`summary`" in summary
+    assert region(summary, "summary") is None
+    assert region(steps, "summary")
+    assert region(target, "summary") == region(steps, "summary")
+    assert region(target, "steps")
+
+
+def test_learning_is_skipped_after_the_last_trial_unless_asked_for(live):
+    for after_last, learnt in ((False, [True, False]), (True, [True, True])):
+        rules = TrialRules(2, stop_on_success=False, learn_after_last=after_last)
+        with acting(live, walks(live)[0], rules=rules):
+            result = Agent("rsso")(variant=REWARDED)
+        assert [bool(trial.learnt) for trial in result.trials] == learnt
+
+
+def test_a_solved_variant_is_left_alone_by_default(live):
+    with acting(live, live.backend.lm, budget=lambda _: 60):
+        result = Agent("react-sso")(variant="lifespan-longest-lived::111", trials=9)
+        assert result.trials[-1].trajectory.solved, "nine trials of the embedded actor did not solve an easy variant"
+        assert not any(trial.trajectory.solved for trial in result.trials[:-1])
+        assert len(result.trials) < 9
+
+
+def test_equal_actions_end_a_trial_where_the_protocol_says_so(live):
+    with acting(
+        live, lambda *_: model(scripted(["look around"] * 50)), rules=TrialRules(1, max_repeat=10), budget=lambda _: 40
+    ):
+        trial = Agent("react")(variant=VARIANT).trials[0].trajectory
+    assert (trial.outcome, len(trial.steps)) == ("repeated", 11)
+
+
+def test_simulator_ticks_end_a_trial_where_the_protocol_says_so(live):
+    with acting(
+        live, lambda *_: model(scripted(["wait"] * 50)), rules=TrialRules(1, max_ticks=100), budget=lambda _: 40
+    ):
+        trial = Agent("react")(variant=VARIANT).trials[0].trajectory
+    assert trial.outcome == "budget"
+    assert len(trial.steps) == 10
+
+
+def kills(live, at_steps):
+    """A stop hook that kills the simulator's process at these checks instead of stopping anything."""
+    count = 0
+
+    def check():
+        nonlocal count
+        count += 1
+        if count in at_steps:
+            (environment,) = live.runtime.environments._all
+            os.kill(environment._jvm.pid, signal.SIGKILL)
+        return False
+
+    return check
+
+
+def test_a_simulator_that_dies_is_replaced_and_the_trial_played_again_once(live):
+    actor = ["look around"] * 4
+    with acting(live, lambda *_: model(scripted(actor * 2)), budget=lambda _: 4):
+        whole = Agent("react")(variant=VARIANT, trials=1).trials[0]
+    with acting(live, lambda *_: model(scripted(actor * 3)), budget=lambda _: 4, stopped=kills(live, {3})):
+        again = Agent("react")(variant=VARIANT, trials=1).trials[0]
+    assert again.replayed == 1
+    assert again.error is None
+    assert again.trajectory == whole.trajectory
+
+
+def test_a_simulator_that_dies_twice_is_an_error_and_no_score(live):
+    with acting(live, lambda *_: model(scripted(["look around"] * 9)), budget=lambda _: 4, stopped=kills(live, {2, 5})):
+        result = Agent("react")(variant=VARIANT, trials=3)
+    assert len(result.trials) == 1
+    assert result.trials[0].trajectory is None
+    assert "SimulatorDied" in result.trials[0].error
+    assert result.score is None
+
+
+def test_without_a_session_the_error_says_what_to_do():
+    with ThreadPoolExecutor() as threads, pytest.raises(UsageError, match=r"rsso_dspy\.session"):
+        threads.submit(Agent("react"), variant=VARIANT).result()
+
+
+def test_an_unknown_method_offers_the_nearest():
+    with pytest.raises(UnknownName, match="reflexion"):
+        Agent("reflection")
+
+
+def test_the_module_holds_predictors_and_no_state(live):
+    agent = Agent("rsso")
+    before = agent.dump_state()
+    with live.here():
+        agent(variant=VARIANT, trials=2)
+    assert agent.dump_state() == before
+    assert all(predictor.lm is None for predictor in agent.predictors())
+    assert [name for name, _ in agent.named_predictors()] == [
+        "actor",
+        "reflector",
+        "skill_summary",
+        "skill_instructions",
+        "skill_target",
+        "skill_equivalence",
+        "rule_writer",
+        "constitution_summarizer",
+    ]
+
+
+def test_all_signatures_differ():
+    import rsso_dspy.signatures as signatures
+
+    classes = [getattr(signatures, name) for name in signatures.__all__ if name != "ErrorRule"]
+    assert not any(a.equals(b) for i, a in enumerate(classes) for b in classes[i + 1 :])
+
+
+def test_the_table_of_methods_differs_in_scaffold_and_memories_only():
+    rows = [(row.scaffold, row.memories) for row in METHODS.values()]
+    assert len(set(rows)) == len(rows)
+    assert all("skills" not in row.memories for row in METHODS.values() if row.scaffold == "flat")
+
+
+def test_the_runtime_is_immutable(live):
+    with pytest.raises(AttributeError):
+        live.runtime.reflections = 5
+    assert isinstance(replace(live.runtime, reflections=5), Runtime)
