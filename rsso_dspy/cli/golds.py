@@ -21,8 +21,8 @@ def verify(
     from rsso_dspy.environments.scienceworld import golds
 
     mismatches = golds.verify(sample, seed)
+    for found in mismatches:
+        typer.echo(f"differs: {found.variant.key} is {found.shipped} in the table, {found.computed} now", err=True)
     if mismatches:
-        for line in mismatches:
-            typer.echo(f"differs: {line}", err=True)
         raise typer.Exit(1)
     typer.echo(f"{sample} gold lengths computed again: all equal to the table")

@@ -39,26 +39,12 @@ def run(
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
-    from rsso_dspy.environments.scienceworld.golds import gold_length
-    from rsso_dspy.protocol.plan import arms_of, make_plan
-    from rsso_dspy.protocol.presets import configured
-    from rsso_dspy.protocol.selection import choose
-
-    preset = configured(settings)
-    arms = arms_of(names(methods, "--methods"))
-    chosen = choose(
-        None if task_names == "all" else names(task_names, "--tasks"),
-        names(variants, "--variants"),
-        per_task,
-        settings.environment.simplification,
-    )
-    budgets = {variant: preset.budget(gold_length(variant)) for variant in chosen}
-    plan = make_plan(preset.id, preset.rules, arms, budgets, settings.seed)
-
     from rsso_dspy.protocol.executor import missing
-    from rsso_dspy.protocol.provenance import identity
+    from rsso_dspy.protocol.plan import plan_held_out
     from rsso_dspy.protocol.store import Store
 
+    tasks = None if task_names == "all" else names(task_names, "--tasks")
+    plan = plan_held_out(settings, names(methods, "--methods"), tasks, names(variants, "--variants"), per_task)
     store = Store(out)
     left = missing(plan, store)
     describe(plan, left, out)
@@ -69,13 +55,13 @@ def run(
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.protocol.executor import Executor
-    from rsso_dspy.protocol.provenance import provenance
+    from rsso_dspy.protocol.provenance import identity, provenance
     from rsso_dspy.protocol.session import session
 
-    programs = {arm: Agent(arm.method.name) for arm in arms}
+    programs = {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
     with session(settings, jobs=jobs) as live:
         live.backend.reach()
-        store.open(identity(settings, preset), plan.arms)
+        store.open(identity(settings, live.protocol), plan.arms)
         with Watch(left) as watch:
             executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(settings), watch)
             try:

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rsso_dspy.config import Config
+from rsso_dspy.environments.scienceworld.golds import gold_length
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.selection import choose
 from rsso_dspy.trajectory import Variant
 
 ZERO_SHOT = "zero-shot"
@@ -92,6 +96,17 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
     return Plan(protocol, rules, tuple(units))
 
 
-def arms_of(methods: Sequence[str]) -> list[Arm]:
-    """Zero-shot arms of the named methods, in order, each once. Raises `UnknownName`."""
-    return [Arm(method(name)) for name in dict.fromkeys(methods)]
+def plan_held_out(
+    config: Config,
+    methods: Sequence[str],
+    tasks: Sequence[str] | None = None,
+    variants: Sequence[str] = ("sso",),
+    per_task: int | None = None,
+) -> Plan:
+    """The plan of a held-out run: zero-shot arms of the named methods on the chosen variants (see `choose`), under the
+    configured protocol. Raises `UnknownName` and `SplitError` for what can't be played."""
+    protocol = configured(config)
+    arms = [Arm(method(name)) for name in dict.fromkeys(methods)]
+    chosen = choose(tasks, variants, per_task, config.environment.simplification)
+    budgets = {variant: protocol.budget(gold_length(variant)) for variant in chosen}
+    return make_plan(protocol.id, protocol.rules, arms, budgets, config.seed)

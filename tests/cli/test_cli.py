@@ -1,0 +1,199 @@
+"""The commands as a person types them: what they print, and what they say when the call is wrong."""
+
+import json
+import sys
+import tomllib
+
+import pytest
+
+from rsso_dspy.cli import main
+from rsso_dspy.environments.scienceworld.tasks import tasks
+from rsso_dspy.protocol.store import Store
+from tests.records import record
+
+
+@pytest.fixture
+def rsso(monkeypatch, capsys, tmp_path):
+    """Type a command in an empty folder; gives exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def typed(*words: str):
+        monkeypatch.setattr(sys, "argv", ["rsso-dspy", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return typed
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A folder with a finished run of two arms."""
+    store = Store(tmp_path / "done")
+    store.open({"protocol": "sso-adapt/1"}, ["sso", "rsso"])
+    for index in (22, 25):
+        store.save(record("sso", "boil", index, [[10, 20], [30]]))
+        store.save(record("rsso", "boil", index, [[10, 20], [100]]))
+    return str(tmp_path / "done")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tasks", "find-plnat"], "find-plant"),
+        (["--tasks", "boil", "--variants", "frist"], "first"),
+        (["--tasks", "boil", "--variants", "3"], "train"),
+        (["--tasks", "boil", "--variants", "999"], "0 to 29"),
+        (["--variants", "boil::x"], "task::index"),
+        (["--methods", "rss"], "rsso"),
+        (["--methods", ","], "--methods is empty"),
+        (["--backend", "antropic"], "anthropic"),
+        (["--protocol", "sso-adapt"], "sso-adapt/1"),
+        (["--set", "protocol.trails=2"], "protocol.trials"),
+        (["--set", "protocol.trials=0"], "greater than 0"),
+        (["--set", "backend"], "key=value"),
+        (["--config", "missing.toml"], "missing.toml"),
+        (["--per-task", "0"], "--per-task"),
+        (["--per-task", "-1"], "--per-task"),
+        (["--trials", "0"], "--trials"),
+        (["--jobs", "-2"], "--jobs"),
+        (["--seed", "-1"], "--seed"),
+    ],
+)
+def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, words, said):
+    code, _, err = rsso("run", "--out", "out", *words)
+    assert code == 2
+    assert said in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_key_is_said_before_anything_is_played(rsso, tmp_path, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    code, _, err = rsso("run", "--backend", "anthropic", "--tasks", "boil", "--out", "out")
+    assert code == 2
+    assert "ANTHROPIC_API_KEY" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unreachable_endpoint_is_said_before_anything_is_played(rsso, tmp_path):
+    address = "backends.vllm.base_url=http://127.0.0.1:9/v1"
+    code, _, err = rsso("run", "--backend", "vllm", "--set", address, "--tasks", "boil", "--out", "out")
+    assert code == 1
+    assert "127.0.0.1:9" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_another_configuration_is_refused_with_the_difference(rsso, finished):
+    code, _, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--out", finished)
+    assert code == 2
+    assert "another configuration" in err
+
+
+def test_a_dry_run_prints_the_plan_and_plays_nothing(rsso, tmp_path):
+    code, _, err = rsso(
+        "run", "--dry-run", "--methods", "rsso,react", "--tasks", "boil", "--per-task", "2", "--out", "out"
+    )
+    assert code == 0
+    assert "2 arms x 2 variants = 4 units, 5 trials each" in err
+    for word in ("actor", "reflector", "verbalizer", "tokens"):
+        assert word in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_report_prints_the_tables(rsso, finished):
+    code, out, _ = rsso("report", finished)
+    assert code == 0
+    for word in ("Mean", "Solve", "Acc100", "trial-1", "best_of_2", "rsso - sso", "+70.00", "rule-based"):
+        assert word in out
+
+
+def test_report_as_json_is_data(rsso, finished):
+    code, out, _ = rsso("report", finished, "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert [(row["arm"], row["units"], row["mean"]) for row in data["arms"]] == [("sso", 2, 30), ("rsso", 2, 100)]
+    assert data["arms"][0]["tokens"]["actor"]["input"] == 40
+
+
+def test_report_of_a_folder_without_a_run_says_so(rsso):
+    code, _, err = rsso("report", "nowhere")
+    assert code == 2
+    assert "nowhere" in err
+
+
+def test_report_names_a_damaged_file_and_goes_on(rsso, finished, tmp_path):
+    (tmp_path / "done/units/rsso/boil/22-s0.json").write_text("{")
+    code, out, err = rsso("report", finished)
+    assert code == 0
+    assert "22-s0.json.damaged" in err
+    assert "rsso" in out
+
+
+def test_show_prints_a_unit_step_by_step(rsso, finished):
+    code, out, _ = rsso("show", finished, "boil::22", "--arm", "rsso", "--trial", "2")
+    assert code == 0
+    assert "Trial 2: solved after 1 of 9 steps, accumulator 100" in out
+    assert "Trial 1" not in out
+    assert "1 > look  +100" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["boil::23"], "boil::22"), (["boil::22", "--arm", "rss"], "rsso"), (["boil::22", "--trial", "9"], "1 to 2")],
+)
+def test_show_of_what_is_not_there_offers_what_is(rsso, finished, words, said):
+    code, _, err = rsso("show", finished, *words)
+    assert code == 2
+    assert said in err
+
+
+def test_tasks_lists_all_18_with_their_held_out_variants(rsso):
+    code, out, _ = rsso("tasks")
+    assert code == 0
+    assert len(tasks()) == 18
+    assert all(task in out for task in tasks())
+    assert "22 27 21 28 26 29 25 23 24" in " ".join(out.split())
+
+
+def test_config_init_writes_a_file_that_config_show_reads(rsso, tmp_path):
+    assert rsso("config", "init")[0] == 0
+    tomllib.loads((tmp_path / "rsso.toml").read_text())
+    code, out, _ = rsso("config", "show")
+    assert code == 0
+    assert json.loads(out)["backend"] == "embedded"
+    code, _, err = rsso("config", "init")
+    assert code == 2
+    assert "exists" in err
+
+
+def test_doctor_uses_each_part_and_says_what_is_wrong(rsso):
+    code, out, _ = rsso("doctor", "--set", "embedder.model=hash")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["ok"] * 4
+    code, out, _ = rsso(
+        "doctor",
+        "--backend",
+        "vllm",
+        "--set",
+        "backends.vllm.base_url=http://127.0.0.1:9/v1",
+        "--set",
+        "embedder.model=hash",
+    )
+    assert code == 1
+    assert "failed  backend vllm" in out
+    assert "127.0.0.1:9" in out
+
+
+def test_golds_verify_computes_again_and_compares(rsso):
+    code, out, _ = rsso("golds", "verify", "--sample", "1", "--seed", "4")
+    assert code == 0
+    assert "all equal" in out
+
+
+def test_the_version_is_the_packages(rsso):
+    from rsso_dspy import __version__
+
+    assert rsso("--version")[:2] == (0, f"rsso-dspy {__version__}\n")

@@ -1,0 +1,111 @@
+"""The same command leaves the same bytes: another process, another hash seed, another number of jobs, a used
+simulator or a fresh one."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.config import load
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.executor import Executor
+from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.provenance import identity, provenance
+from rsso_dspy.protocol.store import Store
+
+TASKS = "find-plant,lifespan-longest-lived,boil"
+METHODS = "reflexion,rsso"
+SETTINGS = [
+    "embedder.model=hash",
+    "protocol.preset=sso-adapt/1-cap60",
+    "protocol.trials=3",
+    "protocol.stop_on_success=false",
+]
+COMMON = ["--methods", METHODS, "--tasks", TASKS, "--per-task", "1", *(w for s in SETTINGS for w in ("--set", s))]
+
+
+class Quiet:
+    """An observer that looks away."""
+
+    def trial(self, *_: object) -> None: ...
+
+    def unit(self, *_: object) -> None: ...
+
+
+def command(out: Path, *more: str) -> list[str]:
+    return [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "run", *COMMON, "--out", str(out), *more]
+
+
+def play(out: Path, hash_seed: str, *more: str) -> dict[str, bytes]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    subprocess.run(command(out, *more), env=environment, check=True, capture_output=True)
+    return files(out)
+
+
+def files(out: Path) -> dict[str, bytes]:
+    found = {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/*/*/*.json")}
+    assert len(found) == 6
+    return found
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
+    out = tmp_path_factory.mktemp("replay") / "first"
+    return out, play(out, "1", "--jobs", "1")
+
+
+def test_hash_seed_and_job_count_leave_identical_records(first, tmp_path):
+    assert play(tmp_path / "run", "2", "--jobs", "2") == first[1]
+
+
+def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, live):
+    config = load(overrides=SETTINGS)
+    preset = configured(config)
+    used = replace(live, config=config, protocol=preset, runtime=replace(live.runtime, rules=preset.rules))
+    with used.here():
+        Agent("react")(variant="freeze::21", trials=1)  # whatever other tests played, this simulator is used now
+    plan = plan_held_out(config, METHODS.split(","), TASKS.split(","), per_task=1)
+    store = Store(tmp_path)
+    store.open(identity(config, preset), plan.arms)
+    Executor(used, store, lambda unit: Agent(unit.arm.method.name), provenance(config), Quiet()).run(
+        plan, plan.units, 1
+    )
+    assert files(tmp_path) == first[1]
+
+
+def test_the_same_command_again_plays_nothing(first):
+    out, before = first
+    changed = {path: path.stat().st_mtime_ns for path in out.rglob("*.json")}
+    done = subprocess.run(command(out), check=True, capture_output=True, text=True)
+    assert "6 units finished, 0 to play" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.json")} == changed
+    assert files(out) == before
+
+
+def test_another_configuration_is_refused_with_the_difference(first):
+    out, _ = first
+    done = subprocess.run(command(out, "--seed", "5"), check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "seed: there 0, now 5" in done.stderr
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_next_run_completes_it(first, tmp_path):
+    with subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("[2/6]"):
+                process.send_signal(signal.SIGINT)
+                break
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "run the same command again" in said
+    kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.json")}
+    assert 2 <= len(kept) < 6
+    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    assert files(tmp_path) == first[1]
+    assert all(path.read_bytes() == content for path, content in kept.items())
