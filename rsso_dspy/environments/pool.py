@@ -1,0 +1,108 @@
+"""A pool of environments, for the threads that play.
+
+    with Pool(ScienceWorld, size=4) as pool:
+        with pool.lease() as env:
+            env.reset(variant)
+
+A simulator is dear to start and cheap to reset: each is started when first needed, lent to one thread at a time, and
+used again for whatever variant comes next.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
+
+from rsso_dspy.environments import Environment
+
+
+class PooledEnvironment(Environment, Protocol):
+    """An environment that a pool can look after."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether another reset can succeed."""
+        ...
+
+    def close(self) -> None:
+        """End its simulator; idempotent, may be called from another thread."""
+        ...
+
+
+CLOSED = "the pool of environments is closed"
+
+E = TypeVar("E", bound=PooledEnvironment)
+
+
+class Pool(Generic[E]):
+    """Up to ``size`` environments made by ``factory``. Whatever the factory raises comes out of ``lease``."""
+
+    def __init__(self, factory: Callable[[], E], size: int = 1):
+        if size < 1:
+            raise ValueError(f"a pool needs room for at least one environment, not {size}")
+        self._factory = factory
+        self._slots = threading.BoundedSemaphore(size)
+        self._lock = threading.Lock()
+        self._idle: list[E] = []
+        self._all: set[E] = set()
+        self._closed = False
+        weakref.finalize(self, _close_all, self._all)  # also at interpreter exit
+
+    @contextmanager
+    def lease(self) -> Iterator[E]:
+        """One environment for the time of the block, the most recently used first; waits while all are lent. It comes
+        back however the block ends, by Ctrl-C too; one that died, or was interrupted inside a call, is closed and
+        replaced at a later lease. Raises ``RuntimeError`` when the pool is closed."""
+        with self._slots:
+            environment = self._take()
+            try:
+                yield environment
+            finally:
+                self._return(environment)
+
+    def close(self) -> None:
+        """Close every environment, lent ones too: their next call raises ``SimulatorDied``. Idempotent."""
+        with self._lock:
+            self._closed = True
+            self._idle.clear()
+            _close_all(self._all)
+
+    def __enter__(self) -> "Pool[E]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self) -> E:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(CLOSED)
+            while self._idle:
+                environment = self._idle.pop()
+                if environment.alive:
+                    return environment
+                self._drop(environment)
+        environment = self._factory()
+        with self._lock:
+            if self._closed:  # while the environment was being made
+                environment.close()
+                raise RuntimeError(CLOSED)
+            self._all.add(environment)
+        return environment
+
+    def _return(self, environment: E) -> None:
+        with self._lock:
+            if environment.alive and not self._closed:
+                self._idle.append(environment)
+            else:
+                self._drop(environment)
+
+    def _drop(self, environment: E) -> None:
+        environment.close()
+        self._all.discard(environment)
+
+
+def _close_all(environments: set[E]) -> None:
+    while environments:
+        environments.pop().close()

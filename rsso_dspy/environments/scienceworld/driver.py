@@ -1,0 +1,169 @@
+"""ScienceWorld as an `Environment`.
+
+    with ScienceWorld() as env:
+        state = env.reset(tasks.parse("find-plant::228"))
+        transition = env.step("teleport to greenhouse")
+
+The package's own wrapper lists all valid actions at every step, which makes it four times as slow. This driver
+talks to the simulator itself and asks for that list only when an action was not understood.
+"""
+
+import re
+from collections.abc import Sequence
+
+from rsso_dspy.environments import Transition
+from rsso_dspy.environments.scienceworld import actions, text
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.errors import SimulatorDied, UsageError
+from rsso_dspy.trajectory import SOLVED_SCORE, State, Variant
+
+STALLED = "The action took too long, and the attempt ends here."
+
+_ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
+
+
+class ScienceWorld:
+    """One simulator, played by one thread at a time. The process starts at the first reset.
+
+    ``step_limit``: seconds one action may take. A longer one ends the trial as ``stalled``, with the score so far, and
+    the next reset starts a new process. (Some worlds get slower with every tick: a sink left running is one.)
+    ``heap``: memory limit of the process, in Java's notation.
+    """
+
+    action_templates = actions.ACTION_TEMPLATES
+
+    def __init__(self, step_limit: float = 20.0, heap: str = "512m"):
+        self._step_limit = step_limit
+        self._heap = heap
+        self._jvm: Jvm | None = None
+        self._closed = False
+        self._task = ""
+        self._points_at_reset = 0
+        # What the last action left behind.
+        self._score = 0
+        self._completed = False
+        self._ticks = 0
+        self._look = self._inventory = ""
+        self._ambiguous = False
+        self._focus = ""
+
+    @property
+    def task(self) -> str:
+        """Task description of the variant that was reset last."""
+        return self._task
+
+    @property
+    def points_at_reset(self) -> int:
+        """Score held before the first action, 0 to 100: some variants grant points for where they begin."""
+        return self._points_at_reset
+
+    @property
+    def alive(self) -> bool:
+        """Whether another reset can succeed."""
+        return not self._closed and (self._jvm is None or self._jvm.alive)
+
+    def reset(self, variant: Variant) -> State:
+        """Start the variant afresh. Raises ``SimulatorDied``, or ``JavaMissing`` when the process cannot be started."""
+        if self._closed:
+            raise SimulatorDied("this environment was closed. Take a new one.")
+        if self._jvm is None:
+            self._jvm = Jvm(self._heap)
+        # No gold path: once asked for, the simulator would compute it again at every later load. No `reset` of the
+        # simulator's own either: it is a second load.
+        error = self._jvm.call("load", variant.task, variant.index, variant.simplification, False)
+        if error:
+            raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
+        self._ambiguous = False
+        self._focus = ""
+        # A load leaves score and flags of the episode before in place; the first action sets them.
+        try:
+            answer = self._act("look around")
+        except TimeoutError:
+            raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
+        self._task, self._points_at_reset = self._jvm.call("getTaskDescription"), self._score
+        return self._state(answer)
+
+    def step(self, action: str) -> Transition:
+        """One action of the actor. Raises ``SimulatorDied``; an action that means nothing is a step all the same."""
+        before = self._score
+        sent = actions.clean(action)
+        try:
+            if self._ambiguous:
+                sent = actions.resolve(sent)
+                answer = self._act(sent)
+            elif actions.resets_task(sent):
+                answer = actions.NOT_KNOWN
+            else:
+                answer = self._act(sent)
+                if answer == actions.NOT_KNOWN and (equal := actions.equal_action(sent, self._valid())):
+                    sent, answer = equal, self._act(equal)
+        except TimeoutError:
+            return self._stalled(sent)
+        if answer.startswith("You focus on"):
+            self._focus = answer
+        return Transition(
+            state=self._state(answer),
+            action=sent,
+            reward=self._score - before,
+            score=self._score,
+            understood=actions.understood(answer),
+            done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
+            ticks=self._ticks,
+        )
+
+    def render(self, states: Sequence[State]) -> list[str]:
+        """Text to show for each state of a history window that ends now; see `text.render`."""
+        return text.render(states, self._focus)
+
+    def close(self) -> None:
+        """End the process. Idempotent."""
+        self._closed = True
+        if self._jvm is not None:
+            self._jvm.close()
+
+    def __enter__(self) -> "ScienceWorld":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _act(self, sent: str) -> str:
+        """Send one text; the answer. Score, flags, clock and surroundings are read with it."""
+        simulator = self._live()
+        answer = simulator.call("step", sent, limit=self._step_limit)
+        self._score = round(100 * simulator.call("getScore"))
+        self._completed = simulator.call("getCompleted")
+        self._ticks = simulator.call("getNumMoves")
+        self._look = simulator.call("freeActionLook")
+        self._inventory = simulator.call("freeActionInventory")
+        self._ambiguous = answer.startswith(actions.AMBIGUOUS)
+        if self._score < 0 and _ERROR_STATE.match(answer):
+            # The simulator caught an exception of its own and from now on answers nothing else.
+            simulator.close()
+            raise SimulatorDied(f"the simulator failed inside the action {sent!r}: {answer}")
+        return answer
+
+    def _live(self) -> Jvm:
+        if self._jvm is None:
+            raise SimulatorDied("no variant is being played: reset the environment first.")
+        return self._jvm
+
+    def _valid(self) -> list[str]:
+        return self._live().call("getValidActionObjectCombinations", limit=self._step_limit)
+
+    def _state(self, answer: str) -> State:
+        """A room's listing is cut from the answer: the surroundings hold it already."""
+        return State(text.LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
+
+    def _stalled(self, sent: str) -> Transition:
+        self._jvm = None
+        return Transition(
+            state=State(STALLED, self._look.strip(), self._inventory.strip()),
+            action=sent,
+            reward=0,
+            score=self._score,
+            understood=True,
+            done=False,
+            stalled=True,
+            ticks=self._ticks,
+        )

@@ -1,0 +1,150 @@
+"""Lengths of the gold paths: how many actions the simulator's own solution of a variant takes.
+
+A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of
+the held-out variants and of ten training and ten development variants a task are shipped; others are computed when
+asked for and kept in the user's cache. `verify` computes shipped ones anew.
+
+A length is that of what the simulator's solver did, whether or not it got through: of the 569 shipped variants it fails
+two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
+
+The paths themselves solve the tasks. They leave this module by `compute_gold` only, which tests, benchmarks and the
+feedback of an optimizer may call; no agent, prompt or record may hold them.
+"""
+
+import json
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
+
+from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.errors import GoldUnknown, SimulatorDied
+from rsso_dspy.trajectory import Variant
+
+TIME_LIMIT = 1800.0
+"""Seconds that computing one path may take."""
+
+CACHE_VARIABLE = "RSSO_DSPY_CACHE"
+"""Environment variable that moves the user's cache folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A shipped length that a fresh computation does not confirm."""
+
+    variant: Variant
+    shipped: int
+    computed: int
+
+
+def gold_length(variant: Variant) -> int:
+    """Actions in the gold path: from the shipped table, else from the user's cache, else computed, which may take two
+    minutes. Raises ``GoldUnknown`` when the simulator finds no path."""
+    by_task = _shipped().get(_version(), {}).get(variant.simplification, {})
+    shipped = by_task.get(variant.task, {}).get(str(variant.index))
+    if shipped is not None:
+        return shipped
+    file = _cache_file(variant)
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))["gold_length"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, or not written by us: computed and written again
+    (path,) = compute_gold([variant])
+    _write(file, json.dumps({"variant": variant.key, "gold_length": len(path)}))
+    return len(path)
+
+
+def compute_gold(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
+    """Gold path of each variant, computed in one simulator of its own; the same as each in a fresh one. Solutions: see
+    the module's docstring. Raises ``GoldUnknown`` when the simulator finds none."""
+    paths = []
+    with Jvm() as simulator:
+        for variant in variants:
+            paths.append(_path(simulator, variant))
+    return paths
+
+
+def verify(sample: int | None = None, seed: int = 0) -> list[Mismatch]:
+    """Compute ``sample`` shipped lengths anew (all when None: about 20 minutes), each in a fresh simulator, and return
+    those that differ."""
+    shipped = shipped_lengths()
+    chosen = list(shipped) if sample is None else random.Random(seed).sample(list(shipped), min(sample, len(shipped)))
+    computed = {variant: len(compute_gold([variant])[0]) for variant in chosen}
+    return [
+        Mismatch(variant, shipped[variant], length)
+        for variant, length in computed.items()
+        if shipped[variant] != length
+    ]
+
+
+def shipped_lengths() -> dict[Variant, int]:
+    """The shipped table for the installed version of ScienceWorld; empty when it has none."""
+    return {
+        tasks.variant(task, int(index), simplification=simplification): length
+        for simplification, by_task in _shipped().get(_version(), {}).items()
+        for task, lengths in by_task.items()
+        for index, length in lengths.items()
+    }
+
+
+def cache_folder() -> Path:
+    """Where this user's computed lengths are kept: ``RSSO_DSPY_CACHE``, else the platform's place for caches."""
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen)
+    home = Path.home()
+    if sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    elif os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "rsso-dspy"
+
+
+def _path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:
+    try:
+        simulator.forget_walks()
+        error = simulator.call("load", variant.task, variant.index, variant.simplification, True, limit=TIME_LIMIT)
+        path = simulator.call("getGoldActionSequence")
+    except (SimulatorDied, TimeoutError) as failure:
+        raise GoldUnknown(f"no gold path of {variant.key} ({variant.simplification}): {failure}") from failure
+    # The simulator reports a failure as a path of one line that begins with ERROR: no length at all.
+    error = error or next((line for line in path if line.startswith("ERROR")), "")
+    if error or not path:
+        raise GoldUnknown(
+            f"no gold path of {variant.key} ({variant.simplification}), so no step budget: "
+            f"{error or 'the simulator gave an empty one'}. Leave this variant out, or choose another simplification."
+        )
+    return tuple(path)
+
+
+def _cache_file(variant: Variant) -> Path:
+    """One small file a variant, so that processes that compute different ones never meet."""
+    folder = cache_folder() / "gold_lengths" / _version() / (variant.simplification or "none")
+    return folder / f"{variant.task}-{variant.index}.json"
+
+
+def _write(file: Path, text: str) -> None:
+    """Write whole or not at all: readers, and other writers of the same length, see a complete file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False, encoding="utf-8") as temporary:
+        temporary.write(text)
+    os.replace(temporary.name, file)
+
+
+@cache
+def _version() -> str:
+    return metadata.version("scienceworld")
+
+
+@cache
+def _shipped() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
+    """The shipped table: version of ScienceWorld, simplification, task, index, and then the length."""
+    text = resources.files(__package__).joinpath("data/gold_lengths.json").read_text(encoding="utf-8")
+    return json.loads(text)

