@@ -1,0 +1,102 @@
+"""The engine: one request in, one response out; the same bytes for the same request and seed, in every process.
+
+A role is recognised by the output fields that the adapter lists, never by the words of an instruction; what the
+instruction says is advice to the role. The engine holds nothing but its seed, so one object serves many threads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil
+from typing import Any
+
+from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+
+from rsso_dspy.backends.embedded import reading
+from rsso_dspy.backends.embedded.acting import flat_actor, subgoal_actor
+from rsso_dspy.backends.embedded.dice import Dice
+from rsso_dspy.backends.embedded.proposing import advise, propose, rewrite
+from rsso_dspy.backends.embedded.reflecting import reflect
+from rsso_dspy.backends.embedded.ruling import summarize_rules, write_rules
+from rsso_dspy.backends.embedded.verbalizing import instruct, judge, name_target, summarize_skill
+
+CHARACTERS_PER_TOKEN = 4
+"""Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
+
+Answer = Mapping[str, Any]
+Role = Callable[[reading.Prompt, Dice], Answer]
+
+ROLES: tuple[tuple[frozenset[str], Role], ...] = (
+    (frozenset({"next_action"}), subgoal_actor),
+    (frozenset({"action"}), flat_actor),
+    (frozenset({"plan"}), reflect),
+    (frozenset({"summary", "skill_name"}), summarize_skill),
+    (frozenset({"steps"}), instruct),
+    (frozenset({"target"}), name_target),
+    (frozenset({"equivalent"}), judge),
+    (frozenset({"abstract_rules", "progress_rules"}), write_rules),
+    (frozenset({"abstract_rules"}), summarize_rules),
+    (frozenset({"error_rules"}), summarize_rules),
+    (frozenset({"proposed_instruction"}), propose),
+    (frozenset({"improved_instruction"}), propose),
+    (frozenset({"module_advice"}), advise),
+)
+"""Output fields that identify a role, most telling first; all of them must be asked for."""
+
+
+class Explorer:
+    """Rule-based engine for ``dspy.LM("embedded/explorer", engine=Explorer(seed))``.
+
+    The seed stands for the sampling of a language model: it matters in proportion to the request's temperature, and
+    for optimizers' proposals, which differ from seed to seed.
+    """
+
+    def __init__(self, seed: int = 0):
+        self.seed = seed
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request. Never fails on unknown fields: they get an empty value of the type asked for."""
+        prompt = reading.read(request)
+        dice = Dice(self.seed, request.config.temperature or 0.0)
+        text = reading.write(prompt.layout, answer(prompt, dice))
+        spoken, said = ceil(len(prompt.text) / CHARACTERS_PER_TOKEN), ceil(len(text) / CHARACTERS_PER_TOKEN)
+        return Response(
+            id=None,
+            model="embedded/explorer",
+            message=Message.assistant([TextPart(text)]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=spoken, output_tokens=said, total_tokens=spoken + said),
+        )
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        return iter(response_to_events(self.complete(request)))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
+        return self
+
+    def dump_state(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    @classmethod
+    def load_state(cls, state: Mapping[str, Any]) -> "Explorer":
+        return cls(seed=int(state.get("seed", 0)))
+
+
+def answer(prompt: reading.Prompt, dice: Dice) -> Answer:
+    """The fields asked for, in the order asked for."""
+    wanted = prompt.layout.wanted
+    if not wanted:
+        return {"text": rewrite(prompt, dice)}
+    role = next((role for fields, role in ROLES if fields <= wanted.keys()), None)
+    given = role(prompt, dice) if role else {}
+    return {name: given.get(name, _blank(kind, prompt)) for name, kind in wanted.items()}
+
+
+def _blank(kind: str, prompt: reading.Prompt) -> Any:
+    """A harmless value of the type asked for; for text, the instruction's first line says what was read."""
+    kind = kind.lower()
+    for word, value in (("list", []), ("dict", {}), ("bool", False), ("int", 0), ("float", 0.0)):
+        if kind.startswith(word):
+            return value
+    return prompt.instruction.split("\n", 1)[0][:200] or "none"

@@ -1,0 +1,109 @@
+"""The rule writer: conditions on a stretch of play, each with the rule that it teaches; and the merging of rules."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rsso_dspy.backends.embedded.commands import plain, words
+from rsso_dspy.backends.embedded.dice import Dice
+from rsso_dspy.backends.embedded.reading import Prompt, listed
+from rsso_dspy.backends.embedded.reflecting import Act, record
+from rsso_dspy.backends.embedded.verbalizing import alike
+from rsso_dspy.backends.embedded.world import is_failure
+
+_MOST = 8
+
+
+def write_rules(prompt: Prompt, _dice: Dice) -> Mapping[str, Any]:
+    """``abstract_rules``, ``error_rules`` and ``progress_rules``, none of which is known already."""
+    acts = record(prompt.region("transcript"), prompt.region("outcome"))
+    known = plain(prompt.region("known_rules"))
+    abstract = [rule for rule in dict.fromkeys(_facts(acts)) if plain(rule) not in known]
+    errors = [rule for rule in _errors(acts) if plain(rule["mistake"]) not in known]
+    return {
+        "abstract_rules": abstract[:_MOST],
+        "error_rules": errors[:_MOST],
+        "progress_rules": _progress(acts, prompt.region("task"))[:_MOST],
+    }
+
+
+def summarize_rules(prompt: Prompt, _dice: Dice) -> Mapping[str, Any]:
+    """Both lists without what another entry already says; the longer of two alike entries stays."""
+    errors = [
+        entry
+        for entry in listed(prompt.region("gathered_error_rules"))
+        if isinstance(entry, Mapping) and {"mistake", "solution"} <= entry.keys()
+    ]
+    return {
+        "abstract_rules": _merged([str(rule) for rule in listed(prompt.region("gathered_abstract_rules"))]),
+        "error_rules": _merged_errors(errors),
+    }
+
+
+def _facts(acts: list[Act]) -> list[str]:
+    """What the stretch shows about how the world works."""
+    found = []
+    for act in acts:
+        done, seen = act.command, act.seen.lower()
+        if done is None:
+            continue
+        if act.asked:
+            found.append("When the world asks which of several actions is meant, answer with a number.")
+        elif "is now open" in seen:
+            found.append(f"A {done.thing} can be opened; look into it before moving on.")
+        elif "to the inventory" in seen:
+            found.append("What has to be carried must be picked up first.")
+        elif done.verb == "teleport" and "you teleport" in seen:
+            found.append("Teleporting reaches any known place in one step.")
+        elif done.verb == "use" and "measures" in seen:
+            found.append("A thermometer measures what it is used on.")
+        elif done.verb == "activate" and "is now activated" in seen:
+            found.append(f"A {done.thing} works only while it is activated.")
+    return found
+
+
+def _errors(acts: list[Act]) -> list[dict[str, str]]:
+    found: dict[str, str] = {}
+    previous = ""
+    for act in acts:
+        if is_failure(act.seen) and act.command is not None:
+            found[f"{act.text} did nothing"] = "name a thing that is visible here, by the name the observation gives it"
+        elif act.text == previous and act.text != "wait":
+            found[f"{act.text} was repeated at once"] = "do something else when an action changes nothing"
+        elif act.gain < 0:
+            found[f"{act.text} cost the task"] = "focus only on what the task asks for"
+        previous = act.text
+    return [{"mistake": mistake, "solution": solution} for mistake, solution in found.items()]
+
+
+def _progress(acts: list[Act], task: str) -> list[str]:
+    told = words(task)
+    found = []
+    for act in acts:
+        done = act.command
+        if done is None or not act.understood:
+            continue
+        if done.verb in ("focus", "pick up", "move", "mix") and words(done.thing) & told:
+            found.append(f"Done: {done.text}.")
+        elif done.verb == "use" and "measures" in act.seen:
+            found.append(f"Known: {act.seen.splitlines()[0]}.")
+    return list(dict.fromkeys(found))
+
+
+def _merged(rules: list[str]) -> list[str]:
+    kept: list[str] = []
+    for rule in rules:
+        twin = next((index for index, other in enumerate(kept) if alike(words(rule), words(other))), None)
+        if twin is None:
+            kept.append(rule)
+        elif len(rule) > len(kept[twin]):
+            kept[twin] = rule
+    return kept
+
+
+def _merged_errors(errors: list[Any]) -> list[dict[str, str]]:
+    kept: list[dict[str, str]] = []
+    for entry in errors:
+        mistake, solution = str(entry["mistake"]), str(entry["solution"])
+        if not any(alike(words(f"{mistake} {solution}"), words(" ".join(other.values()))) for other in kept):
+            kept.append({"mistake": mistake, "solution": solution})
+    return kept

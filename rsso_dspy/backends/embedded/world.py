@@ -1,0 +1,236 @@
+"""From the history region to a scene: where the player stands, what is there, what was tried and what came of it.
+
+The window shows its first state in full and of later ones what is new, so a scene is put together turn by turn and
+starts afresh in every room. What has left the window is remembered through the notes in the last reasoning.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from rsso_dspy.backends.embedded.commands import plain
+from rsso_dspy.backends.embedded.notes import Notes
+
+_MARK = re.compile(r"^(Step #\d+:|Reasoning:|Thought:|Current subgoal:|Next action:|Action:)[ \t]*", re.M | re.I)
+_ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)
+_DOOR = re.compile(r"\ba door to the ([a-z ]+?)(?= ?\(|$|\.|,)")
+_OPTION = re.compile(r"^(\d+):\s*(.+)$", re.M)
+_TAKEN = re.compile(r"you move the (.+?) to the (.+?)\.")
+_HEAD = re.compile(r" \(|\.|, (?:which|currently|with)\b|:")
+_FAILED = re.compile(
+    r"no known action|unknown action|not clear how|can't|cannot|already|isn't|is not|doesn't|no items|only one thing"
+    r"|not able|unable|nothing happens|must be|appears to be (?:no|in)|too (?:large|heavy)|not a container",
+    re.I,
+)
+_HELD = " in your inventory"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was seen at one moment and what was then done."""
+
+    seen: str
+    reasoning: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something visible. ``inside`` is what holds it, empty when it stands in the room."""
+
+    name: str
+    line: str
+    """The whole line it was named in."""
+    inside: str = ""
+    held: bool = False
+
+    @property
+    def closed(self) -> bool:
+        return f"{self.name} door is closed" in self.line
+
+    @property
+    def off(self) -> bool:
+        return re.search(re.escape(self.name) + r", which is (?:turned off|deactivated)", self.line) is not None
+
+    @property
+    def empty(self) -> bool:
+        return f"{self.name} (containing nothing" in self.line
+
+
+@dataclass
+class Scene:
+    """The present as far as the history tells. Made for one request, then dropped."""
+
+    turns: list[Turn]
+    notes: Notes
+    room: str = ""
+    things: dict[str, Thing] = field(default_factory=dict)
+    doors: list[str] = field(default_factory=list)
+    options: list[tuple[str, str]] = field(default_factory=list)
+    """Number and text, when the world asks which of several actions was meant."""
+    failed: set[str] = field(default_factory=set)
+    """Actions of the window that did nothing."""
+    done: list[str] = field(default_factory=list)
+    """Actions of the window, oldest first."""
+
+    @property
+    def now(self) -> str:
+        """What the last action brought."""
+        return self.turns[-1].seen if self.turns else ""
+
+    @property
+    def last(self) -> str:
+        """The last action, empty at the start."""
+        return self.done[-1] if self.done else ""
+
+    @property
+    def held(self) -> list[str]:
+        return [thing.name for thing in self.things.values() if thing.held]
+
+    def visible(self, name: str) -> Thing | None:
+        return self.things.get(name)
+
+
+def scene(history: str) -> Scene:
+    """The scene at the end of a history window."""
+    turns = _turns(history)
+    reasoning = next((turn.reasoning for turn in reversed(turns) if turn.reasoning), "")
+    present = Scene(turns, Notes.parse(reasoning))
+    for index, turn in enumerate(turns):
+        seen, shown = _parts(turn.seen)
+        text = turn.seen.lower()
+        if rooms := [a or b for a, b in _ROOM.findall(text)]:
+            _enter(present, plain(rooms[-1]))
+        for what, where in _TAKEN.findall(seen.lower()):
+            _moved(present, plain(what), plain(where))
+        for line in shown:
+            _show(present, line)
+        present.doors += [door for name in _DOOR.findall(text) if (door := plain(name)) not in present.doors]
+        if index:
+            present.done.append(plain(turns[index - 1].action))
+            if is_failure(seen):
+                present.failed.add(present.done[-1])
+    if "ambiguous request" in present.now.lower():
+        present.options = [(number, plain(text)) for number, text in _OPTION.findall(present.now)]
+    return present
+
+
+def is_failure(seen: str) -> bool:
+    """The world's answer says that the action did nothing."""
+    return _FAILED.search(seen) is not None and "ambiguous request" not in seen.lower()
+
+
+def rooms_named(text: str) -> list[str]:
+    """Rooms that a text shows: where the player is and the doors."""
+    lowered = text.lower()
+    return [plain(name) for found in _ROOM.findall(lowered) for name in found if name] + [
+        plain(name) for name in _DOOR.findall(lowered)
+    ]
+
+
+def _turns(history: str) -> list[Turn]:
+    """The window cut at its labels. A state without an action is the present one."""
+    pieces = _MARK.split(history)
+    turns: list[Turn] = []
+    seen, reasoning, action = pieces[0].strip(), "", None
+    for label, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        kind, text = label.lower().rstrip(":"), body.strip()
+        if kind.startswith("step"):
+            seen = text
+        elif kind in ("reasoning", "thought"):
+            reasoning = text
+        elif kind.endswith("action"):
+            action, _, rest = text.partition("\n")
+            turns.append(Turn(seen, reasoning, action.strip()))
+            seen, reasoning = rest.strip(), ""
+    if seen or action is None:
+        turns.append(Turn(seen, "", ""))
+    return turns
+
+
+def _parts(text: str) -> tuple[str, list[str]]:
+    """The sentence that answers an action, and the lines that show things."""
+    answer, shown = [], []
+    listing = False
+    for line in text.splitlines():
+        lowered = line.strip().lower().rstrip(",")
+        if not lowered or lowered.startswith("you also see:"):
+            continue
+        if lowered.startswith(("you also observe", "in your inventory, you see")):
+            listing = True
+        elif listing or line.startswith(("\t", " ", "- ")):
+            shown.append(lowered.lstrip("- "))
+        else:
+            answer.append(line)
+    return "\n".join(answer), shown
+
+
+def _enter(present: Scene, room: str) -> None:
+    if room and room != present.room:
+        present.room = room
+        present.doors = []
+        # A thing that looked the same in the room before is not shown again, so fixtures may still be here; but to
+        # believe that costs more failed actions than it saves.
+        present.things = {name: thing for name, thing in present.things.items() if thing.held}
+
+
+def _moved(present: Scene, what: str, where: str) -> None:
+    found = present.things.get(what)
+    line = found.line if found else what
+    present.things[what] = Thing(what, line, "" if where == "inventory" else where, where == "inventory")
+
+
+def _show(present: Scene, line: str) -> None:
+    if _DOOR.match(line) or _ROOM.search(line) or line.startswith("you "):
+        return
+    held = _HELD in line
+    line = line.replace(_HELD, "").strip(" .,")
+    for name, inside in contents(line):
+        old = present.things.get(name)
+        present.things[name] = Thing(name, line, inside, held or bool(old and old.held and inside == ""))
+
+
+@lru_cache(maxsize=4096)
+def contents(line: str) -> tuple[tuple[str, str], ...]:
+    """(name, holder) of everything named in one line, outermost first."""
+    head = name_of(_HEAD.split(line, maxsplit=1)[0])
+    if not head or len(head) > 60:
+        return ()
+    found = [(head, "")]
+    inner = _inside(line)
+    for part in _commas(inner):
+        for name, inside in contents(part.strip(" .")):
+            if name not in ("nothing", "on", "off"):
+                found.append((name, inside or head))
+    return tuple(found)
+
+
+def name_of(text: str) -> str:
+    """The name by which a thing is called in an action."""
+    said = plain(text)
+    for prefix in ("substance called ", "unknown substance called "):
+        said = said.removeprefix(prefix)
+    if said.startswith("recipe titled"):
+        return "recipe"
+    return "" if said.startswith(("which is", "nothing")) else said
+
+
+def _inside(line: str) -> str:
+    """The text that lists what a thing holds: after "is:", or within its own brackets."""
+    if match := re.search(r"\b(?:on|in) the [a-z0-9 ]+ is: (.*)$", line):
+        return match.group(1)
+    if match := re.search(r"\((?:containing|contains) (.*)\)", line):
+        return match.group(1)
+    return ""
+
+
+def _commas(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    parts.append(text[start:])
+    return [part for part in parts if part.strip()]
