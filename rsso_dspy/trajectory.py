@@ -52,8 +52,9 @@ class State:
     @property
     def description(self) -> str:
         """The whole state as one text, the one that is embedded: the observation, then the surroundings unless it
-        lists them already, then the inventory unless it holds it (SSO reference, state_description)."""
-        parts = [self.observation]
+        lists them already, then the inventory unless it holds it (SSO reference, state_description). An observation
+        that the surroundings begin with, as after looking around, is not said twice."""
+        parts = [] if self.look.startswith(self.observation) else [self.observation]
         if "you see" not in self.observation.lower():
             parts.append(self.look)
         if self.inventory.lower() not in "\n".join(parts).lower():

@@ -1,0 +1,174 @@
+"""What the methods achieve on the embedded backend, and what their memories do.
+
+    python benchmarks/methods.py [--jobs 2] [--out runs/methods]
+
+Plays all six methods on two held-out variants of each of the 18 tasks, three trials, under `sso-adapt/1-cap60` (or
+takes up what is already in --out), then prints the tables of docs/BENCHMARKS.md. The ratio is the Mean of rsso over
+that of react-sso, equal retries without memory, both measured in this run.
+
+An action counts as changed by memory when the actor, asked again with the same prompt less the memories' regions,
+answers another action.
+"""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rsso_dspy.config import load
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.environments.scienceworld.text import render
+from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED, Agent
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.roles import Roles
+from rsso_dspy.programs.runtime import Caller, Ledger
+from rsso_dspy.programs.transcript import history
+from rsso_dspy.protocol.executor import Executor, missing
+from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.provenance import identity, provenance
+from rsso_dspy.protocol.session import Session, session
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.metrics import ArmMetrics, by_arm, metrics
+from rsso_dspy.report.statistics import paired_difference
+from rsso_dspy.trajectory import Step, UnitRecord
+
+SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3"]
+PAIRS = [
+    ("react-sso", "reflexion-sso"),
+    ("react-sso", "sso"),
+    ("react-sso", "rsso"),
+    ("sso", "rsso"),
+    ("react", "reflexion"),
+]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--out", type=Path, default=Path("runs/methods"))
+    given = options.parse_args()
+    config = load(overrides=SETTINGS)
+    plan = plan_held_out(config, list(METHODS), per_task=2)
+    store = Store(given.out)
+    with session(config, jobs=given.jobs) as live:
+        store.open(identity(config, live.protocol), plan.arms)
+        programs = {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
+        executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(config), Silent())
+        executor.run(plan, missing(plan, store), given.jobs)
+        arms = by_arm(store.units())
+        changed = {arm: changed_actions(live, records) for arm, records in arms.items()}
+    rows = {arm: metrics(arm, records) for arm, records in arms.items()}
+    print_methods(rows.values())
+    print_differences(arms)
+    print_memories(arms, changed)
+    print_tasks(arms)
+    ratio = (rows["rsso"].mean or 0) / (rows["react-sso"].mean or 1)
+    print(json.dumps({"ratio": round(ratio, 3), "means": {arm: round(row.mean or 0, 2) for arm, row in rows.items()}}))
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def trial(self, *_: object) -> None: ...
+
+    def unit(self, *_: object) -> None: ...
+
+
+def print_methods(rows: Iterable[ArmMetrics]) -> None:
+    print(
+        "| method | Mean | with reset points | environment score | Solve | Acc100 | trial-1 | best_of_2 | best_of_3 |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        cells = [row.mean, row.mean_with_reset, row.environment_score]
+        later = [row.trial_1, *row.best_of_t[1:]]
+        print(
+            f"| {row.arm} | {_points(cells)} | {row.solve}/{row.units} | {row.acc100}/{row.units} | {_points(later)} |"
+        )
+
+
+def print_differences(arms: dict[str, list[UnitRecord]]) -> None:
+    print("\n| second - first | points | 95% interval | units higher/lower | tasks higher/lower |")
+    print("|---|---|---|---|---|")
+    for first, second in PAIRS:
+        pair = paired_difference(first, arms[first], second, arms[second])
+        low, high = pair.interval or (0.0, 0.0)
+        print(
+            f"| {second} - {first} | {pair.difference:+.2f} | {low:+.2f} to {high:+.2f} | "
+            f"{pair.higher}/{pair.lower} | {pair.tasks_higher}/{pair.tasks_lower} |"
+        )
+
+
+def print_memories(arms: dict[str, list[UnitRecord]], changed: dict[str, tuple[int, int]]) -> None:
+    print("\n| method | reflections written | skills written | steps with skills | steps pursuing one | "
+          "steps with a memory | actions changed by memory |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|")
+    for arm, records in arms.items():
+        counts: Counter[str] = Counter()
+        for trial in (trial for record in records for trial in record.trials):
+            counts["reflections"] += trial.learnt.get("plans_from_past_attempts", {}).get("written", 0)
+            counts["skills"] += trial.learnt.get("skills", {}).get("written", 0)
+            steps = trial.trajectory.steps if trial.trajectory else ()
+            counts["recalled"] += sum(bool(step.recalled) for step in steps)
+            counts["pursued"] += sum(step.subgoal is not None for step in steps)
+        if METHODS[arm].memories:
+            numbers = [counts[name] for name in ("reflections", "skills", "recalled", "pursued")] + list(changed[arm])
+            print(f"| {arm} | {' | '.join(map(str, numbers))} |")
+
+
+def print_tasks(arms: dict[str, list[UnitRecord]]) -> None:
+    print(f"\n| task | {' | '.join(arms)} | trial-1 react-sso |\n|---|{'---|' * (len(arms) + 1)}")
+    for task in sorted({record.variant.task for records in arms.values() for record in records}):
+        rows = {arm: metrics(arm, [r for r in records if r.variant.task == task]) for arm, records in arms.items()}
+        print(f"| {task} | {_points(row.mean for row in rows.values())} | {_points([rows['react-sso'].trial_1])} |")
+
+
+def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, int]:
+    """Steps with a memory in their prompt, and those of them whose action the memory changed."""
+    seen = changed = 0
+    for record in records:
+        roles = Roles(Agent(record.method))
+        roles.action_templates = ACTION_TEMPLATES
+        for trial in record.trials:
+            if trial.trajectory is None:
+                continue
+            states, steps = trial.trajectory.states, trial.trajectory.steps
+            roles.call = Caller(live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, Ledger())
+            for index, step in enumerate(steps):
+                memories = _memories(trial.shown, step)
+                if not memories:
+                    continue
+                focus = next((s.state.observation for s in reversed(steps[:index]) if _focused(s)), "")
+                past = history(
+                    states[: index + 1],
+                    steps[:index],
+                    lambda window, f=focus: render(window, f),
+                    roles.agent.method.scaffold,
+                )
+                asked = {"task": trial.trajectory.task, "history": past}
+                with_memory, without = roles.act([], **asked, **memories), roles.act([], **asked)
+                assert with_memory is not None, "the embedded actor answers every prompt"
+                assert with_memory.action == step.proposed, f"{record.variant.key} does not replay at step {index + 1}"
+                seen += 1
+                changed += without is None or without.action != step.proposed
+    return seen, changed
+
+
+def _memories(shown: dict[str, str], step: Step) -> dict[str, str]:
+    """Regions that memories filled at a step."""
+    recalled = f"skills:{','.join(step.recalled)}"
+    whole_trial = {name: text for name, text in shown.items() if ":" not in name}
+    return whole_trial | ({"skills": shown[recalled]} if recalled in shown else {})
+
+
+def _focused(step: Step) -> bool:
+    return step.state.observation.startswith("You focus on")
+
+
+def _points(values: Iterable[float | None]) -> str:
+    return " | ".join("n/a" if value is None else f"{value:.2f}" for value in values)
+
+
+if __name__ == "__main__":
+    main()
