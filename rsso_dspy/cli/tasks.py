@@ -17,7 +17,8 @@ def tasks() -> None:
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("task", "train", "dev", "test", "held-out (the paper's sample)", "steps at most"):
-        table.add_column(column, overflow="fold", justify="left" if column[0] in "th" else "right")
+        justify = "left" if column.startswith(("task", "held")) else "right"
+        table.add_column(column, overflow="fold", no_wrap=column == "task", justify=justify)
     for task in names():
         variants = held_out(task, "sso")
         budgets = [int(1.5 * gold_length(variant)) for variant in variants]
