@@ -74,6 +74,8 @@ class Silent:
 
     def unit(self, *_: object) -> None: ...
 
+    def stopping(self) -> None: ...
+
 
 def print_methods(rows: Iterable[ArmMetrics]) -> None:
     print(
@@ -128,7 +130,8 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
     """Steps with a memory in their prompt, and those of them whose action the memory changed."""
     seen = changed = 0
     for record in records:
-        roles = Roles(Agent(record.method))
+        agent = Agent(record.method)
+        roles = Roles(dict(agent.named_predictors()), agent.method.scaffold)
         roles.action_templates = ACTION_TEMPLATES
         for trial in record.trials:
             if trial.trajectory is None:
@@ -144,7 +147,7 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
                     states[: index + 1],
                     steps[:index],
                     lambda window, f=focus: render(window, f),
-                    roles.agent.method.scaffold,
+                    roles.scaffold,
                 )
                 asked = {"task": trial.trajectory.task, "history": past}
                 with_memory, without = roles.act([], **asked, **memories), roles.act([], **asked)

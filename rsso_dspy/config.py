@@ -11,9 +11,10 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rsso_dspy.errors import ConfigError, UnknownName
 
@@ -25,6 +26,26 @@ Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 proposer is the optimizer's model."""
 
 
+_TRANSPORT = {"base_url", "key_variable", "timeout", "retries"}
+"""Settings of a backend that change how a model is reached and not what it answers."""
+
+
+def _url(value: str | None) -> str | None:
+    """An http(s) address, checked before anything is sent to it."""
+    if value is not None:
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError("not an address like http://127.0.0.1:8000/v1")
+    return value
+
+
+Url = Annotated[str | None, AfterValidator(_url)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -34,7 +55,7 @@ class RoleOverride(_Section):
 
     model: str | None = None
     """`provider/model`; the backend's own when absent."""
-    base_url: str | None = None
+    base_url: Url = None
     """Endpoint of this role."""
     key_variable: str | None = None
     """Environment variable with the key of this role."""
@@ -49,7 +70,7 @@ class BackendConfig(_Section):
 
     model: str
     """`provider/model`, as LiteLLM and DSPy name them; `embedded/explorer` is the rule-based offline one."""
-    base_url: str | None = None
+    base_url: Url = None
     """Endpoint, when it is not the provider's own."""
     key_variable: str | None = None
     """Name of the environment variable that holds the key; none for a backend without keys."""
@@ -84,19 +105,38 @@ PROFILES: dict[str, dict[str, Any]] = {
 class EmbedderConfig(_Section):
     """The text embedder of the skill memory."""
 
-    model: str = "all-MiniLM-L6-v2"
+    model: str = Field("all-MiniLM-L6-v2", min_length=1)
     """A sentence-transformers model, or `hash`, which is instant and knows no meaning: for tests."""
+
+
+SIMPLIFICATIONS = (
+    "easy",
+    "teleportAction",
+    "selfWateringFlowerPots",
+    "openContainers",
+    "openDoors",
+    "noElectricalAction",
+)
+"""ScienceWorld's simplifications; `easy` stands for all but openContainers."""
 
 
 class EnvironmentConfig(_Section):
     """The simulator."""
 
     simplification: str = "easy"
-    """ScienceWorld's simplification string; the paper plays `easy`."""
-    heap: str = "512m"
-    """Memory cap of each simulator process."""
+    """Comma-separated simplifications of ScienceWorld; the paper plays `easy`. Gold lengths are shipped for `easy`."""
+    heap: str = Field("512m", pattern=r"^[1-9]\d*[kmgKMG]$")
+    """Memory cap of each simulator process, e.g. 512m or 2g."""
     step_seconds: float = Field(20.0, gt=0)
     """A step that takes longer ends its trial as stalled."""
+
+    @field_validator("simplification")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        """The simulator ignores names it does not know, which would go unnoticed."""
+        if unknown := [name for name in value.split(",") if name and name not in SIMPLIFICATIONS]:
+            raise ValueError(f"{', '.join(unknown)} is none of {', '.join(SIMPLIFICATIONS)}")
+        return value
 
 
 class ProtocolConfig(_Section):
@@ -161,10 +201,17 @@ class Config(_Section):
         return self.backends[self.backend]
 
     def resolved(self) -> dict[str, Any]:
-        """What a result depends on, as JSON data: everything but the backends that are not in use."""
-        data = self.model_dump(mode="json")
-        data["backends"] = {self.backend: self.active_backend.model_dump(mode="json")}
+        """What a result depends on, as JSON data: everything but the backends that are not in use and the ways to reach
+        a model, which may have to be mended in the middle of a run."""
+        data = self.model_dump(mode="json", exclude={"environment": {"heap"}})
+        used = self.active_backend.model_dump(mode="json", exclude=_TRANSPORT)
+        used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in self._roles.items()}
+        data["backends"] = {self.backend: used}
         return data
+
+    @property
+    def _roles(self) -> dict[Role, RoleOverride]:
+        return self.active_backend.roles
 
     def hash(self) -> str:
         """12 hexadecimal digits over `resolved`."""
@@ -185,6 +232,8 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
             raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
         _assign(data, key.strip().split("."), _value(value.strip()))
     named = data.setdefault("backends", {})
+    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
+        raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
     for name, profile in PROFILES.items():
         named[name] = {**profile, **named.get(name, {})}
     try:
@@ -228,10 +277,13 @@ def _explained(error: ValidationError, path: Path | None) -> ConfigError | Unkno
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     source = f" in {path}" if path else ""
+    if where.endswith(".[key]"):
+        return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
     if first["type"] == "extra_forbidden":
         section = where.rpartition(".")[0]
         return UnknownName(f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _keys(section)])
-    return ConfigError(f"config key {where}{source}: {first['msg'].lower()} (it is {first['input']!r})")
+    message = first["msg"].removeprefix("Value error, ")
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {first['input']!r})")
 
 
 def _keys(section: str) -> list[str]:

@@ -132,7 +132,7 @@ class Usage:
     input: int = 0
     output: int = 0
     malformed: int = 0
-    """Calls whose answer could not be parsed."""
+    """Answers that could not be parsed, also not when asked for once more in another format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +163,10 @@ class UnitRecord:
     program: str
     """Name of the program: ``zero-shot`` or that of a compiled file."""
     backend: str
+    model: str
+    """The acting model, ``provider/model``."""
     rule_based: bool
-    """The acting model is the offline rule-based one; its scores say nothing about language models."""
+    """The offline rule-based model answered in some role; such scores say nothing about language models."""
     variant: Variant
     seed: int
     budget: int

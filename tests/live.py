@@ -4,7 +4,7 @@ The simulator is real everywhere. The engines below decide what a model says whe
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -88,6 +88,26 @@ def scripted(actions: Sequence[str], subgoal: str = "none") -> Engine:
         return "no answer"
 
     return Engine(answer)
+
+
+REWARDED = "find-plant::229"
+WALK = ["look around"] * 3 + ["focus on peach tree in adult stage"] + ["look around"] * 3 + ["teleport to bedroom"]
+"""Two rewards on that variant, each after enough steps to make a window; the trial ends unsolved."""
+
+
+def walks(
+    live: Session, subgoal: str = "none", mute: Collection[str] = ()
+) -> tuple[Callable[[str, int], dspy.LM], dict[int, Engine]]:
+    """Models of a unit whose actor walks WALK in every trial and names `subgoal`. The other roles are the embedded
+    ones, except that those in `mute` answer nothing that can be read. Also the actors, by rollout number."""
+    actors: dict[int, Engine] = {}
+
+    def lm(role: str, rollout: int) -> dspy.LM:
+        if role == "actor":
+            return model(actors.setdefault(rollout, scripted(WALK, subgoal)))
+        return model(Engine(lambda _: "I would rather not say.")) if role in mute else live.backend.lm(role, rollout)
+
+    return lm, actors
 
 
 @contextmanager

@@ -33,4 +33,6 @@ def record(
         )
         for number, scores in enumerate(trials, start=1)
     ]
-    return UnitRecord("sso-adapt/1", arm, arm, "zero-shot", "embedded", True, variant, seed, 9, tuple(results))
+    return UnitRecord(
+        "sso-adapt/1", arm, arm, "zero-shot", "embedded", "embedded/explorer", True, variant, seed, 9, tuple(results)
+    )

@@ -80,7 +80,47 @@ def test_the_template_holds_the_defaults_and_explains_every_key():
             assert lines[number - 1].startswith("# "), line
 
 
+def test_how_a_model_is_reached_may_be_mended_in_the_middle_of_a_run():
+    mended = [
+        "retries=9",
+        "timeout=5",
+        "base_url=http://127.0.0.1:8001/v1",
+        "roles.actor.base_url=http://127.0.0.1:1/v1",
+    ]
+    plain = load(overrides=["backend=vllm", "backends.vllm.roles.actor.temperature=0"])
+    changed = load(
+        overrides=["backend=vllm", "backends.vllm.roles.actor.temperature=0", "environment.heap=1g"]
+        + [f"backends.vllm.{change}" for change in mended]
+    )
+    assert changed != plain
+    assert changed.hash() == plain.hash()
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("environment.heap=abc", "heap"),
+        ("embedder.model=", "embedder.model"),
+        ("backends.vllm.base_url=http://127.0.0.1:99999/v1", "like http://127.0.0.1"),
+        ('backends.vllm.base_url="http://[::1"', "like http://127.0.0.1"),
+        ("backends=3", "backends.NAME"),
+        ("backends.openai=3", "backends.NAME"),
+        ("backends.openai.roles.actr.temperature=1", "actor"),
+        ("protocol=3", "protocol"),
+    ],
+)
+def test_a_value_of_the_wrong_form_is_named(override, said):
+    with pytest.raises((ConfigError, UnknownName), match=said):
+        load(overrides=[override])
+
+
 def test_the_hash_depends_on_the_backend_in_use_and_on_nothing_of_the_others():
     assert load(overrides=["backends.openai.max_tokens=9"]).hash() == load().hash()
     assert load(overrides=["backends.embedded.temperature=0.1"]).hash() != load().hash()
     assert load(overrides=["protocol.trials=2"]).hash() != load().hash()
+
+
+def test_a_simplification_the_simulator_does_not_know_is_refused():
+    assert load(overrides=['environment.simplification="teleportAction,openDoors"']).environment.simplification
+    with pytest.raises(ConfigError, match="openDors is none of easy, teleportAction"):
+        load(overrides=["environment.simplification=openDors"])

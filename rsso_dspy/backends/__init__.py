@@ -7,7 +7,7 @@ backend.lm("actor", rollout=1)      # a dspy.LM
 import os
 import socket
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import dspy
@@ -30,8 +30,13 @@ class Backend:
 
     @property
     def rule_based(self) -> bool:
-        """Whether the acting model is the embedded one."""
-        return self._settings("actor").model == EMBEDDED
+        """Whether the embedded model answers in some role."""
+        return EMBEDDED in self.models.values()
+
+    @property
+    def models(self) -> dict[Role, str]:
+        """Model of each role, ``provider/model``."""
+        return {role: self._settings(role).model or "" for role in get_args(Role)}
 
     @property
     def adapter(self) -> dspy.Adapter:
@@ -87,15 +92,13 @@ class Backend:
         )
 
     def _settings(self, role: Role) -> RoleOverride:
-        """The backend's settings with the role's overrides on top."""
-        own = self.config.roles.get(role, RoleOverride())
-        fields = RoleOverride.model_fields
-        return RoleOverride(
-            **{
-                name: getattr(own, name) if getattr(own, name) is not None else getattr(self.config, name)
-                for name in fields
-            }
-        )
+        """The backend's settings with the role's overrides on top. A role on another provider inherits neither
+        endpoint nor key."""
+        own = self.config.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
+        inherited = self.config.model_dump(include=set(RoleOverride.model_fields))
+        if own.get("model", self.config.model).partition("/")[0] != self.config.model.partition("/")[0]:
+            inherited |= {"base_url": None, "key_variable": None}
+        return RoleOverride(**{**inherited, **own})
 
     def _key(self, settings: RoleOverride) -> str:
         variable = settings.key_variable or ""

@@ -45,6 +45,11 @@ class Embedder:
                         self._cache[text] = self._encode(text)
         return np.stack([self._cache[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
+    def check(self) -> None:
+        """Raise `BackendUnreachable` now when the model's files can't be had; loads nothing."""
+        if self.model != "hash":
+            find_weights(self.model)
+
     def __len__(self) -> int:
         """Distinct texts encoded so far."""
         return len(self._cache)

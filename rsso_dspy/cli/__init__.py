@@ -20,3 +20,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(1) from None
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        print(f"error: {error}; everything finished is kept, free or name another place and run again", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -12,6 +12,9 @@ from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configurat
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
 
+PATIENCE = 15.0
+"""Seconds that a backend may take for one short answer."""
+
 DISK_NEEDED = 2.0
 """Gigabytes that a full held-out run of four methods may take."""
 
@@ -61,7 +64,7 @@ def _backend(config: "Config") -> str:
 
     from rsso_dspy.backends import Backend
 
-    backend = Backend(config.active_backend)
+    backend = Backend(config.active_backend.model_copy(update={"timeout": PATIENCE, "retries": 0}))
     backend.check()
     backend.reach()
     with dspy.context(disable_history=True, adapter=backend.adapter):

@@ -20,9 +20,11 @@ def verify(
     """Compute a sample of gold lengths again, each in a fresh simulator, and compare exactly."""
     from rsso_dspy.environments.scienceworld import golds
 
-    mismatches = golds.verify(sample, seed)
-    for found in mismatches:
-        typer.echo(f"differs: {found.variant.key} is {found.shipped} in the table, {found.computed} now", err=True)
-    if mismatches:
+    checks = []
+    for check in golds.recompute(sample, seed):
+        checks.append(check)
+        found = "equal" if check.holds else f"DIFFERS: {check.shipped} in the table, {check.computed} now"
+        typer.echo(f"[{len(checks)}/{sample}] {check.variant.key}: {check.computed} actions, {found}", err=True)
+    if not all(check.holds for check in checks):
         raise typer.Exit(1)
-    typer.echo(f"{sample} gold lengths computed again: all equal to the table")
+    typer.echo(f"{len(checks)} gold lengths computed again: all equal to the table")

@@ -48,7 +48,7 @@ class Watch:
 
     def say(self, text: str) -> None:
         """One line above the bar."""
-        self.console.print(text, highlight=False)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def trial(self, unit: Unit, result: TrialResult) -> None:  # noqa: ARG002
         """A trial is finished."""
@@ -70,6 +70,10 @@ class Watch:
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
                 self.say(f"[{self.done}/{self.total}] {unit.arm.name} {unit.variant.key}: {said}")
+
+    def stopping(self) -> None:
+        """Threads are being waited for."""
+        self.say("stopping after the model calls under way; Ctrl-C again to stop now")
 
     def _refresh(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))

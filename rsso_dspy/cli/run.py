@@ -1,14 +1,16 @@
 """`rsso-dspy run`: play held-out variants and report."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names
 
 if TYPE_CHECKING:
+    from rsso_dspy.config import Config
     from rsso_dspy.protocol.plan import Plan, Unit
+    from rsso_dspy.protocol.store import Store
 
 
 def run(
@@ -23,7 +25,7 @@ def run(
         str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every unit.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Units played at once, each with its own simulator.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Units played at once, each with its own simulator.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of the run; the same command again continues it.")] = Path(
         "runs/run"
     ),
@@ -41,28 +43,43 @@ def run(
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
     from rsso_dspy.protocol.executor import missing
     from rsso_dspy.protocol.plan import plan_held_out
+    from rsso_dspy.protocol.presets import configured
+    from rsso_dspy.protocol.provenance import identity
     from rsso_dspy.protocol.store import Store
 
     tasks = None if task_names == "all" else names(task_names, "--tasks")
-    plan = plan_held_out(settings, names(methods, "--methods"), tasks, names(variants, "--variants"), per_task)
+    wanted = names(methods, "--methods")
+    plan = plan_held_out(settings, wanted, tasks, names(variants, "--variants"), per_task, say=_say)
+    bound_to = identity(settings, configured(settings))
     store = Store(out)
+    store.read_only = dry_run
+    store.check(bound_to)
     left = missing(plan, store)
-    describe(plan, left, out)
-    if dry_run:
-        return
+    for file in store.set_aside:
+        _say(f"damaged, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
+    describe(plan, left, out, settings)
+    if not dry_run:
+        play(plan, left, jobs, store, settings, bound_to)
 
+
+def play(
+    plan: "Plan", left: "list[Unit]", jobs: int, store: "Store", settings: "Config", bound_to: dict[str, Any]
+) -> None:
+    """Play what is left and print the report."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.protocol.executor import Executor
-    from rsso_dspy.protocol.provenance import identity, provenance
+    from rsso_dspy.protocol.provenance import provenance
     from rsso_dspy.protocol.session import session
 
     programs = {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
     with session(settings, jobs=jobs) as live:
         live.backend.reach()
-        store.open(identity(settings, live.protocol), plan.arms)
-        with Watch(left) as watch:
+        if any("skills" in unit.arm.method.memories for unit in left):
+            live.embedder.check()
+        with store.lock(), Watch(left) as watch:
+            store.open(bound_to, plan.arms)
             executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(settings), watch)
             try:
                 outcome = executor.run(plan, left, jobs)
@@ -70,23 +87,33 @@ def run(
                 watch.say("interrupted: everything finished is kept; run the same command again to continue")
                 raise typer.Exit(130) from None
     print_report(list(store.units()))
-    typer.echo(f"\nrun: {out}  (rsso-dspy report {out}; rsso-dspy show {out} {plan.units[0].variant.key})")
+    folder = store.folder
+    typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")
     if outcome.errored:
-        typer.echo(f"{len(outcome.errored)} units ended in errors; run the same command again to retry them", err=True)
+        _say(f"{len(outcome.errored)} units ended in errors; run the same command again to retry them")
         raise typer.Exit(1)
 
 
-def describe(plan: "Plan", left: "list[Unit]", out: Path) -> None:
-    """Print what will be played and what it may cost."""
+def describe(plan: "Plan", left: "list[Unit]", out: Path, settings: "Config") -> None:
+    """Print what will be played, by which model, and what it may cost."""
+    from rsso_dspy.backends import EMBEDDED, Backend
+
     forecast = plan.forecast(left)
     tokens_in, tokens_out = forecast.tokens
     per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
+    models = Backend(settings.active_backend).models
+    answering = ", ".join(dict.fromkeys(model for role, model in models.items() if role in {"actor", *forecast.calls}))
+    note = " (rule-based, offline, no cost)" if answering == EMBEDDED else ""
     variants = len({unit.variant for unit in plan.units})
-    typer.echo(
+    _say(
         f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
         f"{plan.rules.trials} trials each, protocol {plan.protocol}, into {out}\n"
+        f"      backend {settings.backend}: {answering}{note}\n"
         f"      {len(plan.units) - len(left)} units finished, {len(left)} to play\n"
-        f"      at most {forecast.total_calls:,} model calls ({per_role}); "
-        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps",
-        err=True,
+        f"      at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
+        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
     )
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

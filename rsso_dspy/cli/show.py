@@ -18,7 +18,9 @@ def show(
     trial: Annotated[int | None, typer.Option(min=1, help="Only this trial.")] = None,
     prompts: Annotated[
         bool,
-        typer.Option("--prompts", help="Also show what the memories put into the prompt, and what the actor said."),
+        typer.Option(
+            "--prompts", help="Also show the other regions of the prompt as they change, and what the actor said."
+        ),
     ] = False,
 ) -> None:
     """Print a unit step by step: action, observation, reward, and what was learnt after each trial."""
@@ -61,6 +63,9 @@ def _trial(record: "UnitRecord", result: "TrialResult", prompts: bool) -> None:
         bold=True,
     )
     if prompts:
+        from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+
+        typer.secho(_indented(f"[task]\n{trajectory.task.strip()}\n[action_templates]\n{ACTION_TEMPLATES}"), fg="cyan")
         for region in (name for name in result.shown if ":" not in name):
             typer.secho(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
     typer.echo(_indented(trajectory.start.look))

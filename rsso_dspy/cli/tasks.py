@@ -16,9 +16,9 @@ def tasks() -> None:
     from rsso_dspy.trajectory import Split
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("task", "train", "dev", "test", "held-out (the paper's sample)", "steps at most"):
-        justify = "left" if column.startswith(("task", "held")) else "right"
-        table.add_column(column, overflow="fold", no_wrap=column == "task", justify=justify)
+    for column in ("task", "train", "dev", "test", "held-out", "steps"):
+        text = column.startswith(("task", "held"))
+        table.add_column(column, no_wrap=not column.startswith("held"), justify="left" if text else "right")
     for task in names():
         variants = held_out(task, "sso")
         budgets = [int(1.5 * gold_length(variant)) for variant in variants]
@@ -29,4 +29,6 @@ def tasks() -> None:
             f"{min(budgets)}-{max(budgets)}",
         )
     Console().print(table)
-    typer.echo("Steps at most: floor(1.5 x gold length) per trial, smallest and largest of the held-out variants.")
+    typer.echo(
+        "Held-out: the paper's sample. Steps: floor(1.5 x gold length) per trial, smallest and largest of the held-out variants."
+    )

@@ -15,7 +15,7 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from rsso_dspy.environments import Environment, Transition
-from rsso_dspy.errors import EnvironmentFailure, SimulatorDied
+from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.roles import MEMORIES, Answer, Roles
@@ -68,10 +68,12 @@ class Agent(dspy.Module):
         """
         runtime = Runtime.current()
         variant = runtime.variant(variant) if isinstance(variant, str) else variant
-        roles = Roles(self)
+        roles = Roles(dict(self.named_predictors()), self.method.scaffold)
         memories = [MEMORIES[name](roles, runtime) for name in self.method.memories]
         results: list[TrialResult] = []
-        total = trials or runtime.rules.trials
+        total = runtime.rules.trials if trials is None else trials
+        if total < 1:
+            raise UsageError(f"cannot play {total} trials; ask for at least 1")
         for trial in range(1, total + 1):
             roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, Ledger())
             result = self._trial(runtime, roles, variant, memories, trial, last=trial == total)
@@ -95,12 +97,16 @@ class Agent(dspy.Module):
             try:
                 with runtime.environments.lease() as environment:
                     trajectory = self.play(environment, roles, runtime, variant, memories, trial)
+                if trajectory.steps and all(step.malformed for step in trajectory.steps):
+                    raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
                 settled = last or _settled(trajectory, runtime.rules)
                 learnt: dict[str, dict[str, Any]] = {}
                 if not settled or runtime.rules.learn_after_last:
                     learnt = {memory.region: memory.learn(trajectory) for memory in memories}
                 return TrialResult(trial, trajectory, learnt, usage(), roles.shown, replayed=replayed)
-            except (EnvironmentFailure, LMError) as error:
+            except JavaMissing:
+                raise  # it would hit every unit
+            except (EnvironmentFailure, BackendFailure, LMError) as error:
                 if isinstance(error, SimulatorDied) and replayed == 0:
                     continue
                 failure = f"{type(error).__name__}: {error}"
@@ -117,6 +123,7 @@ class Agent(dspy.Module):
         trial: int,
     ) -> Trajectory:
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""
+        budget = runtime.budget(variant)
         states: list[State] = [environment.reset(variant)]
         steps: list[Step] = []
         roles.action_templates, roles.shown = environment.action_templates, {}
@@ -134,7 +141,7 @@ class Agent(dspy.Module):
             recalled = tuple(item for recall in recalls.values() for item in recall.ids)
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)
-            outcome = _ending(steps, transition, runtime.rules, runtime.budget(variant))
+            outcome = _ending(steps, transition, runtime.rules, budget)
         return Trajectory(
             variant, trial, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
         )

@@ -6,17 +6,29 @@ The table `MEMORIES` says what each memory of the method table is made of; memor
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import dspy
 
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
+from rsso_dspy.programs.methods import Scaffold
 from rsso_dspy.programs.runtime import Caller, Runtime
 from rsso_dspy.programs.transcript import example, outcome, transcript
 from rsso_dspy.trajectory import Trajectory
 
-if TYPE_CHECKING:
-    from rsso_dspy.programs.agent import Agent
+ROLE_OF = {
+    "actor": "actor",
+    "reflector": "reflector",
+    "skill_summary": "verbalizer",
+    "skill_instructions": "verbalizer",
+    "skill_target": "verbalizer",
+    "skill_equivalence": "verbalizer",
+    "rule_writer": "advisor",
+    "constitution_summarizer": "advisor",
+}
+"""Predictor to role: which model answers it, and under which name its tokens are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +41,11 @@ class Answer:
 
 
 class Roles:
-    """An agent's predictors with the caller of the present trial. Local to one `Agent.forward`."""
+    """An agent's predictors, by name, with the caller of the present trial. Local to one `Agent.forward`."""
 
-    def __init__(self, agent: "Agent"):
-        self.agent = agent
+    def __init__(self, predictors: dict[str, dspy.Predict], scaffold: Scaffold):
+        self.predictors = predictors
+        self.scaffold = scaffold
         self.call: Caller
         self.action_templates = ""
         self.shown: dict[str, str] = {}
@@ -40,10 +53,10 @@ class Roles:
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        prediction = self.call("actor", self.agent.actor, action_templates=self.action_templates, **regions)
+        prediction = self._ask("actor", action_templates=self.action_templates, **regions)
         if prediction is None:
             return None
-        if self.agent.method.scaffold == "flat":
+        if self.scaffold == "flat":
             answer = Answer(_line(prediction.action), prediction.thought or "", None)
         else:
             targets = [target for recall in recalled for target in recall.targets]
@@ -56,9 +69,8 @@ class Roles:
 
     def reflect(self, trajectory: Trajectory, earlier: tuple[str, ...]) -> str | None:
         """What went wrong and what to do instead; None when the answer was malformed (Reflexion, section 3)."""
-        prediction = self.call(
+        prediction = self._ask(
             "reflector",
-            self.agent.reflector,
             task=trajectory.task,
             earlier_plans="\n".join(earlier),
             transcript=transcript(trajectory),
@@ -73,16 +85,15 @@ class Roles:
             f"Excerpt {number}\n{example(window.states, window.actions)}"
             for number, window in enumerate(examples, start=1)
         )
-        agent = self.agent
-        first = self.call("verbalizer", agent.skill_summary, examples=texts)
+        first = self._ask("skill_summary", examples=texts)
         if first is None:
             return None
         said = {"examples": texts, "summary": first.summary, "skill_name": first.skill_name}
-        second = self.call("verbalizer", agent.skill_instructions, **said, action_templates=self.action_templates)
+        second = self._ask("skill_instructions", **said, action_templates=self.action_templates)
         steps = tuple(filter(None, map(_line, second.steps))) if second is not None else ()
         if not steps:
             return None
-        third = self.call("verbalizer", agent.skill_target, **said, steps=list(steps))
+        third = self._ask("skill_target", **said, steps=list(steps))
         if third is None or not third.target.strip():
             return None
         return Verbalization(first.summary, first.skill_name, steps, " ".join(third.target.split()))
@@ -90,8 +101,11 @@ class Roles:
     def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
         """Whether the library already holds the new skill. A malformed answer counts as no."""
         numbered = "\n".join(f"{number}. {_skill_text(skill)}" for number, skill in enumerate(library, start=1))
-        prediction = self.call("verbalizer", self.agent.skill_equivalence, library=numbered, new_skill=_skill_text(new))
+        prediction = self._ask("skill_equivalence", library=numbered, new_skill=_skill_text(new))
         return prediction is not None and any(1 <= number <= len(library) for number in prediction.equivalent or ())
+
+    def _ask(self, name: str, **regions: Any) -> dspy.Prediction | None:
+        return self.call(ROLE_OF[name], self.predictors[name], **regions)
 
 
 MEMORIES: dict[str, Callable[[Roles, Runtime], Memory]] = {

@@ -32,7 +32,7 @@ class TrialRules:
     stop_on_success: bool = True
     """A solved variant keeps its best score and costs nothing more."""
     max_repeat: int | None = None
-    """End a trial after more than this many equal actions in a row."""
+    """End a trial, once it has more steps than this, when this many actions in a row were equal."""
     max_ticks: int | None = None
     """End a trial when the simulator's clock passes this."""
     learn_after_last: bool = False
@@ -113,6 +113,16 @@ def _without(signature: type[dspy.Signature], names: tuple[str, ...]) -> type[ds
     return signature
 
 
+def _encodable(answer: dspy.Prediction) -> dspy.Prediction:
+    """The answer with characters replaced that no file and no later prompt can hold (lone surrogates)."""
+    for name, value in answer.items():
+        if isinstance(value, str):
+            answer[name] = value.encode("utf-8", "replace").decode()
+        elif isinstance(value, list):
+            answer[name] = [v.encode("utf-8", "replace").decode() if isinstance(v, str) else v for v in value]
+    return answer
+
+
 @dataclass(frozen=True)
 class Caller:
     """Calls predictors for one trial: with the model of their role, under the trial's rollout number, on its ledger."""
@@ -129,7 +139,8 @@ class Caller:
         try:
             with self.ledger.role(role):
                 signature = _without(predictor.signature, absent)
-                return predictor(signature=signature, lm=self.runtime.lm(role, self.rollout), **present)
+                answer = predictor(signature=signature, lm=self.runtime.lm(role, self.rollout), **present)
+                return _encodable(answer)
         except AdapterParseError:
             self.ledger.malformed(role)
             return None

@@ -48,7 +48,7 @@ def transcript(trajectory: Trajectory) -> str:
 _ENDINGS = {
     "solved": "Solved: the task was completed",
     "failed": "Failed: the environment ended the attempt",
-    "budget": "Failed: the steps ran out",
+    "budget": "Failed: the attempt ended with the task undone",
     "stalled": "Failed: the simulator came to a standstill",
     "repeated": "Failed: the same action was repeated too often",
     "error": "Failed: the attempt was cut short",

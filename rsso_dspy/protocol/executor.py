@@ -11,9 +11,18 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from dspy.utils.exceptions import LMAuthError, LMError, LMUnsupportedModelError
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMInvalidRequestError,
+    LMProviderError,
+    LMTransportError,
+    LMUnexpectedError,
+    LMUnsupportedModelError,
+)
 
-from rsso_dspy.errors import BackendUnreachable
+from rsso_dspy.errors import BackendFailure, BackendUnreachable
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.plan import Plan, Unit
 from rsso_dspy.protocol.session import Session
@@ -23,8 +32,11 @@ from rsso_dspy.trajectory import TrialResult, UnitRecord
 FAILURES_TO_STOP = 3
 """Units in a row that end in a model error before the run is stopped."""
 
-FATAL = (LMAuthError, LMUnsupportedModelError)
+FATAL = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 """Errors that would hit every unit: the run stops at the first."""
+
+TELLING = (LMTransportError, LMProviderError, LMUnexpectedError, BackendFailure)
+"""Errors that speak of a dead backend when they come in a row; a request that was refused for what it says does not."""
 
 
 class Observer(Protocol):
@@ -33,6 +45,8 @@ class Observer(Protocol):
     def trial(self, unit: Unit, result: TrialResult) -> None: ...
 
     def unit(self, unit: Unit, record: UnitRecord) -> None: ...
+
+    def stopping(self) -> None: ...
 
 
 @dataclass
@@ -44,13 +58,16 @@ class Outcome:
 
 
 def missing(plan: Plan, store: Store) -> list[Unit]:
-    """Units of the plan that are not finished in the store."""
-    left = []
+    """Units of the plan that are not finished in the store; those that errored before come last, so that they never
+    keep others from being played."""
+    left, errored = [], []
     for unit in plan.units:
         record = store.load(store.path(unit.arm.name, unit.variant.task, unit.variant.index, unit.seed))
-        if record is None or record.errored:
+        if record is None:
             left.append(unit)
-    return left
+        elif record.errored:
+            errored.append(unit)
+    return left + errored
 
 
 class Executor:
@@ -90,6 +107,7 @@ class Executor:
                         self._count(future.result(), outcome)
             except BaseException:
                 self._stop.set()
+                self.observer.stopping()
                 raise
 
     def _play(self, plan: Plan, unit: Unit) -> UnitRecord:
@@ -113,6 +131,7 @@ class Executor:
             method=unit.arm.method.name,
             program=unit.arm.program,
             backend=self.live.config.backend,
+            model=self.live.backend.models["actor"],
             rule_based=self.live.backend.rule_based,
             variant=unit.variant,
             seed=unit.seed,
@@ -133,7 +152,7 @@ class Executor:
         outcome.errored.append(record)
         error = record.trials[-1].error or ""
         kind = error.partition(":")[0]
-        self._failures += kind in _LM_ERRORS
+        self._failures += kind in _TELLING
         if kind in {fatal.__name__ for fatal in FATAL} or self._failures >= FAILURES_TO_STOP:
             raise BackendUnreachable(
                 f"stopped: the backend {self.live.config.backend!r} fails ({error}). What is finished is kept; "
@@ -145,6 +164,6 @@ def _names(kind: type[BaseException]) -> set[str]:
     return {kind.__name__}.union(*(_names(sub) for sub in kind.__subclasses__()))
 
 
-_LM_ERRORS = _names(LMError)
+_TELLING = {name for kind in TELLING for name in _names(kind)} - _names(LMInvalidRequestError)
 
 __all__ = ["FAILURES_TO_STOP", "Executor", "Observer", "Outcome", "missing"]

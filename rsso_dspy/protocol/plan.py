@@ -1,10 +1,10 @@
 """Which units a command plays, and what they may cost, before anything is started."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.scienceworld.golds import gold_length
+from rsso_dspy.environments.scienceworld.golds import gold_length, known_length
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol.presets import configured
@@ -13,7 +13,7 @@ from rsso_dspy.trajectory import Variant
 
 ZERO_SHOT = "zero-shot"
 
-TOKENS_PER_CALL = {"actor": (1500, 60), "reflector": (2500, 120), "verbalizer": (1600, 80)}
+TOKENS_PER_CALL = {"actor": (2400, 150), "reflector": (1400, 185), "verbalizer": (1300, 32)}
 """Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
 
 
@@ -73,8 +73,8 @@ class Plan:
         return tuple(dict.fromkeys(unit.arm.name for unit in self.units))
 
     def forecast(self, units: Sequence[Unit] | None = None) -> Forecast:
-        """What the units (all of them when None) cost at most. Malformed answers are asked for once more by DSPy and
-        are not in the bound."""
+        """What the units (all of them when None) cost at most, as long as every answer can be read: DSPy asks for a
+        malformed one once more."""
         calls = {"actor": 0, "reflector": 0, "verbalizer": 0}
         trials = self.rules.trials
         learnt = trials if self.rules.learn_after_last else trials - 1
@@ -102,11 +102,17 @@ def plan_held_out(
     tasks: Sequence[str] | None = None,
     variants: Sequence[str] = ("sso",),
     per_task: int | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
     """The plan of a held-out run: zero-shot arms of the named methods on the chosen variants (see `choose`), under the
-    configured protocol. Raises `UnknownName` and `SplitError` for what can't be played."""
+    configured protocol. Raises `UnknownName` and `SplitError` for what can't be played. Gold lengths that are neither
+    shipped nor cached are computed, up to two minutes each; `say` is told."""
     protocol = configured(config)
     arms = [Arm(method(name)) for name in dict.fromkeys(methods)]
     chosen = choose(tasks, variants, per_task, config.environment.simplification)
+    unknown = [variant for variant in chosen if known_length(variant) is None]
+    for number, variant in enumerate(unknown, start=1):
+        say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
+        gold_length(variant)
     budgets = {variant: protocol.budget(gold_length(variant)) for variant in chosen}
     return make_plan(protocol.id, protocol.rules, arms, budgets, config.seed)

@@ -1,8 +1,8 @@
 """Protocols by name. Scores compare only under one of them, so a result carries its protocol's id."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
-from rsso_dspy.config import Config
+from rsso_dspy.config import Config, EmbedderConfig, EnvironmentConfig, MemoryConfig
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules
@@ -55,8 +55,27 @@ def preset(name: str) -> Preset:
 
 
 def configured(config: Config) -> Preset:
-    """The preset a configuration names, with its departures applied."""
+    """The preset a configuration names, with its departures applied; they stand in the id."""
     base = preset(config.protocol.preset)
     rules = {k: v for k, v in config.protocol.model_dump(exclude={"preset"}).items() if v is not None}
     skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
-    return replace(base, rules=replace(base.rules, **rules), skills=replace(base.skills, **skills))
+    changed = replace(base, rules=replace(base.rules, **rules), skills=replace(base.skills, **skills))
+    return replace(changed, id=" ".join([base.id, *_departures(config, base, changed)]))
+
+
+def _departures(config: Config, base: Preset, changed: Preset) -> list[str]:
+    """``name=value`` of everything that makes a result one of another protocol than its preset."""
+    pairs = [(name, getattr(base.rules, name), getattr(changed.rules, name)) for name in _names(TrialRules)]
+    pairs += [
+        (f"skills.{name}", getattr(base.skills, name), getattr(changed.skills, name)) for name in _names(SkillSettings)
+    ]
+    pairs += [
+        ("reflections", MemoryConfig().reflections, config.memory.reflections),
+        ("embedder", EmbedderConfig().model, config.embedder.model),
+        ("simplification", EnvironmentConfig().simplification, config.environment.simplification),
+    ]
+    return [f"{name}={value}" for name, usual, value in pairs if value != usual]
+
+
+def _names(record: type) -> list[str]:
+    return [entry.name for entry in fields(record)]

@@ -1,5 +1,6 @@
 """Where a result came from: what its folder is bound to, and what its records carry."""
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -7,8 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy import __version__
+from rsso_dspy import __version__, signatures
 from rsso_dspy.config import Config
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.protocol.presets import Preset
 
 
@@ -18,6 +20,9 @@ def identity(config: Config, preset: Preset) -> dict[str, Any]:
         "protocol": preset.id,
         "config": config.resolved(),
         "config_hash": config.hash(),
+        "prompts": prompts(),
+        "rsso_dspy": __version__,
+        "dspy": version("dspy"),
         "scienceworld": version("scienceworld"),
     }
 
@@ -26,6 +31,7 @@ def provenance(config: Config) -> dict[str, str]:
     """What each record carries. Nothing in it changes between two runs of the same installation."""
     return {
         "config_hash": config.hash(),
+        "prompts": prompts(),
         "rsso_dspy": __version__,
         "scienceworld": version("scienceworld"),
         "dspy": version("dspy"),
@@ -34,14 +40,27 @@ def provenance(config: Config) -> dict[str, str]:
     }
 
 
+def prompts() -> str:
+    """12 hexadecimal digits over everything that the zero-shot programs say to a model: the instructions and fields of
+    all signatures, and the action templates."""
+    texts = [ACTION_TEMPLATES]
+    for name in (name for name in signatures.__all__ if name != "ErrorRule"):
+        signature = getattr(signatures, name)
+        fields = [
+            (key, str(field.annotation), field.json_schema_extra["desc"]) for key, field in signature.fields.items()
+        ]
+        texts.append(f"{name} {signature.instructions} {fields}")
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
+
+
 def commit() -> str:
-    """Git commit of the source tree, or `release` for an installed package."""
+    """Git commit of the source tree, with `+dirty` when it holds changes, or `release` for an installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return "release"
     try:
         answer = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],
+            ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+dirty"],
             capture_output=True,
             text=True,
             check=True,

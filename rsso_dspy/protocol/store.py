@@ -9,9 +9,10 @@ The same command again plays what is missing; another configuration is refused w
 
 import json
 import os
-import tempfile
+import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +23,44 @@ from rsso_dspy.trajectory import SCHEMA_VERSION, UnitRecord
 
 RECORD = TypeAdapter(UnitRecord)
 
+_UNIT_FILE = re.compile(r"\d+-s\d+\.json")
+
 
 class Store:
     """The folder of one run."""
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.read_only = False
+        """Whether damaged files stay where they are."""
         self.set_aside: list[Path] = []
         """Files found damaged by `load`, renamed to *.damaged."""
         self._timings = threading.Lock()
 
+    def check(self, identity: dict[str, Any]) -> list[str]:
+        """The arms of the run that is there, none when the folder is empty. Raises `RunMismatch` when its results
+        depend on something else than `identity`, `UsageError` for a folder that is something else. Changes nothing."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise UsageError(f"{self.folder} is a file; a run needs a folder, use another --out")
+        if not (self.folder / "run.json").exists():
+            if self.folder.exists() and any(entry.name != ".lock" for entry in self.folder.iterdir()):
+                raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
+            return []
+        known, arms = self._read()
+        if known != identity:
+            raise RunMismatch(
+                f"{self.folder} holds a run of another configuration:\n{_difference(known, identity)}\n"
+                "Use another --out, or the same settings."
+            )
+        return arms
+
     def open(self, identity: dict[str, Any], arms: Sequence[str] = ()) -> None:
-        """Make the run, or continue it, maybe with more arms; raises `RunMismatch` when the run there depends on
-        something else than `identity`."""
+        """Make the run, or continue it, maybe with more arms; raises what `check` raises."""
         file = self.folder / "run.json"
-        if file.exists():
-            known, before = self._read()
-            if known != identity:
-                raise RunMismatch(
-                    f"{self.folder} holds a run of another configuration:\n{_difference(known, identity)}\n"
-                    "Use another --out, or the same settings."
-                )
-            arms = list(dict.fromkeys([*before, *arms]))
-            if arms == before:
-                return
-        elif self.folder.exists() and any(self.folder.iterdir()):
-            raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
+        before = self.check(identity)
+        arms = list(dict.fromkeys([*before, *arms]))
+        if file.exists() and arms == before:
+            return
         data = {"schema": SCHEMA_VERSION, "arms": list(arms), "identity": identity}
         _write(file, json.dumps(data, indent=1) + "\n")
 
@@ -85,17 +98,31 @@ class Store:
             return None
         except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
             aside = path.with_suffix(".json.damaged")
-            os.replace(path, aside)
+            if not self.read_only:
+                os.replace(path, aside)
             self.set_aside.append(aside)
             return None
 
     def units(self) -> Iterator[UnitRecord]:
         """All units, ordered by arm (as the run was asked for), task, variant and seed."""
         _, arms = self._read()
-        for path in sorted(self.folder.glob("units/*/*/*.json"), key=lambda path: _order(path, arms)):
+        paths = [path for path in self.folder.glob("units/*/*/*.json") if _UNIT_FILE.fullmatch(path.name)]
+        for path in sorted(paths, key=lambda path: _order(path, arms)):
             record = self.load(path)
             if record is not None:
                 yield record
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out of the folder for the time of the block; raises `UsageError` when one is in it."""
+        from filelock import FileLock, Timeout
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self.folder / ".lock", timeout=0):
+                yield
+        except Timeout:
+            raise UsageError(f"another process plays into {self.folder}; wait for it, or use another --out") from None
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         """Append how long a trial took."""
@@ -119,15 +146,15 @@ def _check_schema(version: Any, file: Path) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with temporary.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -39,15 +39,14 @@ class ArmMetrics:
     """Share of steps that were malformed or not understood."""
     steps: int
     tokens: dict[str, Usage]
-    """Calls and tokens by role."""
+    """Calls and tokens by role; those of errored units were paid for too and are in it."""
 
 
 def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     """The metrics of one arm's units."""
     scored = [record for record in records if not record.errored]
     plays = [record.trajectories for record in scored]
-    longest = max((len(record.trials) for record in scored), default=0)
-    longest = max([longest, *(len(trials) for trials in plays)], default=0)
+    longest = max(map(len, plays), default=0)
     by_task: dict[str, list[float]] = defaultdict(list)
     for record in scored:
         by_task[record.variant.task].append(best_accumulator(record))
@@ -69,7 +68,7 @@ def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         best_of_t=tuple(fmean(_best(trials[:t], _accumulator) for trials in plays) for t in range(1, longest + 1)),
         invalid_rate=sum(trajectory.invalid for trajectory in everything) / steps if steps else None,
         steps=steps,
-        tokens=_tokens(scored),
+        tokens=_tokens(records),
     )
 
 

@@ -27,6 +27,8 @@ def report_json(records: Sequence[UnitRecord]) -> dict[str, Any]:
     rows, pairs = summarize(records)
     return {
         "protocols": sorted({record.protocol for record in records}),
+        "models": sorted({record.model for record in records}),
+        "backends": sorted({record.backend for record in records}),
         "rule_based": any(record.rule_based for record in records),
         "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
         "arms": [as_json(row) for row in rows],
@@ -50,7 +52,17 @@ def report_tables(records: Sequence[UnitRecord]) -> RenderableType:
         lines = [f"  {r.arm} {r.variant.key}: {r.trials[-1].error}" for r in errored]
         parts.append(Text("Errored units (no score; played again by the next run):\n" + "\n".join(lines), style="red"))
     protocols = ", ".join(sorted({record.protocol for record in records}))
-    parts.append(Text(f"Protocol {protocols}. Scores are points of 100; best_of_t is sequential.", style="dim"))
+    models = ", ".join(sorted({f"{record.model} (backend {record.backend})" for record in records}))
+    parts.append(
+        Text(f"Protocol {protocols}. Actor {models}. Scores are points of 100; best_of_t is sequential.", style="dim")
+    )
+    if len({row.trials_played / row.units for row in rows if row.units}) > 1:
+        parts.append(
+            Text(
+                "mean/trial is over the trials played, which differ between these arms: not to be compared.",
+                style="dim",
+            )
+        )
     if any(record.rule_based for record in records):
         parts.append(Text(RULE_BASED_NOTE, style="dim"))
     return Group(*parts)
@@ -71,10 +83,12 @@ def _methods(rows: Sequence[ArmMetrics]) -> Table:
 
 def _learning(rows: Sequence[ArmMetrics]) -> Table:
     longest = max((len(row.best_of_t) for row in rows), default=0)
-    table = _table("Over trials", "arm", "trial-1", "mean/trial", *(f"best_of_{t}" for t in range(1, longest + 1)))
+    table = _table(
+        "Over trials", "arm", "trials", "trial-1", "mean/trial", *(f"best_of_{t}" for t in range(1, longest + 1))
+    )
     for row in rows:
         padded = [*row.best_of_t, *[row.best_of_t[-1] if row.best_of_t else None] * (longest - len(row.best_of_t))]
-        table.add_row(row.arm, *map(_points, (row.trial_1, row.mean_over_trials, *padded)))
+        table.add_row(row.arm, str(row.trials_played), *map(_points, (row.trial_1, row.mean_over_trials, *padded)))
     return table
 
 
@@ -107,7 +121,9 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
     for number, column in enumerate(columns):
         text = number == 0 or column == "role"
-        table.add_column(column, justify="left" if text else "right", overflow="fold", no_wrap=not text)
+        table.add_column(
+            column, justify="left" if text else "right", overflow="fold", no_wrap=column != "second - first"
+        )
     return table
 
 

@@ -101,6 +101,22 @@ def test_the_embedded_backend_is_rule_based_and_needs_nothing():
     assert not Backend(BackendConfig(model="openai/x")).rule_based
 
 
+def test_a_role_on_another_provider_inherits_neither_endpoint_nor_key(monkeypatch):
+    monkeypatch.setenv("TEST_PROVIDER_KEY", KEY)
+    roles = {"reflector": {"model": "anthropic/claude-x"}, "verbalizer": {"model": "openai/other"}}
+    table = BackendConfig(
+        model="openai/x", base_url="http://127.0.0.1:9/v1", key_variable="TEST_PROVIDER_KEY", roles=roles
+    )
+    backend = Backend(table)
+    assert backend.lm("verbalizer", 0).kwargs["api_key"] == KEY
+    assert backend.lm("verbalizer", 0).kwargs["api_base"] == "http://127.0.0.1:9/v1"
+    assert not {"api_key", "api_base"} & set(backend.lm("reflector", 0).kwargs)
+
+
+def test_a_run_is_labelled_when_the_rule_based_model_answers_in_any_role():
+    assert Backend(BackendConfig(model="openai/x", roles={"reflector": {"model": "embedded/explorer"}})).rule_based
+
+
 def test_rollouts_tell_repeats_apart_on_the_embedded_backend():
     backend = Backend(load().active_backend)
     assert backend.lm("actor", 1) is backend.lm("actor", 1)

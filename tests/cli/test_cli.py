@@ -70,6 +70,42 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path):
+    small = ["run", "--methods", "react", "--tasks", "lifespan-longest-lived", "--variants", "98", "--trials", "1"]
+    small += ["--set", "embedder.model=hash", "--out", "out"]
+    assert rsso(*small)[0] == 0
+    (unit,) = (tmp_path / "out/units/react/lifespan-longest-lived").iterdir()
+    unit.write_text("{")
+    code, _, err = rsso(*small, "--dry-run")
+    assert code == 0
+    assert "to be set aside" in err
+    assert "0 units finished, 1 to play" in err
+    assert "rule-based" in err
+    assert unit.read_text() == "{"
+    code, _, err = rsso(*small, "--dry-run", "--set", "memory.reflections=1")
+    assert code == 2
+    assert "config.memory.reflections: there 3, now 1" in err
+    code, _, err = rsso(*small)
+    assert code == 0
+    assert "its unit is played again" in err
+    assert unit.with_suffix(".json.damaged").read_text() == "{"
+
+
+def test_a_place_that_can_not_be_written_is_an_error_and_no_traceback(rsso, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--out", "file/out")
+    assert code == 1
+    assert "file/out" in err
+    assert "Traceback" not in err
+
+
+def test_gold_lengths_outside_the_shipped_table_are_announced(rsso, tmp_path, monkeypatch):
+    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path / "cache"))
+    words = ["run", "--dry-run", "--tasks", "lifespan-longest-lived", "--variants", "124", "--out", "out"]
+    assert "computing the gold length of lifespan-longest-lived::124 (1/1)" in rsso(*words)[2]
+    assert "computing" not in rsso(*words)[2]
+
+
 def test_a_missing_key_is_said_before_anything_is_played(rsso, tmp_path, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     code, _, err = rsso("run", "--backend", "anthropic", "--tasks", "boil", "--out", "out")

@@ -10,27 +10,9 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import Runtime, TrialRules
-from tests.live import Engine, Recorder, acting, model, region, says, scripted
+from tests.live import REWARDED, Engine, acting, model, region, says, scripted, walks
 
 VARIANT = "lifespan-longest-lived::98"
-
-
-REWARDED = "find-plant::229"
-WALK = ["look around"] * 3 + ["focus on peach tree in adult stage"] + ["look around"] * 3 + ["teleport to bedroom"]
-"""Two rewards on that variant, each after enough steps to make a window; the trial ends unsolved."""
-
-
-def walks(live, subgoal="none", mute=()):
-    """Models of a unit whose actor walks WALK in every trial and names `subgoal`. The other roles are the embedded
-    ones, except that those in `mute` answer nothing that can be read. Also the actors, by rollout number."""
-    actors = {}
-
-    def lm(role, rollout):
-        if role == "actor":
-            return model(actors.setdefault(rollout, scripted(WALK, subgoal)))
-        return model(Engine(lambda _: "I would rather not say.")) if role in mute else live.backend.lm(role, rollout)
-
-    return lm, actors
 
 
 def prompts_of(live, method_name, mute=()):
@@ -79,38 +61,21 @@ def test_the_flat_scaffold_asks_for_no_subgoal(live):
     assert "`thought`" in first
 
 
-def test_all_trials_of_a_unit_play_the_same_variant(live):
-    with acting(live, walks(live)[0], rules=TrialRules(3, False)):
-        result = Agent("react-sso")(variant=REWARDED)
-    starts = {(t.trajectory.variant.key, t.trajectory.task, t.trajectory.start) for t in result.trials}
-    assert len(result.trials) == 3
-    assert len(starts) == 1
-
-
-def test_every_memory_is_empty_at_trial_1_of_every_unit(live):
-    agent = Agent("rsso")
-    (first, actors), (second, again) = walks(live), walks(live)
-    with acting(live, first, rules=TrialRules(3, False)):
-        before = agent(variant=REWARDED)
-    with acting(live, second, rules=TrialRules(3, False)):
-        after = agent(variant=REWARDED)
-    assert before.memories["reflections"]["plans"]
-    assert before.trials[-2].learnt["skills"]["library"] > 0
-    for name in ("plans_from_past_attempts", "skills"):
-        assert region(again[1].prompts[0], name) is None
-    assert [actors[t].prompts for t in actors] == [again[t].prompts for t in again]
-    assert before.trials == after.trials
-    assert before.memories == after.memories
-
-
 def test_the_step_budget_is_never_shown(live):
-    budget = 7919
-    prompts: list[str] = []
-    rules = TrialRules(2, stop_on_success=False, max_ticks=60)
-    with acting(live, lambda _, rollout: model(Recorder(rollout, prompts)), budget=lambda _: budget, rules=rules):
-        result = Agent("rsso")(variant="find-living-thing::229")
-    assert len(result.trials) == 2
-    assert not any(str(budget) in prompt for prompt in prompts)
+    budget = 19
+    lm, actors = walks(live)
+    with acting(live, lm, budget=lambda _: budget, rules=TrialRules(3, stop_on_success=False)):
+        result = Agent("rsso")(variant=REWARDED)
+    assert {trial.trajectory.outcome for trial in result.trials} == {"budget"}
+    assert {len(trial.trajectory.steps) for trial in result.trials} == {budget}
+    prompts = [prompt for actor in actors.values() for prompt in actor.prompts]
+    assert not any(re.search(rf"\b{budget}\b", prompt) for prompt in prompts)
+
+
+@pytest.mark.parametrize("trials", [0, -1])
+def test_no_trials_are_no_call(live, trials):
+    with live.here(), pytest.raises(UsageError, match="at least 1"):
+        Agent("react")(variant=VARIANT, trials=trials)
 
 
 def test_a_malformed_answer_is_a_step_that_does_nothing_and_is_counted(live):
@@ -166,23 +131,6 @@ def test_a_trial_keeps_what_memories_showed(live):
     for step, prompt in zip(trial.trajectory.steps, actors[3].prompts, strict=True):
         assert 1 <= len(step.recalled) <= 3
         assert trial.shown[f"skills:{','.join(step.recalled)}"] == region(prompt, "skills")
-
-
-def test_the_verbalizer_reads_its_own_earlier_answers(live):
-    said: dict[str, list[str]] = {}
-    lm, _ = walks(live)
-    with acting(
-        live,
-        lambda role, n: lm(role, n) if role == "actor" else model(Recorder(n, said.setdefault(role, []))),
-        rules=TrialRules(3, False),
-    ):
-        Agent("sso")(variant=REWARDED)
-    summary, steps, target = said["verbalizer"][:3]
-    assert "`summary`" in summary
-    assert region(summary, "summary") is None
-    assert region(steps, "summary")
-    assert region(target, "summary") == region(steps, "summary")
-    assert region(target, "steps")
 
 
 def test_learning_is_skipped_after_the_last_trial_unless_asked_for(live):

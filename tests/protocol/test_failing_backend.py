@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.cli.progress import Watch
 from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.programs.agent import Agent
@@ -68,8 +69,9 @@ def test_a_unit_that_meets_a_server_error_has_no_score_and_is_played_again(tmp_p
         failed = next(record for record in records if record.errored)
         assert failed.trials[0].trajectory is None
         assert "LM" in failed.trials[0].error
-        assert plan.units[0] in missing(plan, store)
-        executor.run(plan, missing(plan, store)[:1], jobs=1)
+        left = missing(plan, store)
+        assert left[-1] == plan.units[0], "what errored comes last, so that it keeps nothing from being played"
+        executor.run(plan, left[-1:], jobs=1)
         assert not any(record.errored for record in store.units())
 
 
@@ -83,6 +85,34 @@ def test_a_dead_backend_stops_the_run_after_three_units(tmp_path, monkeypatch):
         with pytest.raises(BackendUnreachable, match="doctor"):
             executor.run(plan, plan.units, jobs=1)
         assert len(list(store.units())) == 3
+
+
+def test_requests_refused_for_what_they_say_do_not_stop_the_run(tmp_path, monkeypatch):
+    error = {"message": "maximum context length exceeded [/INST]", "type": "invalid_request_error"}
+    refuse = (400, {"error": {**error, "code": "context_length_exceeded"}})
+    with run_against(lambda _: refuse, tmp_path, monkeypatch) as (plan, store, executor, _):
+        executor.observer = Watch(plan.units)  # prints what the provider said, whatever is in it
+        outcome = executor.run(plan, plan.units, jobs=1)
+        assert len(outcome.errored) == len(plan.units)
+        assert metrics("react", list(store.units())).mean is None
+
+
+@pytest.mark.parametrize("text", ["", "I would rather chat."])
+def test_a_model_none_of_whose_answers_can_be_read_has_no_score(tmp_path, monkeypatch, text):
+    with run_against(lambda _: completion(text), tmp_path, monkeypatch) as (plan, store, executor, _):
+        executor.run(plan, plan.units[:1], jobs=1)
+        (record,) = store.units()
+        assert record.errored
+        assert "could be read" in record.trials[0].error
+
+
+def test_characters_that_no_file_can_hold_are_replaced(tmp_path, monkeypatch):
+    odd = completion(says(thought="half an emoji: \ud83d", action="look around"))
+    with run_against(lambda _: odd, tmp_path, monkeypatch) as (plan, store, executor, _):
+        executor.run(plan, plan.units[:1], jobs=1)
+        (record,) = store.units()
+        assert not record.errored
+        assert record.trajectories[0].steps[0].reasoning == "half an emoji: ?"
 
 
 def test_a_wrong_key_stops_the_run_at_once(tmp_path, monkeypatch):

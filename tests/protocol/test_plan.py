@@ -41,6 +41,12 @@ def test_a_departure_changes_what_it_names_and_nothing_else():
     assert changed.skills.extraction == "reward-boundary"
 
 
+def test_departures_stand_in_the_protocols_name():
+    assert configured(load()).id == "sso-adapt/1"
+    changed = load(overrides=["protocol.trials=3", "memory.reflections=1", "embedder.model=hash"])
+    assert configured(changed).id == "sso-adapt/1 trials=3 reflections=1 embedder=hash"
+
+
 def test_an_unknown_preset_offers_the_nearest():
     with pytest.raises(UnknownName, match="sso-adapt/1"):
         preset("sso-adapt/2")

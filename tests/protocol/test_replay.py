@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.backends.embedder import Embedder
 from rsso_dspy.config import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.executor import Executor
@@ -21,7 +22,6 @@ from rsso_dspy.protocol.store import Store
 TASKS = "find-plant,lifespan-longest-lived,boil"
 METHODS = "reflexion,rsso"
 SETTINGS = [
-    "embedder.model=hash",
     "protocol.preset=sso-adapt/1-cap60",
     "protocol.trials=3",
     "protocol.stop_on_success=false",
@@ -35,6 +35,8 @@ class Quiet:
     def trial(self, *_: object) -> None: ...
 
     def unit(self, *_: object) -> None: ...
+
+    def stopping(self) -> None: ...
 
 
 def command(out: Path, *more: str) -> list[str]:
@@ -66,7 +68,8 @@ def test_hash_seed_and_job_count_leave_identical_records(first, tmp_path):
 def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, live):
     config = load(overrides=SETTINGS)
     preset = configured(config)
-    used = replace(live, config=config, protocol=preset, runtime=replace(live.runtime, rules=preset.rules))
+    runtime = replace(live.runtime, rules=preset.rules, embed=Embedder(config.embedder.model))
+    used = replace(live, config=config, protocol=preset, runtime=runtime)
     with used.here():
         Agent("react")(variant="freeze::21", trials=1)  # whatever other tests played, this simulator is used now
     plan = plan_held_out(config, METHODS.split(","), TASKS.split(","), per_task=1)

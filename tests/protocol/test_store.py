@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -71,9 +72,50 @@ def test_a_damaged_run_file_is_named(tmp_path):
         Store(tmp_path).open(IDENTITY)
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
-    import os
+def test_a_second_process_is_kept_out(tmp_path):
+    with Store(tmp_path).lock(), pytest.raises(UsageError, match="another process"), Store(tmp_path).lock():
+        pass
+    with Store(tmp_path).lock():
+        Store(tmp_path).open(IDENTITY)
 
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="is a file"):
+        Store(tmp_path / "file").check(IDENTITY)
+
+
+def test_a_read_only_look_changes_nothing(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    path = store.save(record("rsso", "boil", 22, [[10]]))
+    path.write_text("{")
+    store.read_only = True
+    assert store.load(path) is None
+    assert path.read_text() == "{"
+
+
+def test_files_that_are_no_units_are_left_alone(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    path = store.save(record("rsso", "boil", 22, [[10]]))
+    (path.parent / "notes.json").write_text("mine")
+    assert len(list(store.units())) == 1
+    assert (path.parent / "notes.json").read_text() == "mine"
+
+
+def test_others_may_read_a_run(tmp_path):
+    Store(tmp_path).open(IDENTITY)
+    assert (tmp_path / "run.json").stat().st_mode & 0o777 == 0o666 & ~current_umask()
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
     store = Store(tmp_path)
     store.open(IDENTITY)
     before = record("rsso", "boil", 22, [[10]])

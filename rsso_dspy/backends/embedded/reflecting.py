@@ -156,7 +156,7 @@ def _idle_end(acts: Sequence[Act]) -> list[str]:
     rest = len(acts) - last
     if rest < 3:
         return []
-    return [f"The last {rest} steps earned nothing." if last else "No step earned anything."]
+    return ["The steps after the last gain earned nothing." if last else "No step earned anything."]
 
 
 def _endings(aims: Goals) -> list[Command]:

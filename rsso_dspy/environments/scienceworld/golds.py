@@ -2,7 +2,7 @@
 
 A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of
 the held-out variants and of ten training and ten development variants a task are shipped; others are computed when
-asked for and kept in the user's cache. `verify` computes shipped ones anew.
+asked for and kept in the user's cache. `recompute` checks shipped ones.
 
 A length is that of what the simulator's solver did, whether or not it got through: of the 569 shipped variants it fails
 two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
@@ -16,7 +16,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
@@ -35,28 +35,38 @@ CACHE_VARIABLE = "RSSO_DSPY_CACHE"
 
 
 @dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A shipped length that a fresh computation does not confirm."""
+class Check:
+    """A shipped length beside a fresh computation."""
 
     variant: Variant
     shipped: int
     computed: int
 
+    @property
+    def holds(self) -> bool:
+        return self.shipped == self.computed
 
-def gold_length(variant: Variant) -> int:
-    """Actions in the gold path: from the shipped table, else from the user's cache, else computed, which may take two
-    minutes. Raises ``GoldUnknown`` when the simulator finds no path."""
+
+def known_length(variant: Variant) -> int | None:
+    """Actions in the gold path as far as the shipped table or the user's cache tells."""
     by_task = _shipped().get(_version(), {}).get(variant.simplification, {})
     shipped = by_task.get(variant.task, {}).get(str(variant.index))
     if shipped is not None:
         return shipped
-    file = _cache_file(variant)
     try:
-        return json.loads(file.read_text(encoding="utf-8"))["gold_length"]
+        return json.loads(_cache_file(variant).read_text(encoding="utf-8"))["gold_length"]
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or not written by us: computed and written again
+        return None  # not there, or not written by us: to be computed and written again
+
+
+def gold_length(variant: Variant) -> int:
+    """Actions in the gold path: from the shipped table, else from the user's cache, else computed, which may take two
+    minutes. Raises ``GoldUnknown`` when the simulator finds no path."""
+    known = known_length(variant)
+    if known is not None:
+        return known
     (path,) = compute_gold([variant])
-    _write(file, json.dumps({"variant": variant.key, "gold_length": len(path)}))
+    _write(_cache_file(variant), json.dumps({"variant": variant.key, "gold_length": len(path)}))
     return len(path)
 
 
@@ -70,17 +80,12 @@ def compute_gold(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
     return paths
 
 
-def verify(sample: int | None = None, seed: int = 0) -> list[Mismatch]:
-    """Compute ``sample`` shipped lengths anew (all when None: about 20 minutes), each in a fresh simulator, and return
-    those that differ."""
+def recompute(sample: int | None = None, seed: int = 0) -> Iterator[Check]:
+    """Compute ``sample`` shipped lengths anew, one by one, each in a fresh simulator (all: about 20 minutes)."""
     shipped = shipped_lengths()
     chosen = list(shipped) if sample is None else random.Random(seed).sample(list(shipped), min(sample, len(shipped)))
-    computed = {variant: len(compute_gold([variant])[0]) for variant in chosen}
-    return [
-        Mismatch(variant, shipped[variant], length)
-        for variant, length in computed.items()
-        if shipped[variant] != length
-    ]
+    for variant in chosen:
+        yield Check(variant, shipped[variant], len(compute_gold([variant])[0]))
 
 
 def shipped_lengths() -> dict[Variant, int]:

@@ -34,7 +34,7 @@ def test_a_wrong_choice_is_named_and_the_other_one_planned(ask):
 
 def test_a_choice_that_was_never_made_is_planned(ask):
     unfinished = TRANSCRIPT.partition("Step 5.")[0]
-    outcome = "Failed: the steps ran out. The score changed at: step 2 (+8), step 4 (+25)."
+    outcome = "Failed: the attempt ended with the task undone. The score changed at: step 2 (+8), step 4 (+25)."
     answer = ask(Reflect, task=CHOICE, transcript=unfinished, outcome=outcome)
     assert "never made" in answer.what_went_wrong
     assert "make the choice: focus on" in answer.plan

@@ -1,0 +1,49 @@
+"""The README does what it says."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert len([line for line in code.splitlines() if line.strip()]) < 15
+    exec(code, {})
+    score, outcome = capsys.readouterr().out.split()
+    assert 0 <= int(score) <= 100
+    assert outcome in {"solved", "failed", "budget"}
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```\n(.*?)```", README, re.S)
+    lines = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("rsso-dspy ")]
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_is_spelled_as_the_program_spells_it(line):
+    verb, *words = shlex.split(line)[1:]
+    shown = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+    assert "Usage" in shown
+    assert all(word.partition("=")[0] in shown for word in words if word.startswith("--"))
+
+
+def test_every_file_it_names_exists():
+    for name in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / name).exists(), name
+    for room in re.findall(r"^  (\w+(?:\.py|/))", README, re.M):
+        assert (ROOT / "rsso_dspy" / room).exists(), room
+
+
+def test_it_names_the_commands_that_ci_runs():
+    assert "make test" in README
+    assert "make test" in (ROOT / ".ci/run").read_text()
