@@ -29,6 +29,4 @@ def tasks() -> None:
             f"{min(budgets)}-{max(budgets)}",
         )
     Console().print(table)
-    typer.echo(
-        "Held-out: the paper's sample. Steps: floor(1.5 x gold length) per trial, smallest and largest of the held-out variants."
-    )
+    typer.echo("Held-out: the paper's sample. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.")

@@ -2,6 +2,7 @@ import os
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,8 @@ from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import Runtime, TrialRules
-from tests.live import REWARDED, Engine, acting, model, region, says, scripted, walks
+from rsso_dspy.trajectory import Variant
+from tests.live import REWARDED, Engine, Recorder, acting, model, region, says, scripted, walks
 
 VARIANT = "lifespan-longest-lived::98"
 
@@ -70,6 +72,45 @@ def test_the_step_budget_is_never_shown(live):
     assert {len(trial.trajectory.steps) for trial in result.trials} == {budget}
     prompts = [prompt for actor in actors.values() for prompt in actor.prompts]
     assert not any(re.search(rf"\b{budget}\b", prompt) for prompt in prompts)
+
+
+class Renamed:
+    """Environments, or one of them, in which the variant `real` goes by any other name."""
+
+    def __init__(self, inner, real):
+        self.inner = inner
+        self.real = real
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    @contextmanager
+    def lease(self):
+        with self.inner.lease() as environment:
+            yield Renamed(environment, self.real)
+
+    def reset(self, _):
+        return self.inner.reset(self.real)
+
+
+def test_renaming_tasks_and_hiding_ids_changes_nothing(live):
+    said: dict[str, list[str]] = {}
+
+    def lm(role, rollout):
+        return model(Recorder(rollout, said.setdefault(role, [])))
+
+    real = live.runtime.variant("chemistry-mix::30")
+    hidden = Variant("unnamed", 0)
+    rules = TrialRules(2, stop_on_success=False)
+    with acting(live, lm, rules=rules, budget=lambda _: 25):
+        plain = Agent("rsso")(variant=real)
+    with acting(live, lm, rules=rules, budget=lambda _: 25, environments=Renamed(live.runtime.environments, real)):
+        renamed = Agent("rsso")(variant=hidden)
+    assert [t.trajectory.steps for t in plain.trials] == [t.trajectory.steps for t in renamed.trials]
+    assert set(said) >= {"actor", "reflector"}
+    for prompt in (prompt for prompts in said.values() for prompt in prompts):
+        assert real.task not in prompt
+        assert "::" not in prompt
 
 
 @pytest.mark.parametrize("trials", [0, -1])
