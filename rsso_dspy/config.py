@@ -205,13 +205,10 @@ class Config(_Section):
         a model, which may have to be mended in the middle of a run."""
         data = self.model_dump(mode="json", exclude={"environment": {"heap"}})
         used = self.active_backend.model_dump(mode="json", exclude=_TRANSPORT)
-        used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in self._roles.items()}
+        roles = self.active_backend.roles.items()
+        used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in roles}
         data["backends"] = {self.backend: used}
         return data
-
-    @property
-    def _roles(self) -> dict[Role, RoleOverride]:
-        return self.active_backend.roles
 
     def hash(self) -> str:
         """12 hexadecimal digits over `resolved`."""

@@ -17,9 +17,10 @@ SCHEMA_VERSION = 1
 SOLVED_SCORE = 100
 
 RULE_BASED_NOTE = (
-    "Embedded rule-based backend: no language model acted here, and these scores say nothing about language models."
+    "The embedded rule-based model answered here in place of a language model: these scores say nothing about "
+    "language models."
 )
-"""Stands beside every result of the offline backend."""
+"""Stands beside every result in which the offline model had a role."""
 
 Split = Literal["train", "dev", "test"]
 Outcome = Literal["solved", "failed", "budget", "stalled", "repeated", "error"]

@@ -53,6 +53,7 @@ def test_temperature_never_reaching_the_request(monkeypatch):
 
 
 def test_skills_in_hash_order_and_more_than_three(live):
+    """Within one process; tests/protocol/test_replay.py compares two hash seeds."""
     prompts = []
     for _ in range(2):
         lm, actors = walks(live)

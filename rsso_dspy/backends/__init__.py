@@ -1,7 +1,9 @@
 """Language models by role, and the embedder, by name.
 
-backend = Backend(config.active_backend)
-backend.lm("actor", rollout=1)      # a dspy.LM
+    backend = Backend(config.active_backend)
+    backend.lm("actor", 1)      # a dspy.LM: role, rollout number
+
+Keys are read from the environment when a model is made and are kept nowhere else.
 """
 
 import os

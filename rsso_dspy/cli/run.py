@@ -59,33 +59,33 @@ def run(
         _say(f"damaged, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
     describe(plan, left, out, settings)
     if not dry_run:
-        play(plan, left, jobs, store, settings, bound_to)
+        play(plan, jobs, store, settings, bound_to)
 
 
-def play(
-    plan: "Plan", left: "list[Unit]", jobs: int, store: "Store", settings: "Config", bound_to: dict[str, Any]
-) -> None:
-    """Play what is left and print the report."""
+def play(plan: "Plan", jobs: int, store: "Store", settings: "Config", bound_to: dict[str, Any]) -> None:
+    """Play what is left of the plan and print the report."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.executor import Executor
+    from rsso_dspy.protocol.executor import Executor, missing
     from rsso_dspy.protocol.provenance import provenance
     from rsso_dspy.protocol.session import session
 
     programs = {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
     with session(settings, jobs=jobs) as live:
         live.backend.reach()
-        if any("skills" in unit.arm.method.memories for unit in left):
+        if any("skills" in unit.arm.method.memories for unit in plan.units):
             live.embedder.check()
-        with store.lock(), Watch(left) as watch:
+        with store.lock():
             store.open(bound_to, plan.arms)
-            executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(settings), watch)
-            try:
-                outcome = executor.run(plan, left, jobs)
-            except KeyboardInterrupt:
-                watch.say("interrupted: everything finished is kept; run the same command again to continue")
-                raise typer.Exit(130) from None
+            left = missing(plan, store)  # asked under the lock: another process may just have finished some
+            with Watch(left) as watch:
+                executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(settings), watch)
+                try:
+                    outcome = executor.run(plan, left, jobs)
+                except KeyboardInterrupt:
+                    watch.say("interrupted: everything finished is kept; run the same command again to continue")
+                    raise typer.Exit(130) from None
     print_report(list(store.units()))
     folder = store.folder
     typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")

@@ -1,8 +1,10 @@
 """Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3).
 
-memory = ReflectionMemory(reflect)      # reflect: (trajectory, earlier plans) -> plan, or None when malformed
-memory.learn(failed)                    # {"written": 1, ...}
-memory.preamble().text                  # "Attempt 1: ..."
+    memory = ReflectionMemory(reflect)      # (trajectory, earlier plans) -> plan, or None when malformed
+    memory.learn(failed)                    # {"written": 1, ...}
+    memory.preamble().text                  # "Attempt 1: ..."
+
+Plans are kept first in, first out, and read at the start of a trial.
 """
 
 from collections import deque

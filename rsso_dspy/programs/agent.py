@@ -1,10 +1,12 @@
 """THE program: every role as a predictor, and the loop of trials. A method is a row of `methods.py`.
 
-agent = Agent("rsso")
-with rsso_dspy.session():
-    result = agent(variant="find-plant::228", trials=3)
-result.score          # best accumulator over the trials
-result.trials         # one TrialResult per trial
+    agent = Agent("rsso")
+    with rsso_dspy.session():
+        result = agent(variant="find-plant::228", trials=3)
+    result.score          # best accumulator over the trials
+    result.trials         # one TrialResult per trial
+
+The loop is `Agent.forward` over trials and `Agent.play` over steps.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,9 @@
 """A configuration brought to life: simulators, models and embedder, ready for programs to be called.
 
-with session() as live:                     # the defaults: offline, no key
-    Agent("rsso")(variant="find-plant::228", trials=3)
+    with session() as live:                     # the defaults: offline, no key
+        Agent("rsso")(variant="find-plant::228", trials=3)
+
+Nothing is started before it is needed, and simulators end with the block.
 """
 
 import os

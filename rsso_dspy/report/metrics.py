@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from rsso_dspy.trajectory import SOLVED_SCORE, Trajectory, UnitRecord, Usage
 
@@ -83,11 +82,6 @@ def by_arm(records: Iterable[UnitRecord]) -> dict[str, list[UnitRecord]]:
     for record in records:
         groups[record.arm].append(record)
     return dict(groups)
-
-
-def as_json(row: ArmMetrics) -> dict[str, Any]:
-    """The row as JSON data."""
-    return asdict(row)
 
 
 def _accumulator(trajectory: Trajectory) -> float:

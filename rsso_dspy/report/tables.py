@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from rsso_dspy.report.metrics import ArmMetrics, as_json, by_arm, metrics
+from rsso_dspy.report.metrics import ArmMetrics, by_arm, metrics
 from rsso_dspy.report.statistics import PairedDifference, paired_difference
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
 
@@ -31,7 +31,7 @@ def report_json(records: Sequence[UnitRecord]) -> dict[str, Any]:
         "backends": sorted({record.backend for record in records}),
         "rule_based": any(record.rule_based for record in records),
         "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
-        "arms": [as_json(row) for row in rows],
+        "arms": [asdict(row) for row in rows],
         "differences": [asdict(pair) for pair in pairs],
         "errored": [
             {"arm": r.arm, "unit": r.variant.key, "seed": r.seed, "error": r.trials[-1].error}

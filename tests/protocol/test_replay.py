@@ -62,6 +62,9 @@ def first(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
 
 
 def test_hash_seed_and_job_count_leave_identical_records(first, tmp_path):
+    records = [record for record in Store(first[0]).units() if record.method == "rsso"]
+    steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
+    assert any(step.recalled for step in steps), "without a recalled skill this would hold nothing of the skill memory"
     assert play(tmp_path / "run", "2", "--jobs", "2") == first[1]
 
 
