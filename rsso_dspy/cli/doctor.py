@@ -30,6 +30,7 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
     ]
     failed = 0
     for name, check in checks:
+        typer.echo(f"checking {name} ...", err=True)
         try:
             typer.echo(f"ok      {name}: {check(settings)}")
         except Exception as error:  # every failure is a finding here
