@@ -12,13 +12,15 @@ import re
 from collections.abc import Sequence
 
 from rsso_dspy.environments import Transition
-from rsso_dspy.environments.scienceworld import actions, text
+from rsso_dspy.environments.scienceworld import actions, tasks, text
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.errors import SimulatorDied, UsageError
+from rsso_dspy.environments.scienceworld.progress import Goal, parse
+from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
 from rsso_dspy.trajectory import SOLVED_SCORE, State, Variant
 
 STALLED = "The action took too long, and the attempt ends here."
 
+_NOTHING_PLAYED = "no variant is being played: reset the environment first."
 _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
@@ -37,6 +39,7 @@ class ScienceWorld:
         self._heap = heap
         self._jvm: Jvm | None = None
         self._closed = False
+        self._variant: Variant | None = None
         self._task = ""
         self._points_at_reset = 0
         # What the last action left behind.
@@ -66,6 +69,7 @@ class ScienceWorld:
         """Start the variant afresh. Raises ``SimulatorDied``, or ``JavaMissing`` when the process cannot be started."""
         if self._closed:
             raise SimulatorDied("this environment was closed. Take a new one.")
+        self._variant = None
         if self._jvm is None:
             self._jvm = Jvm(self._heap)
         # No gold path: once asked for, the simulator would compute it again at every later load. No `reset` of the
@@ -81,6 +85,7 @@ class ScienceWorld:
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
         self._task, self._points_at_reset = self._jvm.call("getTaskDescription"), self._score
+        self._variant = variant
         return self._state(answer)
 
     def step(self, action: str) -> Transition:
@@ -115,6 +120,19 @@ class ScienceWorld:
         """Text to show for each state of a history window that ends now; see `text.render`."""
         return text.render(states, self._focus)
 
+    def goal_progress(self) -> tuple[Goal, ...]:
+        """Goals of the variant being played and which of them are reached, as of the last action; none after a stalled
+        step. For calibration only, and no part of the `Environment` protocol: raises ``SplitError`` for a variant of
+        the test split, whatever split it was reset with, and ``SimulatorDied`` before a reset."""
+        if self._variant is None:
+            raise SimulatorDied(_NOTHING_PLAYED)
+        if tasks.split_of(self._variant.task, self._variant.index) == "test":
+            raise SplitError(
+                f"{self._variant.key} is a test variant, and goal progress of held-out variants is shown to nobody: "
+                "calibrate on variants of the train or dev split."
+            )
+        return () if self._jvm is None else parse(self._jvm.call("getGoalProgressStr"))
+
     def close(self) -> None:
         """End the process. Idempotent."""
         self._closed = True
@@ -145,7 +163,7 @@ class ScienceWorld:
 
     def _live(self) -> Jvm:
         if self._jvm is None:
-            raise SimulatorDied("no variant is being played: reset the environment first.")
+            raise SimulatorDied(_NOTHING_PLAYED)
         return self._jvm
 
     def _valid(self) -> list[str]:
