@@ -24,7 +24,7 @@ from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import Caller, Ledger
 from rsso_dspy.programs.transcript import history
-from rsso_dspy.protocol.executor import Executor, missing
+from rsso_dspy.protocol.executor import Executor, fingerprints, missing, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.session import Session, session
@@ -52,9 +52,9 @@ def main() -> None:
     plan = plan_held_out(config, list(METHODS), per_task=2)
     store = Store(given.out)
     with session(config, jobs=given.jobs) as live:
-        store.open(identity(config, live.protocol), plan.arms)
-        programs = {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
-        executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(config), Silent())
+        programs = zero_shot(plan)
+        store.open(identity(config, live.protocol), fingerprints(programs))
+        executor = Executor(live, store, programs, provenance(config), Silent())
         executor.run(plan, missing(plan, store), given.jobs)
         arms = by_arm(store.units())
         changed = {arm: changed_actions(live, records) for arm, records in arms.items()}

@@ -8,7 +8,7 @@ TrialResult  the trial as it stands in a unit's file: trajectory, what was learn
 UnitRecord   one (arm, task, variant, seed): the serial trials and where they came from
 """
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
@@ -134,6 +134,9 @@ class Usage:
     output: int = 0
     malformed: int = 0
     """Answers that could not be parsed, also not when asked for once more in another format."""
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

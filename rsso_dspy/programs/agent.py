@@ -22,6 +22,7 @@ from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.roles import MEMORIES, Answer, Roles
 from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Stopped, TrialRules
+from rsso_dspy.programs.tracing import trial_trace
 from rsso_dspy.programs.transcript import history
 from rsso_dspy.signatures import (
     FlatActor,
@@ -97,14 +98,16 @@ class Agent(dspy.Module):
         usage = roles.call.ledger.usage
         for replayed in (0, 1):
             try:
-                with runtime.environments.lease() as environment:
-                    trajectory = self.play(environment, roles, runtime, variant, memories, trial)
-                if trajectory.steps and all(step.malformed for step in trajectory.steps):
-                    raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
-                settled = last or _settled(trajectory, runtime.rules)
-                learnt: dict[str, dict[str, Any]] = {}
-                if not settled or runtime.rules.learn_after_last:
-                    learnt = {memory.region: memory.learn(trajectory) for memory in memories}
+                with trial_trace() as trace:
+                    with runtime.environments.lease() as environment:
+                        trajectory = self.play(environment, roles, runtime, variant, memories, trial)
+                    if trajectory.steps and all(step.malformed for step in trajectory.steps):
+                        raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
+                    settled = last or _settled(trajectory, runtime.rules)
+                    learnt: dict[str, dict[str, Any]] = {}
+                    if not settled or runtime.rules.learn_after_last:
+                        learnt = {memory.region: memory.learn(trajectory) for memory in memories}
+                trace.publish(trajectory, self.actor)
                 return TrialResult(trial, trajectory, learnt, usage(), roles.shown, replayed=replayed)
             except JavaMissing:
                 raise  # it would hit every unit

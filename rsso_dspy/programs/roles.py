@@ -57,11 +57,11 @@ class Roles:
         if prediction is None:
             return None
         if self.scaffold == "flat":
-            answer = Answer(_line(prediction.action), prediction.thought or "", None)
+            answer = Answer(first_line(prediction.action), prediction.thought or "", None)
         else:
             targets = [target for recall in recalled for target in recall.targets]
             subgoal = _chosen(prediction.current_subgoal or "", targets)
-            answer = Answer(_line(prediction.next_action), prediction.reasoning or "", subgoal)
+            answer = Answer(first_line(prediction.next_action), prediction.reasoning or "", subgoal)
         if not answer.action:
             self.call.ledger.malformed("actor")
             return None
@@ -90,7 +90,7 @@ class Roles:
             return None
         said = {"examples": texts, "summary": first.summary, "skill_name": first.skill_name}
         second = self._ask("skill_instructions", **said, action_templates=self.action_templates)
-        steps = tuple(filter(None, map(_line, second.steps))) if second is not None else ()
+        steps = tuple(filter(None, map(first_line, second.steps))) if second is not None else ()
         if not steps:
             return None
         third = self._ask("skill_target", **said, steps=list(steps))
@@ -118,7 +118,7 @@ def _skill_text(skill: Skill) -> str:
     return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
 
 
-def _line(text: Any) -> str:
+def first_line(text: Any) -> str:
     """The first line that says something, without list numbers, bullets, quotes or code marks around it."""
     for line in str(text or "").splitlines():
         cleaned = re.sub(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)?", "", line).strip().strip("`\"'").strip()

@@ -6,7 +6,7 @@ holds only predictors and plain configuration, and one program object serves man
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -82,17 +82,11 @@ class Ledger:
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         """Called by DSPy once for every answer that was paid for."""
-        entry = self._usage.get(self._role, Usage())
-        self._usage[self._role] = replace(
-            entry,
-            calls=entry.calls + 1,
-            input=entry.input + (usage.get("prompt_tokens") or 0),
-            output=entry.output + (usage.get("completion_tokens") or 0),
-        )
+        paid = Usage(1, usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
+        self._usage[self._role] = self._usage.get(self._role, Usage()) + paid
 
     def malformed(self, role: str) -> None:
-        entry = self._usage.get(role, Usage())
-        self._usage[role] = replace(entry, malformed=entry.malformed + 1)
+        self._usage[role] = self._usage.get(role, Usage()) + Usage(malformed=1)
 
     def usage(self) -> dict[str, Usage]:
         """Role to usage, roles in alphabetical order."""

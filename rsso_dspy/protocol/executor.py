@@ -6,7 +6,7 @@ that fails everything stops the run instead of burning through it.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -24,7 +24,8 @@ from dspy.utils.exceptions import (
 
 from rsso_dspy.errors import BackendFailure, BackendUnreachable
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.plan import Plan, Unit
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.plan import Arm, Plan, Unit
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import TrialResult, UnitRecord
@@ -70,14 +71,24 @@ def missing(plan: Plan, store: Store) -> list[Unit]:
     return left + errored
 
 
+def zero_shot(plan: Plan) -> dict[Arm, Agent]:
+    """The program of every arm as it is written, uncompiled."""
+    return {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
+
+
+def fingerprints(programs: Mapping[Arm, Agent]) -> dict[str, str]:
+    """Arm to the fingerprint of its program, as a run's folder keeps them."""
+    return {arm.name: fingerprint(program) for arm, program in programs.items()}
+
+
 class Executor:
-    """Plays units. `programs` gives the program of an arm; programs are shared by the threads."""
+    """Plays units. `programs` gives the program of every arm; programs are shared by the threads."""
 
     def __init__(
         self,
         live: Session,
         store: Store,
-        programs: Callable[[Unit], Agent],
+        programs: Mapping[Arm, Agent],
         provenance: dict[str, str],
         observer: Observer,
     ):
@@ -122,9 +133,8 @@ class Executor:
 
         runtime = replace(self.live.runtime, budget=lambda _: unit.budget, stopped=self._stop.is_set)
         with self.live.here(), runtime.active():
-            played = self.programs(unit)(
-                variant=unit.variant, trials=plan.rules.trials, seed=unit.seed, on_trial=finished
-            )
+            program = self.programs[unit.arm]
+            played = program(variant=unit.variant, trials=plan.rules.trials, seed=unit.seed, on_trial=finished)
         record = UnitRecord(
             protocol=plan.protocol,
             arm=unit.arm.name,
@@ -138,7 +148,7 @@ class Executor:
             budget=unit.budget,
             trials=played.trials,
             memories=played.memories,
-            provenance=self.provenance,
+            provenance={**self.provenance, "program": fingerprint(program)},
         )
         self.store.save(record)
         self.observer.unit(unit, record)
@@ -166,4 +176,4 @@ def _names(kind: type[BaseException]) -> set[str]:
 
 _TELLING = {name for kind in TELLING for name in _names(kind)} - _names(LMInvalidRequestError)
 
-__all__ = ["FAILURES_TO_STOP", "Executor", "Observer", "Outcome", "missing"]
+__all__ = ["FAILURES_TO_STOP", "Executor", "Observer", "Outcome", "fingerprints", "missing", "zero_shot"]

@@ -7,13 +7,13 @@ from rsso_dspy.config import Config
 from rsso_dspy.environments.scienceworld.golds import gold_length, known_length
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.protocol.selection import choose
 from rsso_dspy.trajectory import Variant
 
 ZERO_SHOT = "zero-shot"
 
-TOKENS_PER_CALL = {"actor": (2400, 150), "reflector": (1400, 185), "verbalizer": (1300, 32)}
+TOKENS_PER_CALL = {"actor": (2400, 150), "reflector": (1400, 185), "verbalizer": (1300, 32), "proposer": (4000, 250)}
 """Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
 
 
@@ -102,17 +102,25 @@ def plan_held_out(
     tasks: Sequence[str] | None = None,
     variants: Sequence[str] = ("sso",),
     per_task: int | None = None,
+    programs: Sequence[str] = (ZERO_SHOT,),
     say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
-    """The plan of a held-out run: zero-shot arms of the named methods on the chosen variants (see `choose`), under the
-    configured protocol. Raises `UnknownName` and `SplitError` for what can't be played. Gold lengths that are neither
-    shipped nor cached are computed, up to two minutes each; `say` is told."""
+    """The plan of a held-out run: the named methods, each with every program, on the chosen variants (see `choose`),
+    under the configured protocol. `say` is told of gold lengths that have to be computed. Raises `UnknownName` and
+    `SplitError` for what can't be played."""
     protocol = configured(config)
-    arms = [Arm(method(name)) for name in dict.fromkeys(methods)]
+    arms = [Arm(method(name), program) for name in dict.fromkeys(methods) for program in programs]
     chosen = choose(tasks, variants, per_task, config.environment.simplification)
-    unknown = [variant for variant in chosen if known_length(variant) is None]
+    return make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say), config.seed)
+
+
+def step_budgets(
+    protocol: Preset, variants: Sequence[Variant], say: Callable[[str], None] = lambda _: None
+) -> dict[Variant, int]:
+    """Steps per trial of each variant. Gold lengths that are neither shipped nor cached are computed, up to two
+    minutes each; `say` is told."""
+    unknown = [variant for variant in variants if known_length(variant) is None]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
         gold_length(variant)
-    budgets = {variant: protocol.budget(gold_length(variant)) for variant in chosen}
-    return make_plan(protocol.id, protocol.rules, arms, budgets, config.seed)
+    return {variant: protocol.budget(gold_length(variant)) for variant in variants}

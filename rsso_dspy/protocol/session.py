@@ -37,8 +37,9 @@ class Session:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Make the runtime current in this thread, with DSPy's unbounded histories off and the backend's format."""
-        with dspy.context(disable_history=True, adapter=self.backend.adapter), self.runtime.active():
+        """Make the runtime current in this thread, with DSPy's unbounded histories off and the backend's format. Who
+        wants a trace opens one inside, as DSPy's optimizers do."""
+        with dspy.context(disable_history=True, trace=None, adapter=self.backend.adapter), self.runtime.active():
             yield
 
 

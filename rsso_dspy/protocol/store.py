@@ -1,6 +1,6 @@
 """One folder per run, one JSON file per unit, each written whole.
 
-    DIR/run.json                                   what the results depend on, and the arms in their order
+    DIR/run.json                                   what the results depend on; the arms in order, with their programs
     DIR/units/ARM/TASK/VARIANT-sSEED.json          a UnitRecord
     DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
 
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,42 +37,48 @@ class Store:
         """Files found damaged by `load`, renamed to *.damaged."""
         self._timings = threading.Lock()
 
-    def check(self, identity: dict[str, Any]) -> list[str]:
-        """The arms of the run that is there, none when the folder is empty. Raises `RunMismatch` when its results
-        depend on something else than `identity`, `UsageError` for a folder that is something else. Changes nothing."""
+    def check(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The arms of the run that is there (name to fingerprint of the program), none when the folder is empty. Raises
+        `RunMismatch` when its results depend on something else than `identity`, or when an arm of the same name played
+        another program; `UsageError` for a folder that is something else. Changes nothing."""
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another --out")
         if not (self.folder / "run.json").exists():
             if self.folder.exists() and any(entry.name != ".lock" for entry in self.folder.iterdir()):
                 raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
-            return []
-        known, arms = self._read()
+            return {}
+        known, there = self._read()
         if known != identity:
             raise RunMismatch(
-                f"{self.folder} holds a run of another configuration:\n{_difference(known, identity)}\n"
+                f"{self.folder} holds a run of another configuration:\n{difference(known, identity)}\n"
                 "Use another --out, or the same settings."
             )
-        return arms
+        if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
+            raise RunMismatch(
+                f"{self.folder} holds units of {', '.join(other)} that another program played: "
+                "use another --out, or give the compiled file another name"
+            )
+        return there
 
-    def open(self, identity: dict[str, Any], arms: Sequence[str] = ()) -> None:
+    def open(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> None:
         """Make the run, or continue it, maybe with more arms; raises what `check` raises."""
         file = self.folder / "run.json"
-        before = self.check(identity)
-        arms = list(dict.fromkeys([*before, *arms]))
+        before = self.check(identity, arms)
+        arms = {**before, **(arms or {})}
         if file.exists() and arms == before:
             return
-        data = {"schema": SCHEMA_VERSION, "arms": list(arms), "identity": identity}
-        _write(file, json.dumps(data, indent=1) + "\n")
+        data = {"schema": SCHEMA_VERSION, "arms": arms, "identity": identity}
+        write_whole(file, json.dumps(data, indent=1) + "\n")
 
-    def _read(self) -> tuple[dict[str, Any], list[str]]:
+    def _read(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Identity and arms of the run. Raises `UsageError` when the folder holds none, or a damaged one."""
         file = self.folder / "run.json"
         if not file.exists():
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            schema, identity, arms = data["schema"], data["identity"], data["arms"]
-        except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError) as error:
+            schema, identity, arms = data["schema"], data["identity"], dict(data["arms"])
+        except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{file} is damaged ({error}); restore it, or move the folder away") from None
         _check_schema(schema, file)
         return identity, arms
@@ -82,9 +88,9 @@ class Store:
         return self.folder / "units" / arm / task / f"{index}-s{seed}.json"
 
     def save(self, record: UnitRecord) -> Path:
-        """Write a unit whole: temporary file, fsync, rename."""
+        """Write a unit whole."""
         path = self.path(record.arm, record.variant.task, record.variant.index, record.seed)
-        _write(path, RECORD.dump_json(record).decode() + "\n")
+        write_whole(path, RECORD.dump_json(record).decode() + "\n")
         return path
 
     def load(self, path: Path) -> UnitRecord | None:
@@ -107,7 +113,7 @@ class Store:
         """All units, ordered by arm (as the run was asked for), task, variant and seed."""
         _, arms = self._read()
         paths = [path for path in self.folder.glob("units/*/*/*.json") if _UNIT_FILE.fullmatch(path.name)]
-        for path in sorted(paths, key=lambda path: _order(path, arms)):
+        for path in sorted(paths, key=lambda path: _order(path, list(arms))):
             record = self.load(path)
             if record is not None:
                 yield record
@@ -144,7 +150,8 @@ def _check_schema(version: Any, file: Path) -> None:
         )
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all: temporary file, fsync, rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
@@ -158,7 +165,7 @@ def _write(path: Path, text: str) -> None:
         raise
 
 
-def _difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
+def difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
     """One line per dotted key that differs."""
     ours, theirs = _flat(known), _flat(wanted)
     lines = [

@@ -106,10 +106,9 @@ def _mean(values: Iterable[float]) -> float | None:
 
 
 def _tokens(records: Sequence[UnitRecord]) -> dict[str, Usage]:
-    totals: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    totals: dict[str, Usage] = defaultdict(Usage)
     for record in records:
         for trial in record.trials:
             for role, usage in trial.usage.items():
-                for position, count in enumerate((usage.calls, usage.input, usage.output, usage.malformed)):
-                    totals[role][position] += count
-    return {role: Usage(*totals[role]) for role in sorted(totals)}
+                totals[role] += usage
+    return dict(sorted(totals.items()))

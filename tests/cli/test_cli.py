@@ -32,7 +32,7 @@ def rsso(monkeypatch, capsys, tmp_path):
 def finished(tmp_path):
     """A folder with a finished run of two arms."""
     store = Store(tmp_path / "done")
-    store.open({"protocol": "sso-adapt/1"}, ["sso", "rsso"])
+    store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
     for index in (22, 25):
         store.save(record("sso", "boil", index, [[10, 20], [30]]))
         store.save(record("rsso", "boil", index, [[10, 20], [100]]))

@@ -9,8 +9,7 @@ import pytest
 from rsso_dspy.cli.progress import Watch
 from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable
-from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.executor import Executor, missing
+from rsso_dspy.protocol.executor import Executor, missing, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.session import session
@@ -47,8 +46,8 @@ def run_against(answer, out: Path, monkeypatch) -> Iterator[tuple]:
         plan = plan_held_out(config, ["react"], variants=VARIANTS)
         with session(config) as live:
             store = Store(out)
-            store.open(identity(config, live.protocol), plan.arms)
-            executor = Executor(live, store, lambda _: Agent("react"), provenance(config), Quiet())
+            store.open(identity(config, live.protocol))
+            executor = Executor(live, store, zero_shot(plan), provenance(config), Quiet())
             yield plan, store, executor, served
 
 

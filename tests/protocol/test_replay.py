@@ -13,7 +13,7 @@ import pytest
 from rsso_dspy.backends.embedder import Embedder
 from rsso_dspy.config import load
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.executor import Executor
+from rsso_dspy.protocol.executor import Executor, fingerprints, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
@@ -77,10 +77,9 @@ def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, liv
         Agent("react")(variant="freeze::21", trials=1)  # whatever other tests played, this simulator is used now
     plan = plan_held_out(config, METHODS.split(","), TASKS.split(","), per_task=1)
     store = Store(tmp_path)
-    store.open(identity(config, preset), plan.arms)
-    Executor(used, store, lambda unit: Agent(unit.arm.method.name), provenance(config), Quiet()).run(
-        plan, plan.units, 1
-    )
+    programs = zero_shot(plan)
+    store.open(identity(config, preset), fingerprints(programs))
+    Executor(used, store, programs, provenance(config), Quiet()).run(plan, plan.units, 1)
     assert files(tmp_path) == first[1]
 
 

@@ -141,8 +141,15 @@ def test_units_come_in_numeric_order(tmp_path):
 
 def test_arms_keep_the_order_they_were_asked_for_also_when_more_are_added(tmp_path):
     store = Store(tmp_path)
-    store.open(IDENTITY, ["sso", "rsso"])
-    store.open(IDENTITY, ["react", "rsso"])
+    store.open(IDENTITY, {"sso": "1", "rsso": "2"})
+    store.open(IDENTITY, {"react": "3", "rsso": "2"})
     for arm in ("react", "rsso", "sso"):
         store.save(record(arm, "boil", 22, [[10]]))
     assert [unit.arm for unit in store.units()] == ["sso", "rsso", "react"]
+
+
+def test_an_arm_keeps_its_program(tmp_path):
+    Store(tmp_path).open(IDENTITY, {"rsso": "1", "rsso+mine": "2"})
+    with pytest.raises(RunMismatch, match=r"rsso\+mine that another program played"):
+        Store(tmp_path).check(IDENTITY, {"rsso": "1", "rsso+mine": "3"})
+    assert Store(tmp_path).check(IDENTITY) == {"rsso": "1", "rsso+mine": "2"}

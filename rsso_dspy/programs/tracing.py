@@ -1,0 +1,68 @@
+"""Which calls of a trial DSPy's trace keeps. Optimizers sample from the trace, about one call a predictor and rollout:
+of the hundreds of actor calls they get those that teach something, and every call of the other roles.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import dspy
+
+from rsso_dspy.programs.roles import first_line
+from rsso_dspy.trajectory import Step, Trajectory
+
+Call = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
+"""An entry of DSPy's trace: predictor, inputs, outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTrace:
+    """The calls of one trial, kept apart until it is known which of them matter."""
+
+    calls: list[Call]
+    outer: list[Call] | None
+    """The trace that the caller of the program reads; None when nobody does."""
+
+    def publish(self, trajectory: Trajectory, actor: dspy.Predict) -> None:
+        """Hand over the informative calls of a finished trial."""
+        if self.outer is not None:
+            self.outer.extend(pruned(self.calls, trajectory, actor))
+
+
+@contextmanager
+def trial_trace() -> Iterator[TrialTrace]:
+    """Collect the calls of the block apart from the trace around it. A block that raises leaves nothing there."""
+    outer = dspy.settings.trace
+    calls: list[Call] = []
+    with dspy.context(trace=None if outer is None else calls):
+        yield TrialTrace(calls, outer)
+
+
+def pruned(calls: Sequence[Call], trajectory: Trajectory, actor: dspy.Predict) -> list[Call]:
+    """The calls in order, less the actor's uninformative ones. An answer that could not be parsed leaves no call; one
+    that holds no action is a malformed step and is kept."""
+    acted = [step for step in trajectory.steps if not step.malformed]
+    worth = iter(informative(acted))
+    kept = []
+    for call in calls:
+        if call[0] is actor and _action(call[2]) and not next(worth, True):
+            continue
+        kept.append(call)
+    return kept
+
+
+def informative(steps: Sequence[Step]) -> list[bool]:
+    """For each step whether it teaches something: it changed the score, was not understood, gave again what the same
+    action had given before, or was the last."""
+    seen: set[tuple[str, str]] = set()
+    worth = []
+    for step in steps:
+        did = (step.action, step.state.observation)
+        worth.append(bool(step.reward) or not step.understood or did in seen or step is steps[-1])
+        seen.add(did)
+    return worth
+
+
+def _action(answer: dspy.Prediction) -> str:
+    return first_line(answer.get("next_action") or answer.get("action"))
