@@ -13,9 +13,12 @@ _PUBLIC = {
     "Agent": "rsso_dspy.programs.agent",
     "METHODS": "rsso_dspy.programs.methods",
     "Variant": "rsso_dspy.trajectory",
+    "compile": "rsso_dspy.optimize.compile",
+    "load": "rsso_dspy.optimize.compiled",
+    "metric": "rsso_dspy.optimize.metric",
     "session": "rsso_dspy.protocol.session",
 }
-__all__ = ["METHODS", "Agent", "Variant", "__version__", "session"]
+__all__ = ["METHODS", "Agent", "Variant", "__version__", "compile", "load", "metric", "session"]
 
 
 def __getattr__(name: str) -> Any:

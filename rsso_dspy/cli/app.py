@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli import config, doctor, golds, report, run, show, tasks
+from rsso_dspy.cli import compile, config, doctor, evaluate, golds, report, run, show, tasks
 
 app = typer.Typer(
     name="rsso-dspy",
@@ -15,6 +15,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("run")(run.run)
+app.command("compile")(compile.compile_program)
+app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("show")(show.show)
 app.command("tasks")(tasks.tasks)

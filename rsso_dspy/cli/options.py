@@ -37,3 +37,8 @@ def names(text: str, option: str) -> list[str]:
     if not parts:
         raise UsageError(f"{option} is empty; give comma-separated names")
     return parts
+
+
+def say(text: str) -> None:
+    """A line for the person who waits, on stderr."""
+    typer.echo(text, err=True)

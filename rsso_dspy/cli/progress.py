@@ -1,9 +1,11 @@
-"""What a person sees while units are played: a bar on a terminal, plain lines elsewhere. Both go to stderr."""
+"""What a person sees while units or rollouts are played: a bar on a terminal, plain lines elsewhere, both on stderr."""
 
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -11,23 +13,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rsso_dspy.protocol.plan import Unit
 from rsso_dspy.trajectory import TrialResult, UnitRecord
 
+if TYPE_CHECKING:
+    from rsso_dspy.optimize.rollouts import Candidate, Rollout, Rollouts
 
-class Watch:
-    """Counts units and tokens as they come in; an `Observer` of the executor."""
 
-    def __init__(self, units: Sequence[Unit]):
-        self.console = Console(stderr=True)
-        self.total = len(units)
-        self.done = 0
-        self.errors = 0
-        self.tokens = 0
-        self.best: dict[str, list[int]] = defaultdict(list)
+class Bar:
+    """A bar with a line of text, in a `with` block."""
+
+    def __init__(self, title: str, total: int):
+        self.console = Console(file=sys.stderr)
+        self.total = total
         self._lock = threading.Lock()
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[score]}"),
+            TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
             TextColumn("eta"),
             TimeRemainingColumn(),
@@ -35,9 +36,9 @@ class Watch:
             disable=not self.console.is_terminal,
             expand=True,
         )
-        self._task = self._bar.add_task("units", total=self.total, score="")
+        self._task = self._bar.add_task(title, total=total, text="")
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> Self:
         self._bar.start()
         return self
 
@@ -49,6 +50,21 @@ class Watch:
     def say(self, text: str) -> None:
         """One line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def show(self, done: int, text: str) -> None:
+        """Move the bar."""
+        self._bar.update(self._task, completed=done, text=text)
+
+
+class Watch(Bar):
+    """Counts units and tokens as they come in; an `Observer` of the executor."""
+
+    def __init__(self, units: Sequence[Unit]):
+        super().__init__("units", len(units))
+        self.done = 0
+        self.errors = 0
+        self.tokens = 0
+        self.best: dict[str, list[int]] = defaultdict(list)
 
     def trial(self, unit: Unit, result: TrialResult) -> None:  # noqa: ARG002
         """A trial is finished."""
@@ -65,7 +81,6 @@ class Watch:
                 self.errors += 1
             else:
                 self.best[unit.arm.name].append(max(scores))
-            self._bar.advance(self._task)
             self._refresh()
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
@@ -78,4 +93,27 @@ class Watch:
     def _refresh(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
-        self._bar.update(self._task, score=f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
+        self.show(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
+
+
+class CompileWatch(Bar):
+    """Counts rollouts; an `Observer` of a compile."""
+
+    def __init__(self, rollouts: int):
+        super().__init__("rollouts", rollouts)
+        self.done = 0
+
+    def rollout(self, rollouts: "Rollouts", candidate: "Candidate", rollout: "Rollout") -> None:
+        """A rollout is finished."""
+        with self._lock:
+            self.done += 1
+            best = rollouts.best
+            score = "" if best is None else f"best {best.mean(rollouts.choose):.3f}  "
+            tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
+            self.show(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
+            if not self.console.is_terminal:
+                number = list(rollouts.candidates).index(candidate.program)
+                self.say(
+                    f"[{self.done}/{self.total}] candidate {number} {rollout.variant.key}: {rollout.score:.3f}"
+                    f"  {score}{rollouts.lm_calls:,} calls"
+                )

@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names, say
+from rsso_dspy.cli.programs import agents, load_programs
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
-    from rsso_dspy.protocol.plan import Plan, Unit
+    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Unit
     from rsso_dspy.protocol.store import Store
 
 
@@ -26,6 +29,9 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every unit.")] = None,
     jobs: Annotated[int, typer.Option(min=1, max=256, help="Units played at once, each with its own simulator.")] = 1,
+    programs: Annotated[
+        str, typer.Option(help="zero-shot and files of compiled programs, comma-separated; each makes an arm a method.")
+    ] = "zero-shot",
     out: Annotated[Path, typer.Option(help="Folder of the run; the same command again continues it.")] = Path(
         "runs/run"
     ),
@@ -41,46 +47,79 @@ def run(
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
-    from rsso_dspy.protocol.executor import missing
+    played = names(methods, "--methods")
+    held_out_run(
+        settings,
+        played,
+        load_programs(names(programs, "--programs"), played, settings),
+        None if task_names == "all" else names(task_names, "--tasks"),
+        names(variants, "--variants"),
+        per_task,
+        jobs,
+        out,
+        dry_run,
+    )
+
+
+def held_out_run(
+    settings: "Config",
+    methods: list[str],
+    programs: "dict[str, Compiled | None]",
+    tasks: list[str] | None,
+    variants: list[str],
+    per_task: int | None,
+    jobs: int,
+    out: Path,
+    dry_run: bool,
+) -> None:
+    """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
+    from rsso_dspy.protocol.executor import fingerprints, missing
     from rsso_dspy.protocol.plan import plan_held_out
     from rsso_dspy.protocol.presets import configured
     from rsso_dspy.protocol.provenance import identity
     from rsso_dspy.protocol.store import Store
 
-    tasks = None if task_names == "all" else names(task_names, "--tasks")
-    wanted = names(methods, "--methods")
-    plan = plan_held_out(settings, wanted, tasks, names(variants, "--variants"), per_task, say=_say)
+    plan = plan_held_out(settings, methods, tasks, variants, per_task, list(programs), say)
+    playing = agents(plan, programs)
     bound_to = identity(settings, configured(settings))
     store = Store(out)
     store.read_only = dry_run
-    store.check(bound_to)
+    store.check(bound_to, fingerprints(playing))
     left = missing(plan, store)
     for file in store.set_aside:
-        _say(f"damaged, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
+        say(f"damaged, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
     describe(plan, left, out, settings)
+    for name, compiled in programs.items():
+        if compiled and not compiled.improved:
+            say(f"      {name} holds the program it started from: its compile found nothing better")
     if not dry_run:
-        play(plan, jobs, store, settings, bound_to)
+        play(plan, playing, jobs, store, settings, bound_to)
 
 
-def play(plan: "Plan", jobs: int, store: "Store", settings: "Config", bound_to: dict[str, Any]) -> None:
+def play(
+    plan: "Plan",
+    programs: "dict[Arm, Agent]",
+    jobs: int,
+    store: "Store",
+    settings: "Config",
+    bound_to: dict[str, Any],
+) -> None:
     """Play what is left of the plan and print the report."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.executor import Executor, missing
+    from rsso_dspy.protocol.executor import Executor, fingerprints, missing
     from rsso_dspy.protocol.provenance import provenance
     from rsso_dspy.protocol.session import session
 
-    programs = {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
     with session(settings, jobs=jobs) as live:
         live.backend.reach()
         if any("skills" in unit.arm.method.memories for unit in plan.units):
             live.embedder.check()
         with store.lock():
-            store.open(bound_to, plan.arms)
+            store.open(bound_to, fingerprints(programs))
             left = missing(plan, store)  # asked under the lock: another process may just have finished some
             with Watch(left) as watch:
-                executor = Executor(live, store, lambda unit: programs[unit.arm], provenance(settings), watch)
+                executor = Executor(live, store, programs, provenance(settings), watch)
                 try:
                     outcome = executor.run(plan, left, jobs)
                 except KeyboardInterrupt:
@@ -90,30 +129,37 @@ def play(plan: "Plan", jobs: int, store: "Store", settings: "Config", bound_to: 
     folder = store.folder
     typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")
     if outcome.errored:
-        _say(f"{len(outcome.errored)} units ended in errors; run the same command again to retry them")
+        say(f"{len(outcome.errored)} units ended in errors; run the same command again to retry them")
         raise typer.Exit(1)
 
 
 def describe(plan: "Plan", left: "list[Unit]", out: Path, settings: "Config") -> None:
     """Print what will be played, by which model, and what it may cost."""
-    from rsso_dspy.backends import EMBEDDED, Backend
-
-    forecast = plan.forecast(left)
-    tokens_in, tokens_out = forecast.tokens
-    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
-    models = Backend(settings.active_backend).models
-    answering = ", ".join(dict.fromkeys(model for role, model in models.items() if role in {"actor", *forecast.calls}))
-    note = " (rule-based, offline, no cost)" if answering == EMBEDDED else ""
     variants = len({unit.variant for unit in plan.units})
-    _say(
+    forecast = plan.forecast(left)
+    say(
         f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
         f"{plan.rules.trials} trials each, protocol {plan.protocol}, into {out}\n"
-        f"      backend {settings.backend}: {answering}{note}\n"
+        f"      {answering(settings, {'actor', *forecast.calls})}\n"
         f"      {len(plan.units) - len(left)} units finished, {len(left)} to play\n"
-        f"      at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
-        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
+        f"      {cost(forecast)}"
     )
 
 
-def _say(text: str) -> None:
-    typer.echo(text, err=True)
+def answering(settings: "Config", roles: set[str]) -> str:
+    """Which models answer in these roles."""
+    from rsso_dspy.backends import EMBEDDED, Backend
+
+    models = Backend(settings.active_backend).models
+    names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
+    return f"backend {settings.backend}: {names}" + (" (rule-based, offline, no cost)" if names == EMBEDDED else "")
+
+
+def cost(forecast: "Forecast") -> str:
+    """A forecast in words."""
+    tokens_in, tokens_out = forecast.tokens
+    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
+    return (
+        f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
+        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
+    )

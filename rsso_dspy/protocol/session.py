@@ -34,6 +34,8 @@ class Session:
     backend: Backend
     embedder: Embedder
     runtime: Runtime
+    jobs: int = 1
+    """How many simulators may live at once."""
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -72,7 +74,7 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
         reflections=config.memory.reflections,
         skills=protocol.skills,
     )
-    live = Session(config, protocol, backend, embedder, runtime)
+    live = Session(config, protocol, backend, embedder, runtime, jobs)
     try:
         with live.here():
             yield live

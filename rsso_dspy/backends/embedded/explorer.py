@@ -13,7 +13,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_e
 from rsso_dspy.backends.embedded import reading
 from rsso_dspy.backends.embedded.acting import flat_actor, subgoal_actor
 from rsso_dspy.backends.embedded.dice import Dice
-from rsso_dspy.backends.embedded.proposing import advise, propose, rewrite
+from rsso_dspy.backends.embedded.proposing import advise, propose, revise, rewrite, shorten
 from rsso_dspy.backends.embedded.reflecting import reflect
 from rsso_dspy.backends.embedded.ruling import summarize_rules, write_rules
 from rsso_dspy.backends.embedded.verbalizing import instruct, judge, name_target, summarize_skill
@@ -35,6 +35,8 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"abstract_rules", "progress_rules"}), write_rules),
     (frozenset({"abstract_rules"}), summarize_rules),
     (frozenset({"error_rules"}), summarize_rules),
+    (frozenset({"new_instruction"}), revise),
+    (frozenset({"shortened_instruction"}), shorten),
     (frozenset({"proposed_instruction"}), propose),
     (frozenset({"improved_instruction"}), propose),
     (frozenset({"module_advice"}), advise),

@@ -1,31 +1,56 @@
 """The proposer that optimizers ask for better instructions: feedback lines become lines of the instruction.
 
-Which of the lines found are used depends on the seed, so that several proposals are a search.
+A proposal is an edit. The hand-written text stays; below it, under a heading, stand the lines that proposals added:
+each proposal adds some and may drop some. Which ones depends on the seed and on the whole request, so that several
+proposals are a search that can go both ways.
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.backends.embedded.commands import lines, plain
+from rsso_dspy.backends.embedded.commands import Line, lines, plain, words
 from rsso_dspy.backends.embedded.dice import Dice
 from rsso_dspy.backends.embedded.reading import Prompt, listed
 
+HEADING = "Advice from earlier attempts:"
+"""Stands between the hand-written instruction and the lines that proposals added."""
+
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
+_SAMPLE = re.compile(r"^# Example \d+\s*$", re.M)
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
-_MOST_LINES = 6
-_MOST_CHARACTERS = 2400
-_SHARE = 0.6
-"""Chance of each line to be taken."""
+_ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
+_LIMIT = re.compile(r"\d+")
+_MOST_NEW, _MOST_LINES, _MOST_CHARACTERS = 5, 14, 1600
+"""Lines one proposal adds, and lines and characters of all that proposals added."""
+_DROP = 0.3
+"""Chance of a line that an earlier proposal added to be dropped."""
 
 
 def rewrite(prompt: Prompt, dice: Dice) -> str:
-    """GEPA's question: the current instruction in the first fence, samples with feedback in the second. The answer
-    is fenced too."""
+    """GEPA's question in its own format: the current instruction in the first fence, samples with feedback in the
+    second. The answer is fenced too."""
     fences = _FENCE.findall(prompt.text)
     current = fences[0].strip() if fences else ""
-    samples = "\n".join(fences[1:]) or prompt.text
-    return f"```\n{extended(current, feedback_lines(samples), dice)}\n```"
+    samples = _SAMPLE.split("\n".join(fences[1:]) or prompt.text)
+    return f"```\n{extended(current, map(feedback_lines, samples), dice, prompt.text)}\n```"
+
+
+def revise(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
+    """The signature of DSPy's `InstructionProposer`: a list of samples, of which only the feedback is a source."""
+    samples = [sample for sample in listed(prompt.region("examples_with_feedback")) if isinstance(sample, Mapping)]
+    told = [feedback_lines(str(sample.get("Feedback", ""))) for sample in samples]
+    return {"new_instruction": extended(prompt.region("current_instruction"), told, dice, prompt.text)}
+
+
+def shorten(prompt: Prompt, _dice: Dice) -> Mapping[str, Any]:
+    """The signature that asks for a shorter draft: lines go, the last ones first, until it fits."""
+    base, added = parted(prompt.region("instruction"))
+    limit = max(map(int, _LIMIT.findall(prompt.region("length_limit"))), default=len(base))
+    while added and len(joined(base, added)) > limit:
+        added = added[:-1]
+    return {"shortened_instruction": joined(base, added)}
 
 
 def propose(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
@@ -36,7 +61,7 @@ def propose(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
     if not current and attempted:
         current = _instruction_of(str(attempted[-1]))
     sources = "\n".join(text for name, text in prompt.regions.items() if name not in (*names, "program_code"))
-    text = extended(current, feedback_lines(sources), dice)
+    text = extended(current, [feedback_lines(sources)], dice, prompt.text)
     return {"proposed_instruction": text, "improved_instruction": text, "proposed_prefix_for_output_field": ""}
 
 
@@ -45,7 +70,7 @@ def advise(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
     better = feedback_lines(prompt.region("better_program_trajectory"))
     worse = set(feedback_lines(prompt.region("worse_program_trajectory")))
     told = [line for line in better if line not in worse] or feedback_lines(prompt.region("worse_reward_info"))
-    text = "\n".join(_some(told, dice)) or "Do not repeat an action that had no effect."
+    text = "\n".join(_some(Counter(told), dice, prompt.text)) or "Do not repeat an action that had no effect."
     modules = [str(name) for name in listed(prompt.region("module_names"))]
     return {
         "discussion": "The better run did what the worse one left out.",
@@ -65,24 +90,79 @@ def feedback_lines(text: str) -> list[str]:
     return list({plain(line): line for line in reversed(found)}.values())[::-1]
 
 
-_ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
+def extended(current: str, samples: Iterable[Sequence[str]], dice: Dice, context: str) -> str:
+    """An edit of the current instruction by the lines found in the feedback of each sample; within bounds, nothing
+    said twice, and never a line together with its contrary. A line found in many samples is likelier to be taken."""
+    base, added = parted(current)
+    found = Counter(line for sample in samples for line in dict.fromkeys(sample))
+    chance = {line: _throw(line, f"keep {context}", dice) for line in added}
+    kept = [line for line in added if line in found or chance[line] >= _DROP]
+    said = plain("\n".join([base, *added]))
+    fresh = Counter({line: count for line, count in found.items() if plain(line) not in said})
+    if not fresh and kept == added:
+        kept = [line for line in added if line != min(added, key=chance.__getitem__)]
+    new = _some(fresh, dice, context)
+    accepted = _bounded(_agreeing([*new, *kept], base))
+    ordered = [line for line in [*kept, *new] if line in accepted]
+    return joined(base, ordered) or "Solve the task by one action at a time."
 
 
-def extended(current: str, found: list[str], dice: Dice) -> str:
-    """The current instruction with some of the lines appended; within bounds, nothing said twice."""
-    fresh = [line for line in found if plain(line) not in plain(current)]
-    text = current.rstrip()
-    for line in _some(fresh, dice):
-        if len(text) + len(line) < _MOST_CHARACTERS:
-            text = f"{text}\n{line}"
-    return text.strip() or "Solve the task by one action at a time."
+def parted(instruction: str) -> tuple[str, list[str]]:
+    """The hand-written text, and the lines that proposals added to it."""
+    base, _, added = instruction.partition(HEADING)
+    return base.strip(), [line.strip(" -") for line in added.splitlines() if line.strip(" -")]
 
 
-def _some(found: list[str], dice: Dice) -> list[str]:
-    """A seeded, non-empty subset in the given order."""
-    chance = {line: (dice.throw(line, "proposal") + 1) / 2 for line in found}
-    taken = [line for line in found if chance[line] < _SHARE] or sorted(found, key=chance.__getitem__)[:1]
-    return taken[:_MOST_LINES]
+def joined(base: str, added: Sequence[str]) -> str:
+    return "\n".join([f"{base}\n\n{HEADING}".strip(), *(f"- {line}" for line in added)]) if added else base
+
+
+def _some(found: Counter[str], dice: Dice, context: str) -> list[str]:
+    """A seeded, non-empty sample in the order of the lines: a line's chance grows with the number of samples that it
+    was found in (the best of as many throws counts)."""
+    size = 1 + int(_throw("size", context, dice) * _MOST_NEW)
+    best = {
+        line: max(_throw(line, f"take {number} {context}", dice) for number in range(count))
+        for line, count in found.items()
+    }
+    taken = sorted(found, key=lambda line: -best[line])[:size]
+    return [line for line in found if line in taken]
+
+
+def _throw(candidate: str, context: str, dice: Dice) -> float:
+    """Between 0 and 1."""
+    return (dice.throw(candidate, context) + 1) / 2
+
+
+def _agreeing(found: Iterable[str], base: str) -> list[str]:
+    """The lines less those that contradict the base or a line before them."""
+    stands, agreeing = _claims(base), []
+    for line in found:
+        claims = _claims(line)
+        if not any((subject, not positive) in stands for subject, positive in claims):
+            stands |= claims
+            agreeing.append(line)
+    return agreeing
+
+
+def _claims(text: str) -> set[tuple[Any, bool]]:
+    """What a text speaks for (True) or against (False): commands, in whatever words they are put, or plain clauses."""
+    return {(_subject(line), line.positive) for line in lines(text)}
+
+
+def _subject(line: Line) -> Any:
+    if line.command is None:
+        return plain(line.text)
+    verb = "teleport" if line.command.verb == "go" else line.command.verb
+    return verb, words(line.command.thing), words(line.command.place)
+
+
+def _bounded(found: Iterable[str]) -> list[str]:
+    kept: list[str] = []
+    for line in found:
+        if len(kept) < _MOST_LINES and sum(map(len, kept)) + len(line) <= _MOST_CHARACTERS:
+            kept.append(line)
+    return kept
 
 
 def _instruction_of(attempt: str) -> str:

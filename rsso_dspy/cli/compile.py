@@ -1,0 +1,141 @@
+"""`rsso-dspy compile`: calibration variants in, a better program out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names, say
+from rsso_dspy.cli.run import answering, cost
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+    from rsso_dspy.optimize.compile import Request
+    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.protocol.plan import Forecast
+
+
+def compile_program(
+    calib: Annotated[
+        str,
+        typer.Option(
+            help="K-per-task: K training variants a task to learn from and K others to choose by; or a JSON file with "
+            '{"learn": ["task::index", ...], "choose": [...]}.'
+        ),
+    ] = "1-per-task",
+    method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
+    optimizer: Annotated[str, typer.Option(help="gepa (instructions) or bootstrap (demonstrations).")] = "gepa",
+    task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
+    compile_trials: Annotated[int, typer.Option(min=1, help="Trials per rollout.")] = 2,
+    max_rollouts: Annotated[
+        int | None, typer.Option(min=1, help="Rollouts at most; four times all calibration variants when absent.")
+    ] = None,
+    max_lm_calls: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of draw, search and rollouts.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Rollouts at once, each with its own simulator.")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")
+    ] = False,
+    backend: BackendName = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Compile a method's prompts on calibration variants and write the best program found.
+
+    Ctrl-C and a spent budget keep the best so far. Held-out variants are never played.
+    """
+    settings = configuration(config, set_, backend, protocol__preset=protocol, seed=seed)
+    from rsso_dspy.optimize.calibration import draw
+    from rsso_dspy.optimize.compile import already_compiled, request
+    from rsso_dspy.programs.methods import method
+    from rsso_dspy.protocol.presets import configured
+
+    preset = configured(settings)
+    tasks = None if task_names == "all" else names(task_names, "--tasks")
+    calibration = draw(calib, tasks, settings.seed, settings.environment.simplification)
+    wanted = request(
+        method(method_name),
+        preset,
+        calibration,
+        optimizer,
+        compile_trials,
+        max_rollouts,
+        max_lm_calls,
+        settings.seed,
+        say,
+    )
+    there = already_compiled(out, settings, wanted)
+    forecast = wanted.forecast(preset)
+    say(
+        f"plan: {optimizer} compiles {method_name} on {len(calibration.learn)} variants to learn from and "
+        f"{len(calibration.choose)} to choose by ({calib}), protocol {preset.id}, into {out}\n"
+        f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials\n"
+        f"      {answering(settings, {'actor', *forecast.calls})}\n"
+        f"      {_cost(forecast, wanted)}"
+    )
+    for note in calibration.notes:
+        say(f"      {note}")
+    if there:
+        say(f"      {out} holds the result already: kept")
+    if dry_run:
+        return
+    compiled = there or _compile(wanted, jobs, out, settings)
+    _report(compiled, out)
+
+
+def _cost(forecast: "Forecast", wanted: "Request") -> str:
+    limit = wanted.limits.lm_calls
+    return cost(forecast) + (f"; stopped after {limit:,} calls" if limit is not None else "")
+
+
+def _compile(wanted: "Request", jobs: int, out: Path, settings: "Config") -> "Compiled":
+    from rsso_dspy.cli.progress import CompileWatch
+    from rsso_dspy.optimize.compile import compile_agent
+    from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.protocol.session import session
+
+    with session(settings, jobs=jobs) as live:
+        live.backend.reach()
+        if "skills" in wanted.method.memories:
+            live.embedder.check()
+        with CompileWatch(wanted.limits.rollouts) as watch:
+            try:
+                return compile_agent(Agent(wanted.method.name), live, wanted, jobs, watch, out)
+            except KeyboardInterrupt:
+                watch.say(f"interrupted: {out} holds the best so far; the same command again starts afresh")
+                raise typer.Exit(130) from None
+
+
+def _report(compiled: "Compiled", out: Path) -> None:
+    """What came of it, on stdout."""
+    from rsso_dspy.trajectory import RULE_BASED_NOTE
+
+    before, after = compiled.before, compiled.after
+    spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
+    tokens_in, tokens_out = (
+        sum(getattr(usage, kind) for usage in compiled.usage.values()) for kind in ("input", "output")
+    )
+    if before is None or after is None:
+        said = "the budget ended before the zero-shot program was scored"
+    elif compiled.improved:
+        said = f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}"
+    else:
+        said = f"nothing better than zero-shot was found (metric {before.metric:.3f}, Mean {before.mean:.2f})"
+    ended = {"rollouts": "; the rollouts were spent", "lm-calls": "; the model calls were spent"}
+    typer.echo(
+        f"{compiled.method}, {compiled.optimizer}: {said}, on the {len(compiled.choose)} variants to choose by; "
+        f"{len(compiled.tried)} programs compared{ended.get(compiled.ended_by or '', '')}\n"
+        f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
+        f"{tokens_in / 1e6:.2f}M tokens in, {tokens_out / 1e6:.2f}M out"
+    )
+    if compiled.improved:
+        typer.echo("The best of several on few variants looks better than it is: held-out variants tell.")
+    else:
+        typer.echo(f"{out} holds the zero-shot program, marked as such.")
+    if compiled.rule_based:
+        typer.echo(RULE_BASED_NOTE)
+    typer.echo(f"\nprogram: {out}  (rsso-dspy evaluate {out})")

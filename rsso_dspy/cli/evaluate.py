@@ -1,0 +1,64 @@
+"""`rsso-dspy evaluate`: a compiled program against the zero-shot one, on held-out variants."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names, say
+from rsso_dspy.cli.programs import load_programs
+from rsso_dspy.cli.run import held_out_run
+
+
+def evaluate(
+    program: Annotated[Path, typer.Argument(metavar="FILE", help="The compiled program.")],
+    task_names: Annotated[
+        str | None, typer.Option("--tasks", help="Task types, comma-separated, or all; those compiled on when absent.")
+    ] = None,
+    variants: Annotated[
+        str, typer.Option(help="sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.")
+    ] = "sso",
+    per_task: Annotated[int | None, typer.Option(min=1, help="At most this many variants per task.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Trials per variant; the preset's when absent.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every unit.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Units played at once, each with its own simulator.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run; runs/evaluate-NAME when absent. The same command again continues it."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")
+    ] = False,
+    backend: BackendName = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Play held-out variants with the compiled program and with the zero-shot one of the same method, same seeds, and
+    print the comparison.
+
+    It is `rsso-dspy run` with two programs: every unit is written as soon as it is finished.
+    """
+    from rsso_dspy.optimize.compiled import load
+
+    compiled = load(program)
+    settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
+    calibrated = list(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
+    tasks = calibrated if task_names is None else None if task_names == "all" else names(task_names, "--tasks")
+    say(
+        f"{program}: {compiled.method}, compiled by {compiled.optimizer} on {len(compiled.calibration)} variants "
+        f"under {compiled.identity['protocol']}"
+    )
+    held_out_run(
+        settings,
+        [compiled.method],
+        load_programs(["zero-shot", str(program)], [compiled.method], settings),
+        tasks,
+        names(variants, "--variants"),
+        per_task,
+        jobs,
+        out or Path("runs") / f"evaluate-{program.stem}",
+        dry_run,
+    )

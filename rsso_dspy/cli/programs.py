@@ -1,0 +1,48 @@
+"""Programs by name on the command line: `zero-shot`, or the files of compiled ones."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rsso_dspy.errors import UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.protocol.plan import Arm, Plan
+
+
+def load_programs(texts: Sequence[str], methods: Sequence[str], settings: "Config") -> "dict[str, Compiled | None]":
+    """Program names to compiled programs, None for `zero-shot`. A compiled program is called after its file. Raises
+    `UsageError` for a file that cannot play these methods in this environment."""
+    from rsso_dspy.optimize.compile import environment
+    from rsso_dspy.optimize.compiled import check_fits, load
+    from rsso_dspy.protocol.plan import ZERO_SHOT
+
+    found: dict[str, Compiled | None] = {}
+    for text in texts:
+        name = text if text == ZERO_SHOT else Path(text).stem
+        if name in found or not re.fullmatch(r"[\w.-]+", name) or (name == ZERO_SHOT) != (text == ZERO_SHOT):
+            raise UsageError(
+                f"--programs {text}: a compiled program is called after its file, and {name!r} is taken or not of "
+                "letters, digits, '.', '_' and '-'; rename the file"
+            )
+        found[name] = None if text == ZERO_SHOT else load(text)
+        if compiled := found[name]:
+            check_fits(compiled, text, methods, environment(settings))
+    return found
+
+
+def agents(plan: "Plan", programs: "dict[str, Compiled | None]") -> "dict[Arm, Agent]":
+    """The program of every arm. Raises `SplitError` when a variant of the plan was used to compile one of them."""
+    from rsso_dspy.optimize.calibration import check_held_out
+    from rsso_dspy.protocol.executor import zero_shot
+
+    found = zero_shot(plan)
+    for arm in found:
+        if compiled := programs[arm.program]:
+            check_held_out(compiled.calibration, [unit.variant for unit in plan.units])
+            found[arm] = compiled.agent()
+    return found

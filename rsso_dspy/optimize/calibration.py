@@ -1,0 +1,187 @@
+"""Which variants a program is compiled on: some to learn from, others to choose among candidates by.
+
+    >>> calibration = draw("1-per-task", ["boil"], seed=0)
+    >>> len(calibration.learn), len(calibration.choose)
+    (1, 1)
+
+Held-out variants are in neither, by construction: a `Calibration` that holds one cannot be made.
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.trajectory import Variant
+
+if TYPE_CHECKING:
+    import dspy
+
+PARTS = ("learn", "choose")
+
+_PER_TASK = re.compile(r"([1-9][0-9]*)-per-task")
+_FILE_FORM = '{"learn": ["task::index", ...], "choose": ["task::index", ...]}'
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Variants that an optimizer may play. Raises ``SplitError`` when one belongs to the test split, whatever its own
+    field says, or stands in both parts, and ``UsageError`` when a part is empty."""
+
+    learn: tuple[Variant, ...]
+    """Played for feedback: traces, reflections, demonstrations."""
+    choose: tuple[Variant, ...]
+    """Scored to choose among candidate programs; no candidate was made from them."""
+    notes: tuple[str, ...] = ()
+    """Where the draw differs from what was asked for."""
+
+    def __post_init__(self) -> None:
+        wrong = []
+        if held_out := [v.key for v in self.variants if tasks.split_of(v.task, v.index) == "test"]:
+            wrong.append(
+                f"of the held-out test split: {', '.join(dict.fromkeys(held_out))}; take train or dev variants"
+            )
+        chosen = {variant.key for variant in self.choose}
+        if shared := [variant.key for variant in self.learn if variant.key in chosen]:
+            wrong.append(f"both in learn and in choose: {', '.join(dict.fromkeys(shared))}; leave each in one of them")
+        if wrong:
+            raise SplitError(f"these variants cannot calibrate: {', and '.join(wrong)}.")
+        if empty := [part for part in PARTS if not getattr(self, part)]:
+            raise UsageError(
+                f"no calibration variants to {' and none to '.join(empty)}: both parts need at least one. "
+                "Name more tasks or more variants."
+            )
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        return (*self.learn, *self.choose)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(variant.key for variant in self.variants)
+
+
+def draw(text: str, names: Sequence[str] | None, seed: int, simplification: str = "easy") -> Calibration:
+    """The calibration that ``text`` means, of the named tasks (all 18 when None).
+
+    ``K-per-task``: K training variants of each task to learn from and K others to choose by, drawn with ``seed``; fewer
+    where the split has fewer, with a note. Otherwise the path of a JSON file that lists train or dev variants:
+    ``{"learn": ["boil::0", ...], "choose": ["boil::14", ...]}``.
+
+    Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in both parts, ``UsageError``
+    for a text of neither form, a file of another form, and when nothing is left of either part.
+    """
+    names = tuple(dict.fromkeys(names or tasks.tasks()))
+    for name in names:
+        tasks.indices(name, "train")  # raises for an unknown name
+    per_task = _PER_TASK.fullmatch(text)
+    found = _drawn(names, int(per_task[1]), seed) if per_task else _listed(text, names)
+    learn, choose = (
+        tuple(replace(variant, simplification=simplification) for variant in part)
+        for part in (found.learn, found.choose)
+    )
+    return Calibration(learn, choose, found.notes)
+
+
+def divide(
+    task: str, pool: Sequence[Variant], k: int, seed: int
+) -> tuple[tuple[Variant, ...], tuple[Variant, ...], str | None]:
+    """``k`` variants of the pool to learn from, ``k`` others to choose by, and a note when the pool has fewer than
+    both need: then half of it, rounded down, is to choose by. A pool of one or none gives nothing."""
+    if len(pool) < 2:
+        return (), (), f"{task} is left out: of {_count(pool)} none can be to learn from and another to choose by"
+    choose = min(k, len(pool) // 2)
+    learn = min(k, len(pool) - choose)
+    order = random.Random(f"{seed}/{task}").sample(pool, learn + choose)
+    note = f"{task} has {_count(pool)}: {learn} to learn from and {choose} to choose by instead of {k} and {k}"
+    return tuple(order[:learn]), tuple(order[learn:]), note if len(pool) < 2 * k else None
+
+
+def examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
+    """What an optimizer is given: the key of each variant and nothing else, so no label, length or gold path can get
+    into a prompt by way of an example."""
+    import dspy
+
+    return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
+
+
+def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
+    """Raises ``SplitError`` when a program that was compiled on the variants of these keys is about to be scored on one
+    of them."""
+    if seen := [variant.key for variant in held_out if variant.key in calibration]:
+        raise SplitError(
+            f"the program was compiled on {', '.join(dict.fromkeys(seen))}: a score there is not held out. "
+            "Leave them out of this run, or compile on other variants (--calib)."
+        )
+
+
+def _drawn(names: Iterable[str], k: int, seed: int) -> Calibration:
+    learn: list[Variant] = []
+    choose: list[Variant] = []
+    notes = []
+    for task in names:
+        # The ten of the reference sample as far as they go: their gold lengths are shipped.
+        pool = tasks.train_sample(task, max(tasks.SAMPLE_SIZE, 2 * k))
+        of_learn, of_choose, note = divide(task, pool, k, seed)
+        learn += of_learn
+        choose += of_choose
+        notes += [note] if note else []
+    return Calibration(tuple(learn), tuple(choose), tuple(notes))
+
+
+def _listed(text: str, names: Sequence[str]) -> Calibration:
+    """What a file lists, of the named tasks. The whole file is checked first."""
+    content = _content(text)
+    learn, choose = (tuple(tasks.parse(key) for key in content[part]) for part in PARTS)
+    if twice := [key for part in (learn, choose) for key, n in Counter(v.key for v in part).items() if n > 1]:
+        raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
+    try:
+        Calibration(learn, choose)
+    except UsageError as error:
+        raise type(error)(f"{text}: {error}") from None
+    held = sorted({variant.task for variant in learn} & {variant.task for variant in choose})
+    learn, choose = (tuple(variant for variant in part if variant.task in names) for part in (learn, choose))
+    if empty := [repr(part) for part, variants in zip(PARTS, (learn, choose), strict=True) if not variants]:
+        raise UsageError(
+            f"{text} has no variant of {', '.join(names)} in {' and '.join(empty)}: list some there, or name other "
+            f"tasks in --tasks; in both lists: {', '.join(held) or 'none'}."
+        )
+    return Calibration(learn, choose)
+
+
+def _content(text: str) -> dict[str, list[str]]:
+    try:
+        content: Any = json.loads(Path(text).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"--calib {text!r} is neither K-per-task with K from 1 (e.g. 1-per-task) nor a file that can be read "
+            f"({error.strerror}) with {_FILE_FORM}."
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"{text} is not JSON ({error}): expected {_FILE_FORM}.") from None
+    wrong = "no object at its top"
+    if isinstance(content, dict):
+        wrong = "; ".join(_wrong(content))
+    if wrong:
+        raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.")
+    return content
+
+
+def _wrong(content: dict[str, Any]) -> Iterable[str]:
+    for key in sorted(content.keys() - set(PARTS)):
+        yield f"{key!r} is unknown"
+    for part in PARTS:
+        if not isinstance(entries := content.get(part), list):
+            yield f"{part!r} is no list" if part in content else f"{part!r} is missing"
+        elif strange := [json.dumps(entry) for entry in entries if not isinstance(entry, str)]:
+            yield f"no texts in {part!r}: {', '.join(strange)}"
+
+
+def _count(pool: Sequence[Variant]) -> str:
+    return f"{len(pool)} train variant{'' if len(pool) == 1 else 's'}"

@@ -1,0 +1,265 @@
+"""Rollouts: what an optimizer pays for. One is a trial-sequence of a candidate program on a calibration variant.
+
+DSPy's optimizers call a program as often as they like, run slow items a second time and take an exception for a score
+of 0. So the program they are given is a `Student`, whose rollouts are played here: each (candidate, variant) once,
+counted against the budget; and what infrastructure spoils ends the compile instead of being scored.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any, Literal, Protocol
+
+import dspy
+
+from rsso_dspy.environments import Environments
+from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.errors import BackendFailure
+from rsso_dspy.optimize.metric import score
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.runtime import Stopped
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.trajectory import TrialResult, Usage, Variant
+
+Call = tuple[str, Mapping[str, Any], dspy.Prediction]
+"""Predictor name, inputs, outputs."""
+
+Ending = Literal["rollouts", "lm-calls", "interrupted", "error"]
+"""What cut a compile short: a budget, the user, or infrastructure."""
+
+
+class Halt(BaseException):
+    """The compile ends here. Not an `Exception`, because optimizers swallow those."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a compile may spend."""
+
+    rollouts: int
+    lm_calls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One trial-sequence of one candidate."""
+
+    variant: Variant
+    score: float
+    """The metric, 0 to 1."""
+    trials: tuple[TrialResult, ...]
+    progress: tuple[tuple[Goal, ...], ...]
+    """Per trial the goals at its end: kinds and states, no texts."""
+    calls: tuple[Call, ...]
+    """The informative calls, in order."""
+
+    @property
+    def accumulator(self) -> int:
+        """Best accumulator over the trials, the paper's score."""
+        return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
+
+
+@dataclass
+class Candidate:
+    """A program that was tried."""
+
+    program: str
+    """Its fingerprint."""
+    state: dict[str, Any]
+    """Its DSPy state."""
+    rollouts: dict[Variant, Rollout] = field(default_factory=dict)
+
+    def mean(self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score") -> float | None:
+        """Mean over `variants`; None while one of them has not been played."""
+        if not all(variant in self.rollouts for variant in variants):
+            return None
+        return fmean(getattr(self.rollouts[variant], of) for variant in variants)
+
+
+class Observer(Protocol):
+    """Told of every rollout, from any thread."""
+
+    def rollout(self, rollouts: "Rollouts", candidate: Candidate, rollout: Rollout) -> None: ...
+
+
+class Rollouts:
+    """Plays, remembers and counts the rollouts of one compile. Thread-safe."""
+
+    def __init__(
+        self,
+        live: Session,
+        choose: Sequence[Variant],
+        budgets: Mapping[Variant, int],
+        trials: int,
+        seed: int,
+        limits: Limits,
+        observer: Observer,
+    ):
+        self.live = live
+        self.choose = tuple(choose)
+        self.limits = limits
+        self.candidates: dict[str, Candidate] = {}
+        """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
+        self.spent = 0
+        """Rollouts begun."""
+        self.lm_calls = 0
+        self.usage: dict[str, Usage] = {}
+        """By role; the proposer's is in it."""
+        self.ended_by: Ending | None = None
+        self.error: BaseException | None = None
+        """What went wrong, when `ended_by` is "error"."""
+        self._budgets = budgets
+        self._trials = trials
+        self._seed = seed
+        self._observer = observer
+        self._played: dict[tuple[str, Variant], Future[Rollout]] = {}
+        self._halted = threading.Event()
+        self._lock = threading.Condition(threading.RLock())
+        self._running = 0
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Rollouts":
+        """Copies of a program share its rollouts."""
+        return self
+
+    @property
+    def left(self) -> int:
+        """Rollouts that may still be begun."""
+        return self.limits.rollouts - self.spent
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate with the highest mean metric over the variants to choose by, the earliest of equals; None
+        before one was played on all of them."""
+        scored = [(c.mean(self.choose), c) for c in list(self.candidates.values())]
+        return max(((m, c) for m, c in scored if m is not None), key=lambda pair: pair[0], default=(0, None))[1]
+
+    def variant(self, key: str) -> Variant:
+        """The calibration variant called `key`."""
+        return next(variant for variant in self._budgets if variant.key == key)
+
+    def play(self, program: Agent, variant: Variant) -> Rollout:
+        """The rollout of a candidate on a calibration variant. It is played once; whoever asks again waits for it.
+        Raises `Halt` when the budget does not allow it or the compile has ended."""
+        with self._lock:
+            name = fingerprint(program)
+            candidate = self.candidates.setdefault(name, Candidate(name, program.dump_state()))
+            known = self._played.get((name, variant))
+            if known is None:
+                self._begin()
+                future = self._played[name, variant] = Future()
+        if known is not None:
+            return known.result()
+        try:
+            rollout = candidate.rollouts[variant] = self._play(program, variant)
+        except BaseException as error:
+            self._fail(error)
+            future.set_exception(Halt())
+            raise Halt from error
+        finally:
+            with self._lock:
+                self._running -= 1
+                self._lock.notify_all()
+        future.set_result(rollout)
+        self._observer.rollout(self, candidate, rollout)
+        return rollout
+
+    def play_all(self, program: Agent, variants: Sequence[Variant], jobs: int) -> None:
+        """Play one candidate on several variants, `jobs` at a time."""
+        with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="rollout") as threads:
+            futures = [threads.submit(self.play, program, variant) for variant in variants]
+            try:
+                for future in futures:
+                    future.result()
+            except KeyboardInterrupt:
+                self.halt("interrupted")
+                raise Halt from None
+
+    def halt(self, why: Ending, error: BaseException | None = None) -> None:
+        """End the compile; the first reason stays. Rollouts under way stop before their next step."""
+        with self._lock:
+            if self.ended_by is None:
+                self.ended_by, self.error = why, error
+            self._halted.set()
+
+    def wait(self) -> None:
+        """Wait until no rollout is under way."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._running == 0)
+
+    def lm(self, role: str, rollout: int) -> dspy.LM:
+        """The model of a role, for one call, which is counted. Raises `Halt` when none is left."""
+        with self._lock:
+            if self.limits.lm_calls is not None and self.lm_calls >= self.limits.lm_calls:
+                self.halt("lm-calls")
+            if self._halted.is_set():
+                raise Halt
+            self.lm_calls += 1
+        return self.live.runtime.lm(role, rollout)
+
+    def add_usage(self, usage: Mapping[str, Usage]) -> None:
+        """Add to the compile's account."""
+        with self._lock:
+            for role, entry in usage.items():
+                self.usage[role] = self.usage.get(role, Usage()) + entry
+
+    def _begin(self) -> None:
+        if self.left < 1:
+            self.halt("rollouts")
+        if self._halted.is_set():
+            raise Halt
+        self.spent += 1
+        self._running += 1
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            self.halt("interrupted")
+        elif not isinstance(error, Halt | Stopped):
+            self.halt("error", error)
+
+    def _play(self, program: Agent, variant: Variant) -> Rollout:
+        """Play, and once more when infrastructure failed. Raises `BackendFailure` for what fails again."""
+        names = {id(predictor): name for name, predictor in program.named_predictors()}
+        error: str | None = None
+        for _ in range(2):
+            watched = Watched(self.live.runtime.environments)
+            runtime = replace(
+                self.live.runtime,
+                environments=watched,
+                budget=self._budgets.__getitem__,
+                lm=self.lm,
+                rules=replace(self.live.runtime.rules, trials=self._trials),
+                stopped=self._halted.is_set,
+            )
+            with self.live.here(), runtime.active(), dspy.context(trace=[]):
+                played = Agent.forward(program, variant, seed=self._seed)
+                calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
+            for result in played.trials:
+                self.add_usage(result.usage)
+            error = played.trials[-1].error
+            if error is None:
+                return Rollout(variant, score(played.trials), played.trials, tuple(watched.progress), calls)
+        raise BackendFailure(f"{variant.key} could not be played, twice: {error}")
+
+
+class Watched:
+    """Environments that note the goals at the end of each trial. The program does not see them, and the driver refuses
+    to tell those of a held-out variant."""
+
+    def __init__(self, environments: Environments):
+        self.environments = environments
+        self.progress: list[tuple[Goal, ...]] = []
+
+    @contextmanager
+    def lease(self) -> Iterator[Any]:
+        with self.environments.lease() as environment:
+            yield environment
+            assert isinstance(environment, ScienceWorld)
+            self.progress.append(environment.goal_progress())
+
+    def close(self) -> None:
+        self.environments.close()

@@ -1,0 +1,275 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.scienceworld import golds, tasks
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.optimize.calibration import Calibration, check_held_out, divide, draw, examples
+from rsso_dspy.trajectory import Variant
+
+LEARN = tasks.parse("boil::0")
+CHOOSE = tasks.parse("boil::14")
+FOUR = "identify-life-stages-2"
+"""The task with the fewest training variants."""
+
+
+def keys(variants: tuple[Variant, ...]) -> list[str]:
+    return [variant.key for variant in variants]
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write(content: object) -> str:
+        file = tmp_path / "calib.json"
+        file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        return str(file)
+
+    return write
+
+
+# Calibration
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_held_out_variant_cannot_calibrate_whatever_it_says(split):
+    stray = Variant("boil", 22, split)
+    for learn, choose in (((LEARN, stray), (CHOOSE,)), ((LEARN,), (stray, CHOOSE))):
+        with pytest.raises(SplitError, match=r"held-out test split: boil::22;.*train or dev"):
+            Calibration(learn, choose)
+
+
+def test_no_variant_is_learnt_from_and_chosen_by():
+    other = Variant("boil", 0, "train", "teleportAction")  # the same variant, played otherwise
+    with pytest.raises(SplitError, match=r"both in learn and in choose: boil::0;"):
+        Calibration((LEARN,), (other, CHOOSE))
+
+
+def test_every_wrong_variant_is_named_at_once():
+    held_out = tasks.held_out("boil", n=2)
+    with pytest.raises(SplitError) as caught:
+        Calibration((LEARN, *held_out), (LEARN, CHOOSE))
+    assert re.findall(r"boil::\d+", str(caught.value)) == [*keys(held_out), "boil::0"]
+
+
+def test_both_parts_are_needed():
+    with pytest.raises(UsageError, match="to choose: both parts"):
+        Calibration((LEARN,), ())
+    with pytest.raises(UsageError, match="to learn: both parts"):
+        Calibration((), (CHOOSE,))
+    with pytest.raises(UsageError, match="to learn and none to choose"):
+        Calibration((), ())
+
+
+def test_a_calibration_lists_its_variants_and_cannot_be_changed():
+    calibration = Calibration((LEARN,), (CHOOSE,))
+    assert calibration.variants == (LEARN, CHOOSE)
+    assert calibration.keys == ("boil::0", "boil::14")
+    with pytest.raises(AttributeError):
+        calibration.learn = ()  # type: ignore[misc]
+
+
+# K-per-task
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_k_variants_of_every_task_with_shipped_gold_lengths(k: int):
+    calibration = draw(f"{k}-per-task", None, seed=0)
+    shipped = golds.shipped_lengths()
+    for part in (calibration.learn, calibration.choose):
+        counted = Counter(variant.task for variant in part)
+        assert {task for task, n in counted.items() if n == min(k, len(tasks.indices(task, "train")) // 2)} == set(
+            tasks.tasks()
+        )
+    assert len(set(calibration.keys)) == len(calibration.keys)
+    assert {tasks.split_of(v.task, v.index) for v in calibration.variants} == {"train"}
+    assert all(variant in shipped for variant in calibration.variants)
+    assert len(calibration.notes) == (0 if k < 3 else 2)
+
+
+def test_more_than_the_reference_sample_can_be_asked_for():
+    calibration = draw("12-per-task", ["find-plant"], seed=0)
+    assert (len(calibration.learn), len(calibration.choose), calibration.notes) == (12, 12, ())
+
+
+def test_seed_and_task_decide_which():
+    def indices(task: str, seed: int) -> list[int]:
+        return [variant.index for variant in draw("3-per-task", [task], seed).variants]
+
+    assert indices("find-plant", 0) == indices("find-plant", 0)
+    assert len({tuple(indices("find-plant", seed)) for seed in range(5)}) == 5
+    # The two tasks have the same pool, and do not walk through it alike.
+    assert indices("find-plant", 0) != indices("find-living-thing", 0)
+    alone = draw("1-per-task", ["grow-fruit"], seed=7).learn
+    assert draw("1-per-task", ["boil", "grow-fruit"], seed=7).learn[1:] == alone
+
+
+def test_another_process_draws_the_same():
+    code = "from rsso_dspy.optimize.calibration import draw; print(*draw('2-per-task', ['boil', 'find-plant'], 3).keys)"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": salt},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for salt in ("1", "2")
+    ]
+    assert said[0] == said[1] == list(draw("2-per-task", ["boil", "find-plant"], 3).keys)
+
+
+def test_a_task_with_few_variants_shares_them_out_and_says_so():
+    calibration = draw("3-per-task", [FOUR, "find-plant"], seed=0)
+    of_four = [variant for variant in calibration.variants if variant.task == FOUR]
+    assert sorted(variant.index for variant in of_four) == list(tasks.indices(FOUR, "train"))
+    assert [len(calibration.learn), len(calibration.choose)] == [2 + 3, 2 + 3]
+    assert calibration.notes == (f"{FOUR} has 4 train variants: 2 to learn from and 2 to choose by instead of 3 and 3",)
+    assert draw("2-per-task", [FOUR], seed=0).notes == ()
+
+
+def test_an_odd_one_out_is_learnt_from():
+    learn, choose, note = divide("boil", tasks.train_sample("boil", 5), 3, seed=0)
+    assert (len(learn), len(choose)) == (3, 2)
+    assert note == "boil has 5 train variants: 3 to learn from and 2 to choose by instead of 3 and 3"
+    assert not set(learn) & set(choose)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_a_task_that_cannot_be_divided_is_left_out(n: int):
+    learn, choose, note = divide("boil", tasks.train_sample("boil")[:n], 1, seed=0)
+    assert (learn, choose) == ((), ())
+    assert note is not None
+    assert note.startswith(f"boil is left out: of {n} train variant")
+
+
+def test_tasks_are_named_and_taken_once():
+    assert draw("1-per-task", ["boil", "boil"], seed=0) == draw("1-per-task", ["boil"], seed=0)
+    for text in ("1-per-task", "missing.json"):
+        with pytest.raises(UnknownName, match="did you mean find-plant"):
+            draw(text, ["find-plants"], seed=0)
+
+
+def test_the_simplification_is_that_of_the_run(write):
+    file = write({"learn": ["boil::0"], "choose": ["boil::14"]})
+    for text in ("1-per-task", file):
+        assert {v.simplification for v in draw(text, ["boil"], 0).variants} == {"easy"}
+        assert {v.simplification for v in draw(text, ["boil"], 0, "openDoors").variants} == {"openDoors"}
+
+
+@pytest.mark.parametrize(
+    "text", ["1per-task", "0-per-task", "-1-per-task", "one-per-task", "1.5-per-task", "nowhere.json", "", "."]
+)
+def test_a_text_of_neither_form_is_told_both(text: str):
+    with pytest.raises(UsageError) as caught:
+        draw(text, None, seed=0)
+    assert "1-per-task" in str(caught.value)
+    assert '{"learn": ["task::index", ...], "choose"' in str(caught.value)
+
+
+# A file
+
+
+def test_a_file_lists_train_and_dev_variants(write):
+    file = write({"learn": ["boil::0", "find-plant::150"], "choose": ["find-plant::3", "boil::14"]})
+    calibration = draw(file, None, seed=0)
+    assert keys(calibration.learn) == ["boil::0", "find-plant::150"]
+    assert keys(calibration.choose) == ["find-plant::3", "boil::14"]
+    assert [variant.split for variant in calibration.variants] == ["train", "dev", "train", "dev"]
+    assert draw(file, None, seed=1) == calibration
+
+
+def test_of_a_file_only_the_named_tasks_are_kept(write):
+    file = write({"learn": ["boil::0", "find-plant::150", "freeze::1"], "choose": ["find-plant::3", "boil::14"]})
+    assert draw(file, ["boil"], seed=0).keys == ("boil::0", "boil::14")
+    with pytest.raises(
+        UsageError, match=r"calib.json has no variant of grow-fruit in 'learn' and 'choose'.*boil, find"
+    ):
+        draw(file, ["grow-fruit"], seed=0)
+    with pytest.raises(UsageError, match="no variant of freeze in 'choose':"):
+        draw(file, ["freeze"], seed=0)
+
+
+@pytest.mark.parametrize("names", [None, ["find-plant"]])
+def test_held_out_variants_in_a_file_are_refused_by_name(write, names):
+    file = write({"learn": ["boil::22", "find-plant::0"], "choose": ["find-plant::1", "find-plant::229"]})
+    with pytest.raises(SplitError, match=r"calib.json: .*test split: boil::22, find-plant::229; take train or dev"):
+        draw(file, names, seed=0)
+
+
+def test_one_variant_in_both_lists_of_a_file_is_refused(write):
+    with pytest.raises(SplitError, match=r"calib.json: .*both in learn and in choose: boil::0"):
+        draw(write({"learn": ["boil::0"], "choose": ["boil::00", "boil::1"]}), None, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "wrong"),
+    [
+        ("{", "is not JSON"),
+        ("boil::0", "is not JSON"),
+        ([], "no object at its top"),
+        ("null", "no object at its top"),
+        ({}, "'learn' is missing; 'choose' is missing"),
+        ({"learn": ["boil::0"]}, "'choose' is missing"),
+        ({"learn": "boil::0", "choose": ["boil::1"]}, "'learn' is no list"),
+        ({"learn": ["boil::0", 7, None], "choose": ["boil::1"]}, "no texts in 'learn': 7, null"),
+        ({"learn": ["boil::0"], "choose": ["boil::1"], "chose": []}, "'chose' is unknown"),
+    ],
+)
+def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
+    with pytest.raises(UsageError) as caught:
+        draw(write(content), None, seed=0)
+    assert "calib.json" in str(caught.value)
+    assert wrong in str(caught.value)
+    assert 'expected {"learn": ["task::index", ...], "choose": ["task::index", ...]}' in str(caught.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path):
+    (tmp_path / "calib.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"calib.json is not JSON"):
+        draw(str(tmp_path / "calib.json"), None, seed=0)
+
+
+def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
+    with pytest.raises(UsageError, match=r"calib.json lists boil::0, boil::9 more than once"):
+        draw(write({"learn": ["boil::0", "boil::0", "boil::1"], "choose": ["boil::9", " boil::09"]}), None, seed=0)
+    with pytest.raises(UsageError, match=r"calib.json: no calibration variants to choose"):
+        draw(write({"learn": ["boil::0"], "choose": []}), None, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "words"),
+    [
+        ("boil", UsageError, "expected task::index"),
+        ("boils::3", UnknownName, "did you mean boil"),
+        ("boil::30", SplitError, "run from 0 to 29"),
+    ],
+)
+def test_an_entry_that_names_no_variant_is_refused(write, key, error, words):
+    with pytest.raises(error, match=words):
+        draw(write({"learn": ["boil::0"], "choose": [key]}), None, seed=0)
+
+
+# What leaves this file
+
+
+def test_an_example_is_a_key_and_nothing_else():
+    first, second = examples([LEARN, CHOOSE])
+    assert first.toDict() == {"variant": "boil::0"}
+    assert first.inputs().toDict() == {"variant": "boil::0"}
+    assert first.labels().toDict() == {}
+    assert second.variant == "boil::14"
+
+
+def test_a_run_on_calibration_variants_is_refused():
+    held_out = tasks.held_out("boil", n=4)
+    check_held_out(Calibration((LEARN,), (CHOOSE,)).keys, held_out)
+    check_held_out((), held_out)
+    seen = [held_out[1].key, "find-plant::0", held_out[3].key]
+    with pytest.raises(SplitError, match=f"compiled on {held_out[1].key}, {held_out[3].key}: "):
+        check_held_out(seen, held_out)

@@ -1,0 +1,239 @@
+"""Feedback blames and praises what the trajectories show, and an instruction made of it changes what is played."""
+
+import re
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
+
+import dspy
+import pytest
+import scienceworld
+from dspy.teleprompt.gepa import InstructionProposer
+
+from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.backends.embedded.proposing import HEADING, feedback_lines
+from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.optimize.advice import BY_KIND
+from rsso_dspy.optimize.feedback import feedback, steps_of
+from rsso_dspy.optimize.metric import metric
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.transcript import transcript
+from rsso_dspy.trajectory import State, Step, Trajectory, TrialResult, Variant
+from tests.records import STATE
+
+VARIANT = Variant("find-plant", 28, "train")
+
+
+def trial(*acts, number=1, outcome="budget", shown=None):
+    """A trial of (action, reward) or (action, reward, fields of the step)."""
+    steps, total = [], 0
+    for action, reward, *more in acts:
+        total += reward
+        fields = {"understood": True, "reasoning": f"I will {action}."} | (more[0] if more else {})
+        state = State(f"You did {action}.", STATE.look, STATE.inventory)
+        steps.append(Step(action, action, state, reward, total, **fields))
+    path = Trajectory(VARIANT, number, "Your task is to find a plant.", STATE, 0, tuple(steps), outcome)
+    return TrialResult(number, path, shown=shown or {})
+
+
+def actor(action, *results, goals=(), history="", **answer):
+    answer = {"reasoning": f"I will {action}.", "next_action": action} | answer
+    return feedback("actor", {"history": history}, dspy.Prediction(**answer), results, goals)
+
+
+PLAYED = trial(
+    ("teleport to bedroom", 0),
+    ("open closet", 0),
+    ("teleport to greenhouse", 8),
+    ("pick up fern", 25),
+    ("opne door", 0, {"understood": False}),
+    ("focus on rock", -133),
+    outcome="failed",
+)
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        ("pick up fern", "This action earned 25 points."),
+        ("opne door", "This action was not understood."),
+        ("focus on rock", "This action cost 133 points.\nIt was the last action of its trial."),
+    ],
+)
+def test_the_actor_hears_what_its_action_did(action, said):
+    text = actor(action, PLAYED)
+    assert text.startswith(said)
+    assert "-100 of 100 points" in text
+
+
+def test_an_answer_is_blamed_for_its_own_step():
+    """The same words twice: the history tells which of the two."""
+    again = trial(("wait", 0), ("open box", 5), ("wait", 0, {"reasoning": "I will wait."}))
+    first, last = (
+        actor("wait", again),
+        actor("wait", again, history="Next action: wait\nNext action: open box\nStep #3"),
+    )
+    assert "last action" not in first
+    said = last.splitlines()
+    assert said[:2] == [
+        "This action repeated an earlier one, with the same answer and to no effect.",
+        "It was the last action of its trial.",
+    ]
+    assert "repeated" not in first
+
+
+def test_an_answer_of_the_flat_scaffold_is_found_too():
+    said = dspy.Prediction(thought="I will pick up fern.", action="`pick up fern`")
+    assert "earned 25 points" in feedback("actor", {}, said, [PLAYED])
+    assert [step.reward for step in steps_of(said, [PLAYED])] == [25]
+    assert steps_of(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED]) == []
+
+
+def test_an_answer_without_action():
+    text = feedback("actor", {}, dspy.Prediction(reasoning="Hm.", next_action=""), [PLAYED])
+    assert text.startswith("This answer held no action.")
+
+
+def test_advice_for_other_variants_says_what_paid_and_what_did_not():
+    text = actor("open closet", PLAYED).splitlines()
+    assert "First, teleport to greenhouse." in text
+    assert "When you can, pick up fern." in text
+    assert text.index("When you can, pick up fern.") < text.index("First, teleport to greenhouse."), "most points first"
+    assert "Unless the task names it, avoid focusing on rock." in text
+    assert "Do not opne door." in text
+    assert {"Avoid teleporting to bedroom.", "Avoid opening closet."} <= set(text)
+
+
+def test_no_advice_against_what_another_trial_shows_to_be_good():
+    other = trial(("teleport to bedroom", 0), ("pick up doll", 10), ("opne door", 0), number=2)
+    text = actor("open closet", PLAYED, other)
+    assert "Avoid teleporting to bedroom." not in text
+    assert "Do not opne door." not in text
+
+
+def test_waiting_that_paid_is_advised_where_something_is_under_way():
+    text = actor("wait", trial(("wait", 25)))
+    assert "Keep waiting where something is under way." in text
+    assert "When you can, wait." not in text
+
+
+def test_loops_are_named():
+    text = actor("look around", trial(*[("look around", 0)] * 5))
+    assert "The action look around was taken 5 times and earned nothing." in text
+    assert "Do not repeat an action that changed nothing." in text
+
+
+def test_missed_goals_become_advice_by_their_kind():
+    first = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", False, False))
+    second = (Goal("GoalFocusOnPlant", False, True), Goal("GoalMoveToLocation", True, False))
+    missed = actor("open closet", PLAYED, goals=(first,))
+    assert all(line in missed for kind in ("GoalFocusOnPlant", "GoalMoveToLocation") for line in BY_KIND[kind])
+    once = actor("open closet", PLAYED, PLAYED, goals=(first, second))
+    assert BY_KIND["GoalMoveToLocation"][0] not in once, "one of the trials reached it"
+    assert actor("open closet", PLAYED, goals=((Goal("GoalUnheardOf", False, True),),)) == actor("open closet", PLAYED)
+
+
+def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
+    jar = Path(scienceworld.__file__).parent / "scienceworld.jar"
+    names = [PurePosixPath(name) for name in ZipFile(jar).namelist() if name.endswith(".class")]
+    kinds = {name.stem for name in names if name.stem.startswith("Goal") and "$" not in name.stem}
+    assert BY_KIND.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
+    for line in {line for said in BY_KIND.values() for line in said}:
+        assert feedback_lines(line) == [line]
+
+
+def test_facts_are_not_taken_for_advice():
+    text = actor("focus on rock", PLAYED, trial(*[("look around", 0)] * 5))
+    for said in feedback_lines(text):
+        assert not re.search(r"\d|earned|brought|action (?!that)", said), said
+
+
+def test_variant_and_budget_are_never_named():
+    text = actor("open closet", PLAYED, goals=((Goal("GoalFind", False, True),),))
+    assert VARIANT.task not in text
+    assert "28" not in text
+    assert "budget" not in text
+
+
+def reflector(plan, *results, wrong=""):
+    given = {"transcript": transcript(results[0].trajectory)}
+    return feedback("reflector", given, dspy.Prediction(what_went_wrong=wrong, plan=plan), results)
+
+
+def test_the_reflector_hears_whether_its_plan_helped():
+    better = trial(("teleport to greenhouse", 8), ("pick up fern", 25), ("focus on fern", 67), number=2)
+    text = reflector("Teleport to greenhouse. Pick up fern. Do not focus on rock. Do not opne door.", PLAYED, better)
+    assert "earned 33 points, the next one 100: the plan helped." in text
+    assert "mistake" not in text
+    assert "leaves out" not in text
+    assert "the plan did harm" in reflector("Wait.", PLAYED, trial(("wait", 0), number=2))
+
+
+def test_the_reflector_is_blamed_for_mistakes_it_does_not_forbid():
+    text = reflector(
+        "Pick up fern. Do not opne door.", PLAYED, trial(("opne door", 0, {"understood": False}), number=2)
+    )
+    assert "The action focus on rock was a mistake, and the answer does not name it." in text
+    assert "The answer names the mistake opne door, and yet it was made again." in text
+    assert "leaves out actions that earned points, such as teleport to greenhouse." in text
+
+
+SHOWN = {"skills:abc,def": "Subgoal 1: A fern is held.\n  1. pick up fern\nSubgoal 2: A door is open.\n  1. open door"}
+
+
+def test_a_skill_is_judged_by_its_use():
+    used = trial(
+        ("wait", 0, {"recalled": ("abc", "def"), "subgoal": "A fern is held."}),
+        ("pick up fern", 25, {"recalled": ("abc",)}),
+        ("open door", 0, {"recalled": ("def",), "subgoal": "A door is open."}),
+        shown=SHOWN,
+    )
+    held = feedback("skill_target", {}, dspy.Prediction(target="A fern is held."), [used])
+    assert held.startswith("The skill was offered at 2 steps and pursued at 1; points followed on 1.")
+    door = feedback("skill_instructions", {}, dspy.Prediction(steps=["open door"]), [used])
+    assert "offered at 2 steps and pursued at 1; points followed on 0." in door
+    assert "Only keep the steps that the points depended on" in door
+    unused = feedback("skill_target", {}, dspy.Prediction(target="A lamp is lit."), [used])
+    assert "offered at 0 steps" in unused
+
+
+def test_equivalence_is_told_what_its_answer_meant():
+    def said(*numbers):
+        given = {"library": "1. Target: A. Instructions: b\n2. Target: C. Instructions: d"}
+        return feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
+
+    assert said().startswith("The new skill was called new.")
+    assert said(2).startswith("The new skill was called the same as number 2.")
+    assert "There is no skill number 7." in said(7)
+
+
+def test_other_predictors_get_the_result_alone():
+    text = feedback("rule_writer", {}, dspy.Prediction(), [PLAYED])
+    assert text == "Trial 1 was ended by the environment, at -100 of 100 points."
+
+
+def test_feedback_of_a_real_rollout_changes_what_the_embedded_player_does(live):
+    (variant,) = train_sample("find-plant", 1)
+    agent = Agent("rsso")
+
+    def play(program):
+        rules = replace(live.runtime.rules, trials=1)
+        with live.here(), replace(live.runtime, rules=rules).active(), dspy.context(trace=[]):
+            return program(variant=variant), list(dspy.settings.trace)
+
+    played, calls = play(agent)
+    _, given, said = calls[0]
+    told = metric(None, played, None, "actor", [calls[0]]).feedback
+    samples = [{"Inputs": given, "Generated Outputs": dict(said), "Feedback": told}]
+    current = agent.actor.signature.instructions
+    lm = dspy.LM("embedded/explorer", engine=Explorer(3), cache=False)
+    with dspy.context(lm=lm):
+        proposed = InstructionProposer()({"actor": current}, {"actor": samples}, ["actor"])["actor"]
+    added = [line.removeprefix("- ") for line in proposed.partition(HEADING)[2].strip().splitlines()]
+    assert added
+    assert all(line in told for line in added)
+    agent.actor.signature = agent.actor.signature.with_instructions(proposed)
+    replayed, _ = play(agent)
+    before, after = ([step.action for step in p.trials[0].trajectory.steps] for p in (played, replayed))
+    assert before != after
