@@ -4,13 +4,15 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
+DEMO   := boil,find-living-thing,find-plant,lifespan-longest-lived,measure-melting-point-known-substance,use-thermometer
 
 .PHONY: demo test lint install clean
 
 demo: install
-	$(BIN)/rsso-dspy run --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 --jobs $(JOBS) --out runs/demo \
-	  --methods react-sso,reflexion-sso,sso,rsso \
-	  --tasks boil,chemistry-mix-paint-secondary-color,find-living-thing,find-plant,lifespan-longest-lived,use-thermometer
+	$(BIN)/rsso-dspy compile --calib 1-per-task --method rsso --protocol sso-adapt/1-cap60 --max-rollouts 48 \
+	  --jobs $(JOBS) -o runs/demo.json --tasks $(DEMO)
+	$(BIN)/rsso-dspy evaluate runs/demo.json --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 \
+	  --jobs $(JOBS) --out runs/demo
 
 test: install
 	$(BIN)/python -m pytest
@@ -30,4 +32,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs/demo .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) runs/demo runs/demo.json .pytest_cache .ruff_cache .mypy_cache

@@ -10,8 +10,8 @@ from rsso_dspy.cli.run import answering, cost
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
-    from rsso_dspy.optimize.compile import Request
     from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.optimize.request import Request
     from rsso_dspy.protocol.plan import Forecast
 
 
@@ -27,6 +27,9 @@ def compile_program(
     optimizer: Annotated[str, typer.Option(help="gepa (instructions) or bootstrap (demonstrations).")] = "gepa",
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
     compile_trials: Annotated[int, typer.Option(min=1, help="Trials per rollout.")] = 2,
+    compile_steps: Annotated[
+        int, typer.Option(min=1, help="Steps per trial at most; or what the protocol allows.")
+    ] = 60,
     max_rollouts: Annotated[
         int | None, typer.Option(min=1, help="Rollouts at most; four times all calibration variants when absent.")
     ] = None,
@@ -50,7 +53,8 @@ def compile_program(
     """
     settings = configuration(config, set_, backend, protocol__preset=protocol, seed=seed)
     from rsso_dspy.optimize.calibration import draw
-    from rsso_dspy.optimize.compile import already_compiled, request
+    from rsso_dspy.optimize.compile import already_compiled
+    from rsso_dspy.optimize.request import request
     from rsso_dspy.programs.methods import method
     from rsso_dspy.protocol.presets import configured
 
@@ -63,6 +67,7 @@ def compile_program(
         calibration,
         optimizer,
         compile_trials,
+        compile_steps,
         max_rollouts,
         max_lm_calls,
         settings.seed,
@@ -73,7 +78,7 @@ def compile_program(
     say(
         f"plan: {optimizer} compiles {method_name} on {len(calibration.learn)} variants to learn from and "
         f"{len(calibration.choose)} to choose by ({calib}), protocol {preset.id}, into {out}\n"
-        f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials\n"
+        f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
         f"      {answering(settings, {'actor', *forecast.calls})}\n"
         f"      {_cost(forecast, wanted)}"
     )
@@ -133,6 +138,7 @@ def _report(compiled: "Compiled", out: Path) -> None:
         f"{tokens_in / 1e6:.2f}M tokens in, {tokens_out / 1e6:.2f}M out"
     )
     if compiled.improved:
+        typer.echo(f"changed: {', '.join(compiled.changes)}")
         typer.echo("The best of several on few variants looks better than it is: held-out variants tell.")
     else:
         typer.echo(f"{out} holds the zero-shot program, marked as such.")

@@ -24,10 +24,15 @@ def load_programs(texts: Sequence[str], methods: Sequence[str], settings: "Confi
     found: dict[str, Compiled | None] = {}
     for text in texts:
         name = text if text == ZERO_SHOT else Path(text).stem
-        if name in found or not re.fullmatch(r"[\w.-]+", name) or (name == ZERO_SHOT) != (text == ZERO_SHOT):
+        if name in found or (name == ZERO_SHOT) != (text == ZERO_SHOT):
             raise UsageError(
-                f"--programs {text}: a compiled program is called after its file, and {name!r} is taken or not of "
-                "letters, digits, '.', '_' and '-'; rename the file"
+                f"{text}: a compiled program is called after its file, and another program is called {name!r} already; "
+                "rename the file"
+            )
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise UsageError(
+                f"{text}: a compiled program is called after its file, and {name!r} is not of letters, digits, '.', "
+                "'_' and '-' alone; rename the file"
             )
         found[name] = None if text == ZERO_SHOT else load(text)
         if compiled := found[name]:

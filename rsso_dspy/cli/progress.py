@@ -16,6 +16,9 @@ from rsso_dspy.trajectory import TrialResult, UnitRecord
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import Candidate, Rollout, Rollouts
 
+WIDE = 80
+"""Columns of a terminal that has room for more than the numbers."""
+
 
 class Bar:
     """A bar with a line of text, in a `with` block."""
@@ -24,18 +27,16 @@ class Bar:
         self.console = Console(file=sys.stderr)
         self.total = total
         self._lock = threading.Lock()
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
+        wide = self.console.width >= WIDE
+        columns = [
+            *([TextColumn("{task.description}"), BarColumn(bar_width=None)] if wide else []),
             MofNCompleteColumn(),
             TextColumn("{task.fields[text]}"),
-            TimeElapsedColumn(),
+            *([TimeElapsedColumn()] if wide else []),
             TextColumn("eta"),
             TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal,
-            expand=True,
-        )
+        ]
+        self._bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal, expand=wide)
         self._task = self._bar.add_task(title, total=total, text="")
 
     def __enter__(self) -> Self:

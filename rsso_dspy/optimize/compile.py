@@ -6,103 +6,27 @@ does best on variants it was not made from is written down.
     compiled.save("compiled.json")
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.optimize.calibration import Calibration, draw
+from rsso_dspy.errors import RunMismatch
+from rsso_dspy.optimize.calibration import draw
 from rsso_dspy.optimize.compiled import Compiled, Environment, Scores, Tried, load, schema_hash
-from rsso_dspy.optimize.optimizers import Optimizer, optimizer
 from rsso_dspy.optimize.quiet import quiet
-from rsso_dspy.optimize.rollouts import Candidate, Halt, Limits, Observer, Rollout, Rollouts
+from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
+from rsso_dspy.optimize.rollouts import Candidate, Halt, Observer, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import Method
-from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Unit, step_budgets
-from rsso_dspy.protocol.presets import Preset, configured
+from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import difference
 from rsso_dspy.trajectory import Variant
-
-TRIALS = 2
-"""Trials per rollout: enough to see whether a reflection helped."""
-
-SWEEPS = 4
-"""Default budget: this many times all calibration variants."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a compile is asked to do, checked: it can be forecast and run."""
-
-    method: Method
-    calibration: Calibration
-    budgets: Mapping[Variant, int]
-    """Steps per trial of every calibration variant."""
-    optimizer: Optimizer
-    trials: int
-    seed: int
-    limits: Limits
-
-    def forecast(self, protocol: Preset) -> Forecast:
-        """Calls at most, by role: rollouts are spread evenly over the variants to learn from and over those to choose
-        by, in the proportion that costs most. Tokens are an estimate."""
-        costs = {variant: self._cost(protocol, variant) for variant in self.calibration.variants}
-        total = self.limits.rollouts
-        worst = max(
-            (
-                _dearest([costs[v] for v in self.calibration.learn], n)
-                + _dearest([costs[v] for v in self.calibration.choose], total - n)
-                for n in range(total + 1)
-            ),
-            key=lambda calls: sum(sum(call.values()) for call in calls),
-        )
-        roles = {role: sum(call.get(role, 0) for call in worst) for role in ("actor", "reflector", "verbalizer")}
-        predictors = sum(roles[role] > 0 for role in ROLE_OF.values() if role in roles)
-        roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
-        return Forecast({role: count for role, count in roles.items() if count})
-
-    def _cost(self, protocol: Preset, variant: Variant) -> dict[str, int]:
-        rules = replace(protocol.rules, trials=self.trials)
-        return Plan("", rules, (Unit(Arm(self.method), variant, self.seed, self.budgets[variant]),)).forecast().calls
-
-
-def request(
-    method: Method,
-    protocol: Preset,
-    calibration: Calibration,
-    optimizer_name: str = "gepa",
-    trials: int = TRIALS,
-    max_rollouts: int | None = None,
-    max_lm_calls: int | None = None,
-    seed: int = 0,
-    say: Callable[[str], None] = lambda _: None,
-) -> Request:
-    """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate. Gold
-    lengths that are not known are computed; `say` is told."""
-    chosen = optimizer(optimizer_name)
-    if trials < 1:
-        raise UsageError(f"cannot play {trials} trials a rollout; ask for at least 1")
-    least = chosen.least(calibration)
-    rollouts = max(least, SWEEPS * len(calibration.variants)) if max_rollouts is None else max_rollouts
-    if rollouts < least:
-        raise UsageError(
-            f"{rollouts} rollouts do not reach for one candidate: {chosen.name} on {len(calibration.learn)} variants "
-            f"to learn from and {len(calibration.choose)} to choose by needs --max-rollouts {least} at least"
-        )
-    if max_lm_calls is not None and max_lm_calls < least:
-        raise UsageError(
-            f"{max_lm_calls} model calls do not reach for one candidate: that takes {least} rollouts of one call or "
-            f"more each, so --max-lm-calls {least} at the very least"
-        )
-    if (most := chosen.most(calibration)) is not None:
-        rollouts = min(rollouts, most)
-    budgets = step_budgets(protocol, calibration.variants, say)
-    return Request(method, calibration, budgets, chosen, trials, seed, Limits(rollouts, max_lm_calls))
 
 
 def compile(
@@ -112,6 +36,7 @@ def compile(
     tasks: Sequence[str] | None = None,
     optimizer: str = "gepa",
     trials: int = TRIALS,
+    steps: int = STEPS,
     max_rollouts: int | None = None,
     max_lm_calls: int | None = None,
 ) -> Compiled:
@@ -121,7 +46,7 @@ def compile(
     config = live.config
     calibration = draw(calib, tasks, config.seed, config.environment.simplification)
     wanted = request(
-        agent.method, live.protocol, calibration, optimizer, trials, max_rollouts, max_lm_calls, config.seed
+        agent.method, live.protocol, calibration, optimizer, trials, steps, max_rollouts, max_lm_calls, config.seed
     )
     return compile_agent(agent, live, wanted, live.jobs)
 
@@ -151,10 +76,10 @@ def compile_agent(
     )
     calibration = wanted.calibration
     try:
-        rollouts.play_all(agent, calibration.choose, jobs)
-        with quiet():
+        with interruptible(rollouts), quiet():
+            rollouts.play_all(agent, calibration.choose, jobs)
             found = wanted.optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
-        rollouts.play_all(found, calibration.choose, jobs)
+            rollouts.play_all(found, calibration.choose, jobs)
     except Halt:
         pass
     except KeyboardInterrupt:
@@ -181,6 +106,7 @@ def already_compiled(out: Path, config: Config, wanted: Request) -> Compiled | N
         "method": wanted.method.name,
         "optimizer": wanted.optimizer.name,
         "trials": wanted.trials,
+        "steps": wanted.steps,
         "seed": wanted.seed,
         "max_rollouts": wanted.limits.rollouts,
         "max_lm_calls": wanted.limits.lm_calls,
@@ -201,6 +127,26 @@ def environment(config: Config) -> Environment:
     return Environment("scienceworld", version("scienceworld"), config.environment.simplification)
 
 
+@contextmanager
+def interruptible(rollouts: Rollouts) -> Iterator[None]:
+    """Ctrl-C inside the block stops the rollouts at once, before it goes its usual way: optimizers may first wait for
+    what is under way. In the main thread only, as signals are."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        rollouts.halt("interrupted")
+        (before if callable(before) else signal.default_int_handler)(number, frame)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) -> Compiled:
     original = next(iter(rollouts.candidates.values()), None)
     best = rollouts.best or original
@@ -213,6 +159,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         ended_by=rollouts.ended_by,
         optimizer=wanted.optimizer.name,
         trials=wanted.trials,
+        steps=wanted.steps,
         seed=wanted.seed,
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
@@ -242,12 +189,6 @@ def _scores(candidate: Candidate | None, choose: Sequence[Variant]) -> Scores | 
     mean = candidate.mean(choose, "accumulator")
     assert mean is not None
     return Scores(metric, mean)
-
-
-def _dearest(costs: Sequence[dict[str, int]], count: int) -> list[dict[str, int]]:
-    """The dearest `count` rollouts when all variants take turns."""
-    ranked = sorted(costs, key=lambda calls: -sum(calls.values()))
-    return [*(ranked * (count // len(ranked))), *ranked[: count % len(ranked)]]
 
 
 class _Silent:

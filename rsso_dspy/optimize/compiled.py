@@ -63,6 +63,8 @@ class Compiled:
     optimizer: str
     trials: int
     """Trials per rollout."""
+    steps: int
+    """Steps per trial at most; fewer where the protocol allows fewer."""
     seed: int
     max_rollouts: int
     max_lm_calls: int | None
@@ -102,6 +104,18 @@ class Compiled:
     def calibration(self) -> tuple[str, ...]:
         """Keys of all variants that the program has seen."""
         return (*self.learn, *self.choose)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """What differs from the zero-shot program, predictor by predictor."""
+        zero_shot = Agent(self.method).dump_state()
+        found = []
+        for name, state in self.state.items():
+            if state["signature"] != zero_shot[name]["signature"]:
+                found.append(f"instruction of {name}")
+            if state["demos"]:
+                found.append(f"{len(state['demos'])} demonstrations of {name}")
+        return tuple(found)
 
     def agent(self) -> Agent:
         """The program. Raises `UsageError` when the state does not fit the method's predictors."""

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from math import ceil
 from typing import Any
 
 import dspy
 from dspy.teleprompt.gepa import InstructionProposer
-from dspy.utils.exceptions import LMError
+from dspy.utils.exceptions import AdapterParseError, LMError
 
 from rsso_dspy.errors import BackendFailure, UnknownName
 from rsso_dspy.optimize.calibration import Calibration, examples
@@ -30,6 +31,9 @@ PERFECT = 1.0
 
 MINIBATCH = 3
 """Rollouts that GEPA looks at before it proposes, and that a proposal has to do better on (gepa's own default)."""
+
+CIRCLES = 2
+"""GEPA counts recalled rollouts too; at this many times the budget, a search that goes in circles ends."""
 
 PROPOSAL_CHARACTERS = 6000
 """Longest instruction that may be proposed. It stands in every prompt of its role."""
@@ -75,7 +79,7 @@ def gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, 
 
     return dspy.GEPA(
         metric=metric,
-        max_metric_calls=2 * rollouts.limits.rollouts,  # counts recalled rollouts too: an end for a search in circles
+        max_metric_calls=CIRCLES * rollouts.limits.rollouts,
         reflection_minibatch_size=batch,
         instruction_proposer=Proposer(rollouts, seed),
         component_selector=called,
@@ -119,22 +123,22 @@ class Proposer(InstructionProposer):
         self, candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
     ) -> dict[str, str]:
         """New instructions for the named predictors."""
-        ledger = Ledger()
         proposed: dict[str, str] = {}
-        try:
-            for name in components_to_update:
-                self.asked += 1
-                lm = self.rollouts.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
+        for name in components_to_update:
+            self.asked += 1
+            lm = self.rollouts.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
+            ledger = Ledger()
+            try:
                 with ledger.role("proposer"), dspy.context(lm=lm):
                     proposed |= super().__call__(candidate, reflective_dataset, [name])
-        except LMError as error:
-            failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
-            self.rollouts.halt("error", failure)
-            raise Halt from error
-        except ValueError:  # unreadable, empty or too long
-            ledger.malformed("proposer")
-        finally:
-            self.rollouts.add_usage(ledger.usage())
+            except LMError as error:
+                failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
+                self.rollouts.halt("error", failure)
+                raise Halt from error
+            except (AdapterParseError, ValueError):  # unreadable, empty or too long
+                ledger.malformed("proposer")
+            finally:
+                self.rollouts.add_usage(ledger.usage(), asked=1)
         return proposed
 
 
@@ -176,7 +180,7 @@ OPTIMIZERS = {
             "Agrawal et al. 2025, dspy.GEPA",
             least=lambda c: 2 * len(c.choose) + 2 * _minibatch(c),
             most=lambda _: None,
-            proposals=lambda c, n: n // _minibatch(c),
+            proposals=lambda c, n: ceil((CIRCLES * n - len(c.choose)) / (2 * _minibatch(c))),
             run=gepa,
         ),
         Optimizer(

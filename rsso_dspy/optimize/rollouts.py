@@ -6,10 +6,11 @@ counted against the budget; and what infrastructure spoils ends the compile inst
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import fmean
 from typing import Any, Literal, Protocol
 
@@ -201,15 +202,20 @@ class Rollouts:
             self.lm_calls += 1
         return self.live.runtime.lm(role, rollout)
 
-    def add_usage(self, usage: Mapping[str, Usage]) -> None:
-        """Add to the compile's account."""
+    def add_usage(self, usage: Mapping[str, Usage], asked: int = 0) -> None:
+        """Add to the compile's account what `asked` calls came to: an unreadable answer is asked for once more."""
         with self._lock:
+            self.lm_calls += max(0, sum(entry.calls for entry in usage.values()) - asked)
             for role, entry in usage.items():
                 self.usage[role] = self.usage.get(role, Usage()) + entry
 
+    def _account(self, asked: "Asked", result: TrialResult) -> None:
+        self.add_usage(result.usage, asked.since())
+
     def _begin(self) -> None:
         if self.left < 1:
-            self.halt("rollouts")
+            self.ended_by = self.ended_by or "rollouts"  # those under way are paid for: they may end
+            raise Halt
         if self._halted.is_set():
             raise Halt
         self.spent += 1
@@ -227,23 +233,38 @@ class Rollouts:
         error: str | None = None
         for _ in range(2):
             watched = Watched(self.live.runtime.environments)
+            asked = Asked(self.lm)
             runtime = replace(
                 self.live.runtime,
                 environments=watched,
                 budget=self._budgets.__getitem__,
-                lm=self.lm,
+                lm=asked,
                 rules=replace(self.live.runtime.rules, trials=self._trials),
                 stopped=self._halted.is_set,
             )
             with self.live.here(), runtime.active(), dspy.context(trace=[]):
-                played = Agent.forward(program, variant, seed=self._seed)
+                played = Agent.forward(program, variant, seed=self._seed, on_trial=partial(self._account, asked))
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
-            for result in played.trials:
-                self.add_usage(result.usage)
             error = played.trials[-1].error
             if error is None:
                 return Rollout(variant, score(played.trials), played.trials, tuple(watched.progress), calls)
         raise BackendFailure(f"{variant.key} could not be played, twice: {error}")
+
+
+class Asked:
+    """Models by role, and how often one was asked for since the last look."""
+
+    def __init__(self, lm: Callable[[str, int], dspy.LM]):
+        self.lm = lm
+        self.times = 0
+
+    def __call__(self, role: str, rollout: int) -> dspy.LM:
+        self.times += 1
+        return self.lm(role, rollout)
+
+    def since(self) -> int:
+        times, self.times = self.times, 0
+        return times
 
 
 class Watched:

@@ -1,0 +1,126 @@
+"""Compiles whose outcome is known beforehand: real variants, models whose answers a script gives.
+
+Going outside is worth 50 points on every variant here; whether an actor goes depends on what its prompt says.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import dspy
+
+from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.optimizers import optimizer
+from rsso_dspy.optimize.request import Request
+from rsso_dspy.optimize.rollouts import Candidate, Limits, Rollout, Rollouts
+from rsso_dspy.programs.methods import method
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.trajectory import Variant
+from tests.live import Engine, says
+
+LONGEST = train_sample("lifespan-longest-lived", 4)
+SHORTEST = train_sample("lifespan-shortest-lived", 4)
+
+ADVICE = "Visit another room first."
+GO = "teleport to outside"
+STAY = "look around"
+STEPS = 2
+
+
+class Models:
+    """The models of a session, a script for each role: prompt in, answer out. A role without one fails the test."""
+
+    def __init__(self, **scripts: Callable[[str], str]):
+        self.engines = {role: Engine(script) for role, script in scripts.items()}
+
+    def __call__(self, role: str, _rollout: int) -> dspy.LM:
+        return dspy.LM("embedded/explorer", engine=self.engines[role], cache=False, num_retries=0)
+
+    @property
+    def asked(self) -> dict[str, int]:
+        """Requests by role."""
+        return {role: len(engine.prompts) for role, engine in self.engines.items()}
+
+    def within(self, live: Session) -> Session:
+        """The session with these models."""
+        return replace(live, runtime=replace(live.runtime, lm=self))
+
+
+def actor(goes: Callable[[str], bool]) -> Callable[[str], str]:
+    """A flat actor that goes outside where `goes` says so of its prompt, and looks around otherwise."""
+
+    def answer(prompt: str) -> str:
+        went = GO in prompt.rpartition("<user>")[2]
+        action = GO if not went and goes(prompt) else STAY
+        return says(thought=f"I will {action}.", action=action)
+
+    return answer
+
+
+def advised(prompt: str) -> bool:
+    """Whether the instruction, which is in the system message, holds the advice."""
+    return ADVICE in prompt.partition("<user>")[0]
+
+
+def shown(prompt: str) -> bool:
+    """Whether a demonstration, which is an earlier turn, goes outside."""
+    return any(GO in turn.partition("<user>")[0] for turn in prompt.split("<assistant>")[1:])
+
+
+def asks_for(word: str) -> Callable[[str], bool]:
+    """Whether the task, which is in the last message, holds a word."""
+    return lambda prompt: word in prompt.rpartition("<user>")[2]
+
+
+def proposer(lines: Iterable[str]) -> Callable[[str], str]:
+    """A proposer that adds these lines to a plain instruction, one after the other, and then repeats the last."""
+    left, line = iter(lines), ""
+
+    def answer(_: str) -> str:
+        nonlocal line
+        line = next(left, line)
+        return json.dumps({"new_instruction": f"Play the game. {line}"})
+
+    return answer
+
+
+def wanted(
+    optimizer_name: str = "gepa",
+    learn: tuple[Variant, ...] = LONGEST[:2],
+    choose: tuple[Variant, ...] = SHORTEST[:1],
+    rollouts: int = 12,
+    lm_calls: int | None = None,
+    method_name: str = "react",
+    trials: int = 1,
+    steps: int = STEPS,
+) -> Request:
+    """A small request."""
+    return Request(
+        method=method(method_name),
+        calibration=Calibration(learn, choose),
+        budgets=dict.fromkeys((*learn, *choose), steps),
+        optimizer=optimizer(optimizer_name),
+        trials=trials,
+        steps=steps,
+        seed=0,
+        limits=Limits(rollouts, lm_calls),
+    )
+
+
+class Keep:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.of: Rollouts | None = None
+        self.told: list[tuple[str, Rollout]] = []
+
+    def rollout(self, rollouts: Rollouts, candidate: Candidate, rollout: Rollout) -> None:
+        self.of = rollouts
+        self.told.append((candidate.program, rollout))
+
+
+def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, steps: int = STEPS) -> Rollouts:
+    """Rollouts outside a compile, on the first of `LONGEST`."""
+    budgets = dict.fromkeys(LONGEST, steps)
+    return Rollouts(live, LONGEST[:1], budgets, 1, 0, Limits(limit, lm_calls), Keep())

@@ -1,0 +1,243 @@
+"""A compile finds what helps, keeps what is as good, and never spends more than it was allowed."""
+
+import os
+import signal
+import time
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMServerError
+
+from rsso_dspy.config import load as load_config
+from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.errors import BackendFailure
+from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.compiled import Scores, load
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.session import session
+from tests.live import FAST, REWARDED
+from tests.optimize.conftest import record
+from tests.optimize.scripted import (
+    ADVICE,
+    GO,
+    LONGEST,
+    STEPS,
+    Keep,
+    Models,
+    actor,
+    advised,
+    asks_for,
+    proposer,
+    shown,
+    wanted,
+)
+
+LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
+
+
+def test_gepa_finds_the_one_line_that_earns_points(live):
+    models = Models(actor=actor(advised), proposer=proposer(LINES))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted())
+    assert compiled.improved
+    assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
+    with models.within(live).here():
+        assert compiled.agent()(variant=REWARDED, trials=1) is not None
+    assert advised(models.engines["actor"].prompts[-1])
+
+
+def test_bootstrap_finds_the_action_that_earns_points(live):
+    models = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
+    agent = Agent("react")
+    compiled = compile_agent(agent, models.within(live), wanted("bootstrap"))
+    assert compiled.improved
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    demos = {name: state["demos"] for name, state in compiled.state.items()}
+    assert [demo["action"] for demo in demos.pop("actor")] == [GO, GO]
+    assert not any(demos.values())
+    assert [demo["action"] for demo in compiled.agent().actor.demos] == [GO, GO]
+
+
+def test_demonstrations_come_only_from_rollouts_that_went_well(live):
+    models = Models(actor=actor(lambda _: False))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted("bootstrap"))
+    assert not compiled.improved
+    assert not any(state["demos"] for state in compiled.state.values())
+
+
+@pytest.mark.parametrize(
+    ("goes", "programs"),
+    [
+        pytest.param(lambda _: False, 1, id="no line helps"),
+        pytest.param(lambda prompt: advised(prompt) and asks_for("longest")(prompt), 2, id="only where it was learnt"),
+        pytest.param(lambda prompt: not advised(prompt), 1, id="the line does harm"),
+    ],
+)
+def test_without_something_better_the_program_stays_as_it_was(live, goes, programs):
+    models = Models(actor=actor(goes), proposer=proposer([ADVICE]))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(rollouts=8))
+    assert not compiled.improved
+    assert len(compiled.tried) == programs
+    assert compiled.before == compiled.after
+    assert compiled.state == Agent("react").dump_state()
+    assert compiled.program == fingerprint(Agent("react"))
+
+
+def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live):
+    said = iter(["I would rather not say.", "Nor now."])
+    right = proposer([ADVICE])
+    models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted())
+    assert compiled.usage["proposer"].malformed >= 1
+    assert compiled.improved
+
+
+# Budgets
+
+
+SIX = train_sample("lifespan-longest-lived", 6)
+
+
+@pytest.mark.parametrize(("jobs", "most"), [(1, 6), (1, 12), (2, 12)])
+def test_no_rollout_is_played_beyond_the_budget(live, jobs, most):
+    models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
+    keep = Keep()
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(learn=SIX, rollouts=most), jobs, keep)
+    assert (compiled.rollouts, compiled.ended_by) == (most, "rollouts")
+    assert models.asked["actor"] <= STEPS * most
+    assert jobs > 1 or models.asked["actor"] == STEPS * most
+    assert len({(program, rollout.variant) for program, rollout in keep.told}) == len(keep.told)
+
+
+@pytest.mark.parametrize(("jobs", "most"), [(1, 3), (1, 7), (2, 7), (1, 10)])
+def test_no_model_is_asked_beyond_the_budget(live, jobs, most, tmp_path):
+    models = Models(actor=actor(advised), proposer=proposer(LINES))
+    out = tmp_path / "compiled.json"
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(lm_calls=most), jobs, out=out)
+    assert sum(models.asked.values()) == compiled.lm_calls == most
+    assert compiled.ended_by == "lm-calls"
+    assert load(out) == compiled
+
+
+def test_the_proposer_is_not_asked_when_the_budget_is_spent(live):
+    models = Models(actor=actor(advised), proposer=proposer(LINES))
+    before_it = STEPS * 3
+    for most, asked in ((before_it, 0), (before_it + 1, 1)):
+        compile_agent(Agent("react"), models.within(live), wanted(lm_calls=most))
+        assert models.asked["proposer"] == asked
+
+
+# Errors
+
+
+@pytest.mark.parametrize("name", ["gepa", "bootstrap"])
+def test_a_dead_backend_ends_the_compile_with_its_error_and_no_score(live, name, tmp_path):
+    def dead(_):
+        raise LMServerError("oops")
+
+    models = Models(actor=dead)
+    out = tmp_path / "compiled.json"
+    with pytest.raises(BackendFailure, match=r"lifespan-shortest-lived::\d+ could not be played, twice: .*oops"):
+        compile_agent(Agent("react"), models.within(live), wanted(name), out=out)
+    assert models.asked["actor"] == 2
+    there = load(out)
+    assert (there.ended_by, there.before, there.after, there.tried) == ("error", None, None, ())
+    assert there.state == Agent("react").dump_state()
+
+
+def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
+    """The candidate's actor fails; nothing that it was played on counts as 0, and the program as it was is kept."""
+    goes = actor(lambda _: True)
+
+    def answer(prompt):
+        if advised(prompt):
+            raise LMServerError("oops")
+        return goes(prompt)
+
+    models = Models(actor=answer, proposer=proposer([ADVICE]))
+    out, keep = tmp_path / "compiled.json", Keep()
+    with pytest.raises(BackendFailure, match="oops"):
+        compile_agent(Agent("react"), models.within(live), wanted(), observer=keep, out=out)
+    assert sum(map(advised, models.engines["actor"].prompts)) == 2
+    assert [rollout.score for c in keep.of.candidates.values() for rollout in c.rollouts.values()] == [0.5] * 3
+    there = load(out)
+    assert (there.ended_by, there.improved, there.before) == ("error", False, Scores(0.5, 50))
+
+
+@pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
+def test_a_proposer_that_fails_ends_the_compile(live, fault, tmp_path):
+    def fails(_):
+        raise fault
+
+    models = Models(actor=actor(advised), proposer=fails)
+    out = tmp_path / "compiled.json"
+    with pytest.raises(BackendFailure, match="proposer failed"):
+        compile_agent(Agent("react"), models.within(live), wanted(), out=out)
+    assert models.asked["proposer"] == 1
+    assert load(out).ended_by == "error"
+
+
+def test_ctrl_c_stops_rollouts_before_their_next_step(live):
+    sent = []
+
+    def answer(prompt):
+        if models.asked["proposer"] and not sent:
+            sent.append(models.asked["actor"])
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(100):  # the signal takes its time
+                if keep.of.ended_by:
+                    break
+                time.sleep(0.01)
+        return goes(prompt)
+
+    goes, keep = actor(advised), Keep()
+    models = Models(actor=answer, proposer=proposer([ADVICE]))
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("react"), models.within(live), wanted(), observer=keep)
+    assert models.asked["actor"] == sent[0]
+
+
+def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
+    goes = actor(advised)
+
+    def answer(prompt):
+        if sum(map(advised, models.engines["actor"].prompts)) > 3 * STEPS:  # the candidate was played on all variants
+            raise KeyboardInterrupt
+        return goes(prompt)
+
+    models = Models(actor=answer, proposer=proposer([ADVICE, f"{ADVICE} Be polite."]))
+    out = tmp_path / "compiled.json"
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("react"), models.within(live), wanted(rollouts=20), out=out)
+    there = load(out)
+    assert (there.ended_by, there.improved) == ("interrupted", True)
+    assert ADVICE in there.state["actor"]["signature"]["instructions"]
+    assert dspy.settings.trace is None
+
+
+# The same request again
+
+
+def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(live, tmp_path):
+    """Once one rollout at a time, in a used simulator that describes its goals otherwise; then two at a time in fresh
+    ones."""
+    small = wanted("gepa", LONGEST[:2], LONGEST[2:3], rollouts=8, method_name="rsso", trials=2, steps=4)
+    once, again = tmp_path / "once.json", tmp_path / "again.json"
+    first = record(live, small)
+    first.compiled.save(once)
+    with session(load_config(overrides=FAST), jobs=2) as two:
+        compile_agent(Agent("rsso"), two, small, jobs=2, out=again)
+    assert len(first.observed.of.candidates) > 1
+    assert again.read_bytes() == once.read_bytes()
+
+
+def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live):
+    compiled = []
+    for jobs in (1, 2):
+        models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
+        spent = wanted(learn=SIX, rollouts=12)
+        compiled.append(compile_agent(Agent("react"), models.within(live), spent, jobs))
+    assert compiled[0].ended_by == "rollouts"
+    assert compiled[0] == compiled[1]

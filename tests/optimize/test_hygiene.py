@@ -1,0 +1,119 @@
+"""What a program must not know does not reach it, neither while it is compiled nor afterwards."""
+
+import json
+import re
+from dataclasses import replace
+
+import dspy
+import pytest
+
+from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.tasks import held_out
+from rsso_dspy.optimize.calibration import examples
+from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.optimize.student import Student
+from rsso_dspy.programs.agent import Agent
+from tests.live import Recorder, acting, model
+from tests.optimize.conftest import CHOOSE, LEARN, MARKER
+from tests.optimize.scripted import Models, actor, asks_for, proposer, wanted
+
+FORBIDDEN = {
+    "what a goal is about": re.compile(re.escape(MARKER)),
+    "the simulator's class of a goal": re.compile(r"\bGoal[A-Z]"),
+    "a variant": re.compile(r"[a-z]::\d|" + "|".join({variant.task for variant in (*LEARN, *CHOOSE)})),
+    "a gold path": re.compile(r"gold (path|action)", re.I),
+}
+
+
+def found(text: str) -> list[str]:
+    return [what for what, pattern in FORBIDDEN.items() if pattern.search(text)]
+
+
+def test_no_prompt_of_a_compile_holds_what_the_simulator_says_of_its_goals(recorded):
+    assert recorded.described, "the simulator was asked, so there was something to leak"
+    assert all(MARKER in text and "Goal" in text for text in recorded.described)
+    roles = {"actor", "reflector", "verbalizer"} | (
+        {"proposer"} if recorded.request.optimizer.name == "gepa" else set()
+    )
+    assert recorded.prompts.keys() == roles
+    for role, prompts in recorded.prompts.items():
+        assert not [(role, found(prompt)) for prompt in prompts if found(prompt)]
+
+
+def test_nothing_of_it_is_in_any_candidate_or_the_compiled_state(recorded):
+    states = [candidate.state for candidate in recorded.observed.of.candidates.values()]
+    assert len(states) > 1
+    for state in (*states, recorded.compiled.state):
+        assert not found(json.dumps(state))
+
+
+def test_goals_are_kept_without_what_they_are_about(recorded):
+    goals = [goal for _, rollout in recorded.observed.told for trial in rollout.progress for goal in trial]
+    assert goals
+    assert not any(MARKER in str(goal) for goal in goals)
+
+
+def test_optimizers_are_given_the_keys_of_variants_and_nothing_else(live, monkeypatch):
+    given = []
+    for optimizer in (dspy.GEPA, dspy.BootstrapFewShot):
+        compile_ = optimizer.compile
+
+        def spied(self, student, compile_=compile_, **sets):
+            given.append(sets)
+            return compile_(self, student, **sets)
+
+        monkeypatch.setattr(optimizer, "compile", spied)
+    models = Models(actor=actor(asks_for("longest")), proposer=proposer(["Be polite."]))
+    for name in ("gepa", "bootstrap"):
+        request = wanted(name, rollouts=6)
+        compile_agent(Agent("react"), models.within(live), request)
+        sets = given.pop()
+        keys = {example.variant for example in sets["trainset"]}
+        assert keys == {variant.key for variant in request.calibration.learn}
+        assert all(example.keys() == ["variant"] for part in sets.values() for example in part)
+    assert not given
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Variants whose goals were asked for."""
+    variants = []
+    goal_progress = ScienceWorld.goal_progress
+
+    def spied(environment):
+        variants.append(environment._variant)
+        return goal_progress(environment)
+
+    monkeypatch.setattr(ScienceWorld, "goal_progress", spied)
+    return variants
+
+
+def test_a_compiled_program_plays_held_out_variants_as_any_program_does(recorded, live, asked):
+    prompts: list[str] = []
+    agent = recorded.compiled.agent()
+    rules = replace(live.runtime.rules, trials=2, stop_on_success=False)
+    with acting(live, lambda _, rollout: model(Recorder(rollout, prompts)), rules=rules, budget=lambda _: 4):
+        for variant in held_out("use-thermometer", n=1):
+            agent(variant=variant)
+    assert len(prompts) == 2 * 4 + 1, "two trials and a reflection"
+    assert not [found(prompt) for prompt in prompts if found(prompt)]
+    assert asked == []
+
+
+def test_the_goals_of_calibration_variants_alone_are_asked_for(live, asked):
+    models = Models(actor=actor(asks_for("longest")), proposer=proposer(["Be polite."]))
+    request = wanted(rollouts=6)
+    compile_agent(Agent("react"), models.within(live), request)
+    assert set(asked) == set(request.calibration.variants)
+    assert {variant.split for variant in asked} == {"train"}
+
+
+def test_a_student_plays_no_other_variant(live):
+    request = wanted()
+    student = Student(
+        Agent("react"), Rollouts(live, request.calibration.choose, request.budgets, 1, 0, request.limits, None)
+    )
+    for example in examples(held_out("lifespan-longest-lived", n=1)):
+        with pytest.raises(Exception):  # noqa: B017, PT011
+            student(**example.inputs())

@@ -1,0 +1,159 @@
+"""What optimizers may change, what a compile costs at most, and the program under DSPy's own tools."""
+
+import json
+from dataclasses import replace
+
+import dspy
+import pytest
+
+from rsso_dspy.errors import UnknownName
+from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.metric import metric
+from rsso_dspy.optimize.optimizers import optimizer
+from rsso_dspy.optimize.rollouts import Limits
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.runtime import TrialRules
+from tests.live import acting
+from tests.optimize.scripted import (
+    ADVICE,
+    GO,
+    LONGEST,
+    SHORTEST,
+    STEPS,
+    Models,
+    actor,
+    advised,
+    asks_for,
+    proposer,
+    shown,
+    wanted,
+)
+
+
+def test_an_unknown_optimizer_offers_the_nearest():
+    with pytest.raises(UnknownName, match="bootstrap"):
+        optimizer("bootstraps")
+
+
+# What may change
+
+
+def instructions(state):
+    return {name: predictor["signature"]["instructions"] for name, predictor in state.items()}
+
+
+def test_gepa_rewords_the_roles_that_were_called_and_no_others(gepa_compile):
+    original = instructions(Agent("rsso").dump_state())
+    candidates = [instructions(candidate.state) for candidate in gepa_compile.observed.of.candidates.values()]
+    changed = {name for said in candidates for name in said if said[name] != original[name]}
+    assert "actor" in changed
+    assert not changed & {"rule_writer", "constitution_summarizer"}
+    asked = {name for name, words in original.items() if any(words in p for p in gepa_compile.prompts["proposer"])}
+    called = {name for _, rollout in gepa_compile.observed.told for name, _, _ in rollout.calls}
+    assert {"actor", "reflector", "skill_target"} <= asked <= called
+
+
+def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
+    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(rollouts=6))
+    original = Agent("react").dump_state()
+    assert compiled.improved
+    assert {name for name in original if compiled.state[name] != original[name]} == {"actor"}
+    assert compiled.lm_calls == sum(models.asked.values()), "no call is set aside for roles that were not called"
+    said = original["actor"]["signature"]["instructions"].split("\n")[0]
+    assert all(said in prompt for prompt in models.engines["proposer"].prompts)
+
+
+def test_bootstrap_changes_demonstrations_and_no_words(bootstrap_compile):
+    original = instructions(Agent("rsso").dump_state())
+    candidates = [candidate.state for candidate in bootstrap_compile.observed.of.candidates.values()]
+    assert all(instructions(state) == original for state in candidates)
+    assert any(state["actor"]["demos"] for state in candidates)
+
+
+# What it costs
+
+
+def test_no_role_is_asked_more_often_than_was_forecast(recorded, live):
+    forecast = recorded.request.forecast(live.protocol)
+    calls = {role: usage.calls for role, usage in recorded.compiled.usage.items()}
+    assert {role: count for role, count in calls.items() if count > forecast.calls[role]} == {}
+    assert recorded.compiled.lm_calls == sum(calls.values()) <= forecast.total_calls
+
+
+def test_a_forecast_can_be_reached(live):
+    """An actor that always uses its whole budget, and a proposer whose every line is worth another rollout."""
+    models = Models(actor=actor(lambda _: False), proposer=proposer(map(str, range(99))))
+    small = wanted(rollouts=8)
+    compiled = compile_agent(Agent("react"), models.within(live), small)
+    assert compiled.rollouts == 7, "then too few are left for another candidate"
+    forecast = replace(small, limits=Limits(7)).forecast(live.protocol)
+    assert models.asked["actor"] == forecast.calls["actor"]
+    assert models.asked["proposer"] <= forecast.calls["proposer"]
+
+
+def test_a_proposer_that_says_nothing_new_is_not_asked_more_often_than_was_forecast(live):
+    echo = json.dumps({"new_instruction": Agent("react").actor.signature.instructions})
+    models = Models(actor=actor(lambda _: False), proposer=lambda _: echo)
+    small = wanted(rollouts=7)
+    compile_agent(Agent("react"), models.within(live), small)
+    assert models.asked["proposer"] <= small.forecast(live.protocol).calls["proposer"]
+
+
+# The program under DSPy's own tools
+
+
+def test_a_program_is_saved_and_loaded_by_dspy(tmp_path):
+    agent = Agent("rsso")
+    agent.reflector.signature = agent.reflector.signature.with_instructions("Reflect.")
+    agent.actor.demos = [dspy.Example(task="t", history="h", reasoning="r", current_subgoal="none", next_action="wait")]
+    agent.save(tmp_path / "agent.json")
+    other = Agent("rsso")
+    assert fingerprint(other) != fingerprint(agent)
+    other.load(tmp_path / "agent.json")
+    assert fingerprint(other) == fingerprint(agent)
+    assert other.reflector.signature.instructions == "Reflect."
+
+
+@pytest.fixture
+def playing(live):
+    """The live session with scripted models and one trial of that many steps."""
+
+    def enter(models, steps=STEPS):
+        return acting(live, models, rules=TrialRules(1), budget=lambda _: steps)
+
+    return enter
+
+
+SET = [dspy.Example(variant=variant.key).with_inputs("variant") for variant in (LONGEST[0], SHORTEST[0])]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_dspy_evaluates_the_program(playing, threads):
+    models = Models(actor=actor(asks_for("longest")))
+    with playing(models):
+        result = dspy.Evaluate(devset=SET, metric=metric, num_threads=threads, display_progress=False)(Agent("react"))
+    assert [score for _, _, score in result.results] == [0.5, 0.0]
+    assert models.asked["actor"] == STEPS * 2
+
+
+def test_dspy_bootstraps_the_program(playing):
+    models = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
+    few_shot = dspy.BootstrapFewShot(metric=metric, metric_threshold=0.5, max_labeled_demos=0)
+    with playing(models, steps=1):
+        program = few_shot.compile(Agent("react"), trainset=SET)
+        assert [demo.action for demo in program.actor.demos] == [GO]
+        assert metric(None, program(variant=SHORTEST[0].key)) == 0.5
+    assert not program.reflector.demos
+
+
+def test_dspy_gepa_rewords_the_program(playing):
+    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+    with playing(models):
+        gepa = dspy.GEPA(
+            metric=metric, max_metric_calls=8, reflection_minibatch_size=1, reflection_lm=models("proposer", 1)
+        )
+        program = gepa.compile(Agent("react"), trainset=SET[:1], valset=SET[1:])
+        assert ADVICE in program.actor.signature.instructions
+        assert metric(None, program(variant=SHORTEST[0].key)) == 0.5

@@ -1,0 +1,262 @@
+"""A rollout is played once, whoever asks and however often, and not at all when nothing is left to spend."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMServerError
+from dspy.utils.parallelizer import ParallelExecutor
+
+from rsso_dspy.errors import BackendFailure
+from rsso_dspy.optimize.calibration import examples
+from rsso_dspy.optimize.metric import metric
+from rsso_dspy.optimize.rollouts import Halt
+from rsso_dspy.optimize.student import Student
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from tests.live import says
+from tests.optimize.scripted import GO, LONGEST, STEPS, Models, actor, rollouts_of
+
+FIRST = LONGEST[0]
+PATIENCE = 60
+"""Seconds after which a test that waits for another thread gives up."""
+
+
+@pytest.fixture
+def models():
+    return Models(actor=actor(lambda _: True))
+
+
+class Told(Agent):
+    """An agent that says when its rollout is asked for."""
+
+    def __init__(self, asked: threading.Event):
+        super().__init__("react")
+        self.asked = asked
+
+    def dump_state(self, json_mode=True):
+        self.asked.set()
+        return super().dump_state(json_mode)
+
+
+def reworded(words: str) -> Agent:
+    agent = Agent("react")
+    agent.actor.signature = agent.actor.signature.with_instructions(words)
+    return agent
+
+
+def test_two_threads_that_ask_at_once_get_one_rollout(live):
+    started, asked = threading.Event(), threading.Event()
+    goes = actor(lambda _: True)
+
+    def answer(prompt):
+        started.set()
+        assert asked.wait(PATIENCE)
+        return goes(prompt)
+
+    models = Models(actor=answer)
+    rollouts = rollouts_of(models.within(live))
+    with ThreadPoolExecutor() as threads:
+        one = threads.submit(rollouts.play, Agent("react"), FIRST)
+        assert started.wait(PATIENCE)
+        other = threads.submit(rollouts.play, Told(asked), FIRST)
+        assert one.result() is other.result()
+    assert models.asked == {"actor": STEPS}
+    assert rollouts.spent == 1
+
+
+def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, models):
+    rollouts = rollouts_of(models.within(live))
+    first = rollouts.play(Agent("react"), FIRST)
+    assert rollouts.play(Agent("react").deepcopy(), FIRST) is first
+    assert models.asked["actor"] == STEPS
+    assert rollouts.play(reworded("Play."), FIRST) is not first
+    assert rollouts.play(Agent("react"), LONGEST[1]) is not first
+    assert rollouts.spent == 3
+    assert list(rollouts.candidates) == [fingerprint(Agent("react")), fingerprint(reworded("Play."))]
+
+
+def test_a_rollout_is_seen_by_the_observer_once_and_scored_by_the_metric(live, models):
+    rollouts = rollouts_of(models.within(live))
+    for _ in range(2):
+        rollout = rollouts.play(Agent("react"), FIRST)
+    assert [told for _, told in rollouts._observer.told] == [rollout]
+    assert (rollout.score, rollout.accumulator, rollout.variant) == (0.5, 50, FIRST)
+    assert rollouts.best.program == fingerprint(Agent("react"))
+    assert rollouts.usage["actor"].calls == STEPS
+
+
+def test_a_candidate_has_no_mean_before_it_was_played_on_all_variants(live, models):
+    rollouts = rollouts_of(models.within(live))
+    rollouts.play(Agent("react"), LONGEST[1])
+    assert rollouts.best is None
+    (candidate,) = rollouts.candidates.values()
+    assert candidate.mean(LONGEST[:2]) is None
+    rollouts.play(Agent("react"), FIRST)
+    assert candidate.mean(LONGEST[:2]) == 0.5
+
+
+# The student
+
+
+def test_copies_of_a_student_share_its_rollouts(live, models):
+    rollouts = rollouts_of(models.within(live))
+    student = Student(Agent("react"), rollouts)
+    for copy in (student, student.deepcopy(), student.reset_copy()):
+        assert copy.rollouts is rollouts
+        assert copy(variant=FIRST.key).trials == rollouts.play(Agent("react"), FIRST).trials
+    assert rollouts.spent == 1
+
+
+def test_a_student_says_what_the_agent_says_and_how_far_the_goals_were_reached(live, models):
+    agent = reworded("Play.")
+    student = Student(agent, rollouts_of(models.within(live)))
+    assert fingerprint(student) == fingerprint(agent)
+    played = student(variant=FIRST.key)
+    assert metric(None, played) == 0.5
+    (goals,) = played.progress
+    assert {goal.done for goal in goals} == {True, False}
+
+
+def test_a_student_leaves_its_own_calls_in_the_trace_also_from_memory(live, models):
+    student = Student(Agent("react"), rollouts_of(models.within(live)))
+    for each in (student, student.deepcopy()):
+        with dspy.context(trace=[]):
+            each(variant=FIRST.key)
+            trace = dspy.settings.trace
+        assert [said.action for _, _, said in trace] == [GO, "look around"]
+        assert all(predictor is each.actor for predictor, _, _ in trace)
+        trace[0][1].clear()  # what one reader does to its inputs is not seen by the next
+    assert models.asked["actor"] == STEPS
+
+
+def test_a_student_shows_only_the_calls_that_are_let_through(live, models):
+    goes_out = Student(
+        Agent("react"), rollouts_of(models.within(live)), lambda rollout, call: call[2].action == GO and rollout.score
+    )
+    with dspy.context(trace=[]):
+        goes_out(variant=FIRST.key)
+        assert [said.action for _, _, said in dspy.settings.trace] == [GO]
+
+
+def test_a_student_without_a_trace_around_it_plays_all_the_same(live, models):
+    with dspy.context(trace=None):
+        assert Student(Agent("react"), rollouts_of(models.within(live)))(variant=FIRST.key).trials
+
+
+def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_again(live, monkeypatch):
+    again, asked = threading.Event(), []
+
+    class Slow(Student):
+        def forward(self, variant):
+            asked.append(variant)
+            if len(asked) == 2:
+                again.set()
+            return super().forward(variant)
+
+    goes = actor(lambda _: True)
+
+    def answer(prompt):
+        assert again.wait(PATIENCE), "DSPy never asked again"
+        return goes(prompt)
+
+    made = ParallelExecutor.__init__
+    monkeypatch.setattr(ParallelExecutor, "__init__", lambda self, **given: made(self, **given, timeout=0.01))
+    models = Models(actor=answer)
+    rollouts = rollouts_of(models.within(live))
+    evaluate = dspy.Evaluate(devset=examples([FIRST]), metric=metric, num_threads=2, display_progress=False)
+    assert evaluate(Slow(Agent("react"), rollouts)).score == 50
+    assert asked == [FIRST.key] * 2
+    assert models.asked["actor"] == STEPS
+    assert rollouts.spent == 1
+
+
+# Ends
+
+
+def test_the_last_rollout_of_the_budget_is_played_and_none_after_it(live, models):
+    rollouts = rollouts_of(models.within(live), limit=1)
+    rollout = rollouts.play(Agent("react"), FIRST)
+    assert rollouts.ended_by is None
+    with pytest.raises(Halt):
+        rollouts.play(Agent("react"), LONGEST[1])
+    assert rollouts.ended_by == "rollouts"
+    assert rollouts.play(Agent("react"), FIRST) is rollout, "what is known costs nothing"
+    assert models.asked["actor"] == STEPS
+
+
+def test_the_last_model_call_is_made_and_none_after_it(live, models):
+    rollouts = rollouts_of(models.within(live), lm_calls=STEPS + 1)
+    rollouts.play(Agent("react"), FIRST)
+    with pytest.raises(Halt):
+        rollouts.play(Agent("react"), LONGEST[1])
+    assert rollouts.ended_by == "lm-calls"
+    assert models.asked["actor"] == rollouts.lm_calls == STEPS + 1
+
+
+def test_after_the_end_nothing_is_played_and_its_first_reason_stays(live, models):
+    rollouts = rollouts_of(models.within(live))
+    rollouts.halt("interrupted")
+    rollouts.halt("rollouts")
+    with pytest.raises(Halt):
+        rollouts.play(Agent("react"), FIRST)
+    with pytest.raises(Halt):
+        rollouts.lm("proposer", 1)
+    assert (models.asked["actor"], rollouts.spent, rollouts.lm_calls) == (0, 0, 0)
+    assert rollouts.ended_by == "interrupted"
+
+
+def test_a_rollout_under_way_stops_before_its_next_step_and_has_no_score(live):
+    def answer(_):
+        if models.asked["actor"] == 2:
+            rollouts.halt("interrupted")
+        return says(thought="t", action=GO)
+
+    models = Models(actor=answer)
+    rollouts = rollouts_of(models.within(live), steps=5)
+    with pytest.raises(Halt):
+        rollouts.play(Agent("react"), FIRST)
+    rollouts.wait()
+    assert models.asked["actor"] == 2
+    assert rollouts.best is None
+    with pytest.raises(Halt):
+        rollouts.play(Agent("react"), FIRST)
+
+
+def test_whoever_waits_for_a_rollout_that_fails_is_told_too(live):
+    started, asked = threading.Event(), threading.Event()
+
+    def answer(_):
+        started.set()
+        assert asked.wait(PATIENCE)
+        raise LMServerError("oops")
+
+    models = Models(actor=answer)
+    rollouts = rollouts_of(models.within(live))
+    with ThreadPoolExecutor() as threads:
+        one = threads.submit(rollouts.play, Agent("react"), FIRST)
+        assert started.wait(PATIENCE)
+        other = threads.submit(rollouts.play, Told(asked), FIRST)
+        ends = (one.exception(), other.exception())
+    assert [type(end) for end in ends] == [Halt, Halt]
+    assert rollouts.ended_by == "error"
+    assert isinstance(rollouts.error, BackendFailure)
+
+
+def test_what_fails_once_is_played_again_and_scored(live):
+    goes = actor(lambda _: True)
+
+    def answer(prompt):
+        if models.asked["actor"] == 2:
+            raise LMServerError("oops")
+        return goes(prompt)
+
+    models = Models(actor=answer)
+    rollouts = rollouts_of(models.within(live))
+    rollout = rollouts.play(Agent("react"), FIRST)
+    assert rollout.score == 0.5
+    assert [said.action for _, _, said in rollout.calls] == [GO, "look around"]
+    assert len(rollout.progress) == len(rollout.trials) == 1
+    assert models.asked["actor"] == 2 + STEPS
+    assert rollouts.spent == 1

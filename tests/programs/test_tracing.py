@@ -1,0 +1,187 @@
+"""What a trial leaves in DSPy's trace, which is what optimizers learn from."""
+
+from collections import Counter
+from contextlib import contextmanager
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMServerError
+
+from rsso_dspy.config import load
+from rsso_dspy.errors import SimulatorDied
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.protocol.session import session
+from tests.live import FAST, REWARDED, WALK, Engine, acting, model, says, walks
+
+VARIANT = "lifespan-longest-lived::98"
+
+GO = "teleport to outside"
+"""Worth 50 points on that variant."""
+
+
+def speaker(answers):
+    """A flat actor that gives these answers in turn: an action, or None for an answer that nothing can be read from.
+    Each answer's thought is its place among the actions, from 0."""
+    left = iter(texts(answers))
+    return Engine(lambda _: next(left))
+
+
+def texts(answers):
+    for place, said in enumerate(answers):
+        # DSPy asks once more, in another format, for what it cannot read.
+        yield from ["no answer"] * 2 if said is None else [says(thought=str(place), action=said)]
+
+
+def trace_of(live, engine, steps, trials=1, **changes):
+    """The trace around a run of react, and its result."""
+    rules = TrialRules(trials, stop_on_success=False)
+    with (
+        acting(live, lambda *_: model(engine), budget=lambda _: steps, rules=rules, **changes),
+        dspy.context(trace=[]),
+    ):
+        result = Agent("react")(variant=VARIANT)
+        return dspy.settings.trace, result
+
+
+def thoughts(trace):
+    return [said.thought for _, _, said in trace]
+
+
+def test_of_the_actor_only_calls_that_teach_something_are_left(live):
+    answers = ["look around", "look around", "opne door", GO, "look around", "inventory", "wait"]
+    trace, _ = trace_of(live, speaker(answers), len(answers))
+    kept = {"1": "repeated, with the same answer", "2": "not understood", "3": "earned points", "6": "the last"}
+    assert thoughts(trace) == list(kept)
+
+
+def test_the_same_action_with_another_answer_is_no_repetition(live):
+    answers = ["look around", GO, "look around", "wait"]
+    trace, _ = trace_of(live, speaker(answers), len(answers))
+    assert thoughts(trace) == ["1", "3"]
+
+
+def test_each_trial_leaves_its_own_calls(live):
+    answers = ["look around", "look around", "inventory", "look around", "inventory", "wait"]
+    trace, _ = trace_of(live, speaker(answers), 3, trials=2)
+    assert thoughts(trace) == ["1", "2", "5"], "what was seen in the first trial is new in the second"
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [
+        pytest.param([None, "look around", GO, "look around", "wait"], ["2", "4"], id="unreadable first"),
+        pytest.param(["look around", None, GO, None, "wait"], ["2", "4"], id="unreadable between"),
+        pytest.param(["look around", "", GO, "look around", "wait"], ["1", "2", "4"], id="no action"),
+        pytest.param(["", None, "", "look around", GO, "wait"], ["0", "2", "4", "5"], id="both"),
+        pytest.param(["look around", GO, "look around", None], ["1", "2"], id="unreadable last"),
+        pytest.param(["look around", GO, "wait", ""], ["1", "2", "3"], id="no action last"),
+    ],
+)
+def test_calls_and_steps_stay_aligned_when_answers_hold_no_action(live, answers, kept):
+    trace, result = trace_of(live, speaker(answers), len(answers))
+    assert [step.malformed for step in result.trials[0].trajectory.steps] == [not answer for answer in answers]
+    assert thoughts(trace) == kept
+
+
+def test_an_entry_is_the_programs_own_predictor_with_what_it_read_and_said(live):
+    agent = Agent("react")
+    engine = speaker([GO, "wait"])
+    with acting(live, lambda *_: model(engine), budget=lambda _: 2), dspy.context(trace=[]):
+        agent(variant=VARIANT, trials=1)
+        trace = dspy.settings.trace
+    assert all(predictor is agent.actor for predictor, _, _ in trace)
+    assert all(given["history"] in prompt for (_, given, _), prompt in zip(trace, engine.prompts, strict=True))
+    assert [said.action for _, _, said in trace] == [GO, "wait"]
+
+
+def test_every_call_of_the_other_roles_is_left(live):
+    agent = Agent("rsso")
+    names = {id(predictor): name for name, predictor in agent.named_predictors()}
+    lm, _ = walks(live)
+    with acting(live, lm, rules=TrialRules(3, stop_on_success=False)), dspy.context(trace=[]):
+        result = agent(variant=REWARDED)
+        left = Counter(ROLE_OF[names[id(predictor)]] for predictor, _, _ in dspy.settings.trace)
+    calls = sum((Counter({role: u.calls for role, u in trial.usage.items()}) for trial in result.trials), Counter())
+    assert min(calls["reflector"], calls["verbalizer"]) > 0
+    assert (left["reflector"], left["verbalizer"]) == (calls["reflector"], calls["verbalizer"])
+    assert 0 < left["actor"] < calls["actor"]
+    assert calls["actor"] >= 3 * len(WALK)
+
+
+def test_a_trial_that_fails_leaves_nothing(live):
+    said = [*texts([GO, "wait"]), *texts([GO])]
+
+    def answer(_):
+        if not said:
+            raise LMServerError("oops")
+        return said.pop(0)
+
+    lm = dspy.LM("embedded/explorer", engine=Engine(answer), cache=False, num_retries=0)
+    with (
+        acting(live, lambda *_: lm, budget=lambda _: 2, rules=TrialRules(2, stop_on_success=False)),
+        dspy.context(trace=[]),
+    ):
+        result = Agent("react")(variant=VARIANT)
+        trace = dspy.settings.trace
+    assert [trial.error is None for trial in result.trials] == [True, False]
+    assert thoughts(trace) == ["0", "1"]
+
+
+class Fragile:
+    """Environments whose first lease lends a simulator that dies at its second action."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.leases = 0
+
+    @contextmanager
+    def lease(self):
+        self.leases += 1
+        with self.inner.lease() as environment:
+            yield Dying(environment) if self.leases == 1 else environment
+
+
+class Dying:
+    def __init__(self, inner):
+        self.inner = inner
+        self.actions = 0
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def step(self, action):
+        self.actions += 1
+        if self.actions == 2:
+            raise SimulatorDied("it did")
+        return self.inner.step(action)
+
+
+def test_of_a_trial_that_is_played_again_only_the_second_play_is_left(live):
+    trace, result = trace_of(
+        live, speaker([GO, "wait", GO, "wait"]), 2, environments=Fragile(live.runtime.environments)
+    )
+    assert result.trials[0].replayed == 1
+    assert thoughts(trace) == ["2", "3"]
+
+
+def test_without_a_trace_around_it_nothing_is_collected(live):
+    seen = []
+
+    def answer(_):
+        seen.append(dspy.settings.trace)
+        return says(thought="t", action="wait")
+
+    with acting(live, lambda *_: model(Engine(answer)), budget=lambda _: 2):
+        assert dspy.settings.trace is None
+        Agent("react")(variant=VARIANT, trials=1)
+        assert dspy.settings.trace is None
+    assert seen == [None, None]
+
+
+def test_a_session_collects_no_trace_unless_one_is_opened():
+    with dspy.context(trace=[]), session(load(overrides=FAST)):
+        assert dspy.settings.trace is None
+        with dspy.context(trace=[]):
+            assert dspy.settings.trace == []
