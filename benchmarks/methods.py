@@ -137,7 +137,7 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
             if trial.trajectory is None:
                 continue
             states, steps = trial.trajectory.states, trial.trajectory.steps
-            roles.call = Caller(live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, Ledger())
+            roles.call = Caller(live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, Ledger(live.runtime.spend))
             for index, step in enumerate(steps):
                 memories = _memories(trial.shown, step)
                 if not memories:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names, say
+from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, count, names, say
 from rsso_dspy.cli.run import answering, cost
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def compile_program(
     there = already_compiled(out, settings, wanted)
     forecast = wanted.forecast(preset)
     say(
-        f"plan: {optimizer} compiles {method_name} on {len(calibration.learn)} variants to learn from and "
+        f"plan: {optimizer} compiles {method_name} on {count(calibration.learn, 'variant')} to learn from and "
         f"{len(calibration.choose)} to choose by ({calib}), protocol {preset.id}, into {out}\n"
         f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
         f"      {answering(settings, {'actor', *forecast.calls})}\n"
@@ -111,7 +111,7 @@ def _compile(wanted: "Request", jobs: int, out: Path, settings: "Config") -> "Co
             try:
                 return compile_agent(Agent(wanted.method.name), live, wanted, jobs, watch, out)
             except KeyboardInterrupt:
-                watch.say(f"interrupted: {out} holds the best so far; the same command again starts afresh")
+                watch.say(f"interrupted: {out} holds the best so far; the same command again plays from the start")
                 raise typer.Exit(130) from None
 
 
@@ -132,8 +132,8 @@ def _report(compiled: "Compiled", out: Path) -> None:
         said = f"nothing better than zero-shot was found (metric {before.metric:.3f}, Mean {before.mean:.2f})"
     ended = {"rollouts": "; the rollouts were spent", "lm-calls": "; the model calls were spent"}
     typer.echo(
-        f"{compiled.method}, {compiled.optimizer}: {said}, on the {len(compiled.choose)} variants to choose by; "
-        f"{len(compiled.tried)} programs compared{ended.get(compiled.ended_by or '', '')}\n"
+        f"{compiled.method}, {compiled.optimizer}: {said}, on {count(compiled.choose, 'variant')} to choose by; "
+        f"{count(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
         f"{tokens_in / 1e6:.2f}M tokens in, {tokens_out / 1e6:.2f}M out"
     )
@@ -142,6 +142,8 @@ def _report(compiled: "Compiled", out: Path) -> None:
         typer.echo("The best of several on few variants looks better than it is: held-out variants tell.")
     else:
         typer.echo(f"{out} holds the zero-shot program, marked as such.")
+    for note in compiled.notes:
+        typer.echo(f"note: {note}")
     if compiled.rule_based:
         typer.echo(RULE_BASED_NOTE)
     typer.echo(f"\nprogram: {out}  (rsso-dspy evaluate {out})")

@@ -46,7 +46,10 @@ def evaluate(
     compiled = load(program)
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
     calibrated = list(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
-    tasks = calibrated if task_names is None else None if task_names == "all" else names(task_names, "--tasks")
+    listed = variants not in ("sso", "first")
+    tasks = None if listed else calibrated
+    if task_names is not None:
+        tasks = None if task_names == "all" else names(task_names, "--tasks")
     say(
         f"{program}: {compiled.method}, compiled by {compiled.optimizer} on {len(compiled.calibration)} variants "
         f"under {compiled.identity['protocol']}"
@@ -54,7 +57,7 @@ def evaluate(
     held_out_run(
         settings,
         [compiled.method],
-        load_programs(["zero-shot", str(program)], [compiled.method], settings),
+        load_programs(["zero-shot", str(program)], settings),
         tasks,
         names(variants, "--variants"),
         per_task,

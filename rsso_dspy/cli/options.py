@@ -1,5 +1,6 @@
 """Options that several verbs share, and how they become a configuration."""
 
+from collections.abc import Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,11 @@ def names(text: str, option: str) -> list[str]:
     if not parts:
         raise UsageError(f"{option} is empty; give comma-separated names")
     return parts
+
+
+def count(things: Sized, noun: str) -> str:
+    """How many things, in words."""
+    return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def say(text: str) -> None:

@@ -1,8 +1,6 @@
 """Programs by name on the command line: `zero-shot`, or the files of compiled ones."""
 
-import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
@@ -14,29 +12,21 @@ if TYPE_CHECKING:
     from rsso_dspy.protocol.plan import Arm, Plan
 
 
-def load_programs(texts: Sequence[str], methods: Sequence[str], settings: "Config") -> "dict[str, Compiled | None]":
-    """Program names to compiled programs, None for `zero-shot`. A compiled program is called after its file. Raises
-    `UsageError` for a file that cannot play these methods in this environment."""
+def load_programs(texts: Sequence[str], settings: "Config") -> "dict[str, Compiled | None]":
+    """Program names to compiled programs, None for `zero-shot`. Raises `UsageError` for a file that is of no use in
+    this environment."""
     from rsso_dspy.optimize.compile import environment
-    from rsso_dspy.optimize.compiled import check_fits, load
+    from rsso_dspy.optimize.compiled import check_environment, load, program_name
     from rsso_dspy.protocol.plan import ZERO_SHOT
 
     found: dict[str, Compiled | None] = {}
     for text in texts:
-        name = text if text == ZERO_SHOT else Path(text).stem
-        if name in found or (name == ZERO_SHOT) != (text == ZERO_SHOT):
-            raise UsageError(
-                f"{text}: a compiled program is called after its file, and another program is called {name!r} already; "
-                "rename the file"
-            )
-        if not re.fullmatch(r"[\w.-]+", name):
-            raise UsageError(
-                f"{text}: a compiled program is called after its file, and {name!r} is not of letters, digits, '.', "
-                "'_' and '-' alone; rename the file"
-            )
+        name = text if text == ZERO_SHOT else program_name(text)
+        if name in found:
+            raise UsageError(f"--programs names {name!r} twice: programs are called after their files; rename one")
         found[name] = None if text == ZERO_SHOT else load(text)
         if compiled := found[name]:
-            check_fits(compiled, text, methods, environment(settings))
+            check_environment(compiled, text, environment(settings))
     return found
 
 

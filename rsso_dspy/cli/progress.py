@@ -52,6 +52,10 @@ class Bar:
         """One line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    def stopping(self) -> None:
+        """Threads are being waited for."""
+        self.say("stopping after the model calls under way; Ctrl-C again to stop now")
+
     def show(self, done: int, text: str) -> None:
         """Move the bar."""
         self._bar.update(self._task, completed=done, text=text)
@@ -86,10 +90,6 @@ class Watch(Bar):
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
                 self.say(f"[{self.done}/{self.total}] {unit.arm.name} {unit.variant.key}: {said}")
-
-    def stopping(self) -> None:
-        """Threads are being waited for."""
-        self.say("stopping after the model calls under way; Ctrl-C again to stop now")
 
     def _refresh(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))

@@ -38,6 +38,7 @@ def print_report(records: "Sequence[UnitRecord]") -> None:
     """The tables, on stdout."""
     from rich.console import Console
 
-    from rsso_dspy.report.tables import report_tables
+    from rsso_dspy.report.tables import report_tables, width_needed
 
-    Console().print(report_tables(records))
+    console, tables = Console(), report_tables(records)
+    Console(width=max(console.width, width_needed(console, tables))).print(tables)

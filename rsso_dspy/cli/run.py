@@ -16,8 +16,18 @@ if TYPE_CHECKING:
     from rsso_dspy.protocol.store import Store
 
 
+FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
+"""Skills x reflections in the SSO scaffold."""
+
+
 def run(
-    methods: Annotated[str, typer.Option(help="Methods, comma-separated.")] = "react-sso,reflexion-sso,sso,rsso",
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Methods, comma-separated; when absent, those of the compiled programs, else the four of the SSO "
+            "scaffold: react-sso,reflexion-sso,sso,rsso."
+        ),
+    ] = None,
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
     variants: Annotated[
         str, typer.Option(help="sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.")
@@ -47,11 +57,12 @@ def run(
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
-    played = names(methods, "--methods")
+    playing = load_programs(names(programs, "--programs"), settings)
+    compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     held_out_run(
         settings,
-        played,
-        load_programs(names(programs, "--programs"), played, settings),
+        names(methods, "--methods") if methods is not None else compiled_for or [*FOUR],
+        playing,
         None if task_names == "all" else names(task_names, "--tasks"),
         names(variants, "--variants"),
         per_task,
@@ -73,12 +84,14 @@ def held_out_run(
     dry_run: bool,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
+    from rsso_dspy.optimize.compiled import check_methods
     from rsso_dspy.protocol.executor import fingerprints, missing
     from rsso_dspy.protocol.plan import plan_held_out
     from rsso_dspy.protocol.presets import configured
     from rsso_dspy.protocol.provenance import identity
     from rsso_dspy.protocol.store import Store
 
+    check_methods(programs, methods)
     plan = plan_held_out(settings, methods, tasks, variants, per_task, list(programs), say)
     playing = agents(plan, programs)
     bound_to = identity(settings, configured(settings))
@@ -91,7 +104,8 @@ def held_out_run(
     describe(plan, left, out, settings)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:
-            say(f"      {name} holds the program it started from: its compile found nothing better")
+            why = "found nothing better" if compiled.before else "ended before anything was scored"
+            say(f"      {name} holds the program it started from: its compile {why}")
     if not dry_run:
         play(plan, playing, jobs, store, settings, bound_to)
 

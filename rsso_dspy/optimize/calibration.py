@@ -138,7 +138,7 @@ def _drawn(names: Iterable[str], k: int, seed: int) -> Calibration:
 def _listed(text: str, names: Sequence[str]) -> Calibration:
     """What a file lists, of the named tasks. The whole file is checked first."""
     content = _content(text)
-    learn, choose = (tuple(tasks.parse(key) for key in content[part]) for part in PARTS)
+    learn, choose = (tuple(_parsed(key, text) for key in content[part]) for part in PARTS)
     if twice := [key for part in (learn, choose) for key, n in Counter(v.key for v in part).items() if n > 1]:
         raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
     try:
@@ -153,6 +153,14 @@ def _listed(text: str, names: Sequence[str]) -> Calibration:
             f"tasks in --tasks; in both lists: {', '.join(held) or 'none'}."
         )
     return Calibration(learn, choose)
+
+
+def _parsed(key: str, source: str) -> Variant:
+    try:
+        return tasks.parse(key)
+    except UsageError as error:
+        kind = SplitError if isinstance(error, SplitError) else UsageError
+        raise kind(f"{source}: {error}") from None
 
 
 def _content(text: str) -> dict[str, list[str]]:

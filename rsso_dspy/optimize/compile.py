@@ -6,18 +6,20 @@ does best on variants it was not made from is written down.
     compiled.save("compiled.json")
 """
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import RunMismatch
+from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.optimize.calibration import draw
-from rsso_dspy.optimize.compiled import Compiled, Environment, Scores, Tried, load, schema_hash
+from rsso_dspy.optimize.compiled import Compiled, Environment, Scores, Tried, load, program_name, schema_hash
+from rsso_dspy.optimize.optimizers import PERFECT
 from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
 from rsso_dspy.optimize.rollouts import Candidate, Halt, Observer, Rollout, Rollouts
@@ -27,6 +29,9 @@ from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import difference
 from rsso_dspy.trajectory import Variant
+
+CUT_SHORT = ("interrupted", "error")
+"""Ends of a compile after which the same command plays again."""
 
 
 def compile(
@@ -65,16 +70,12 @@ def compile_agent(
     program as it was when none is better. A spent budget ends the search with the best so far. So do Ctrl-C and a
     failing backend: then `out` is written and the error goes on.
     """
-    rollouts = Rollouts(
-        live,
-        wanted.calibration.choose,
-        wanted.budgets,
-        wanted.trials,
-        wanted.seed,
-        wanted.limits,
-        observer or _Silent(),
-    )
+    if out is not None:
+        check_writable(out)
     calibration = wanted.calibration
+    rollouts = Rollouts(
+        live, calibration.choose, wanted.budgets, wanted.trials, wanted.seed, wanted.limits, observer or _Silent()
+    )
     try:
         with interruptible(rollouts), quiet():
             rollouts.play_all(agent, calibration.choose, jobs)
@@ -84,10 +85,10 @@ def compile_agent(
         pass
     except KeyboardInterrupt:
         rollouts.halt("interrupted")
-    finally:
+    with suppress(KeyboardInterrupt):  # pressed again: what is under way is given up
         rollouts.wait()
     compiled = _compiled(agent, live, wanted, rollouts)
-    if out is not None:
+    if out is not None and not (rollouts.ended_by in CUT_SHORT and _better_there(out, compiled)):
         compiled.save(out)
     if rollouts.ended_by == "interrupted":
         raise KeyboardInterrupt
@@ -96,12 +97,35 @@ def compile_agent(
     return compiled
 
 
+def check_writable(out: Path) -> None:
+    """Raise `UsageError` when a compiled program could not be written to `out`: known before anything is played."""
+    program_name(out)
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
+    nearest = next(folder for folder in out.absolute().parents if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        what = "cannot be written to" if nearest.is_dir() else "is a file"
+        raise UsageError(f"{out} cannot be written: {nearest} {what}; name another -o")
+
+
+def _better_there(out: Path, compiled: Compiled) -> bool:
+    """A compile of the same request that was cut short before got further than this one."""
+    if not out.exists():
+        return False
+    before = load(out).after
+    return before is not None and (compiled.after is None or before.metric > compiled.after.metric)
+
+
 def already_compiled(out: Path, config: Config, wanted: Request) -> Compiled | None:
     """What `out` holds, when the same request made it and came to its end; None when there is nothing or it was cut
     short by Ctrl-C or an error. Raises `RunMismatch` for the result of another request."""
+    check_writable(out)
     if not out.exists():
         return None
-    there = load(out)
+    try:
+        there = load(out)
+    except UsageError as error:
+        raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
     now = {
         "method": wanted.method.name,
         "optimizer": wanted.optimizer.name,
@@ -119,7 +143,7 @@ def already_compiled(out: Path, config: Config, wanted: Request) -> Compiled | N
         raise RunMismatch(
             f"{out} holds the result of another compile:\n{difference(then, now)}\nUse another -o, or move it away."
         )
-    return None if there.ended_by in ("interrupted", "error") else there
+    return None if there.ended_by in CUT_SHORT else there
 
 
 def environment(config: Config) -> Environment:
@@ -137,7 +161,9 @@ def interruptible(rollouts: Rollouts) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
 
     def stop(number: int, frame: FrameType | None) -> None:
-        rollouts.halt("interrupted")
+        if rollouts.ended_by is None:
+            rollouts.halt("interrupted")
+            rollouts.observer.stopping()
         (before if callable(before) else signal.default_int_handler)(number, frame)
 
     signal.signal(signal.SIGINT, stop)
@@ -161,6 +187,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         trials=wanted.trials,
         steps=wanted.steps,
         seed=wanted.seed,
+        notes=_notes(wanted, original),
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
         learn=tuple(variant.key for variant in wanted.calibration.learn),
@@ -183,6 +210,13 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
     )
 
 
+def _notes(wanted: Request, original: Candidate | None) -> tuple[str, ...]:
+    calibration = wanted.calibration
+    solved = original is not None and original.mean(calibration.learn) == PERFECT
+    nothing = "every variant to learn from was solved already: calibrate on more of them, or on harder ones"
+    return (*calibration.notes, *([nothing] if solved else []))
+
+
 def _scores(candidate: Candidate | None, choose: Sequence[Variant]) -> Scores | None:
     if candidate is None or (metric := candidate.mean(choose)) is None:
         return None
@@ -193,3 +227,5 @@ def _scores(candidate: Candidate | None, choose: Sequence[Variant]) -> Scores | 
 
 class _Silent:
     def rollout(self, rollouts: Rollouts, candidate: Candidate, rollout: Rollout) -> None: ...
+
+    def stopping(self) -> None: ...

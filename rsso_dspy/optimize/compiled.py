@@ -4,17 +4,22 @@ never a pickle: a file from somebody else can change prompts and nothing more.
 
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+import dspy
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from rsso_dspy.environments.scienceworld.tasks import parse
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.plan import ZERO_SHOT
 from rsso_dspy.protocol.store import write_whole
 from rsso_dspy.trajectory import Usage
 
@@ -51,6 +56,33 @@ class Environment:
     simplification: str
 
 
+class FieldState(TypedDict):
+    """Words of one field of a signature, as DSPy keeps them."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    prefix: str
+    description: str
+
+
+class SignatureState(TypedDict):
+    """Words of a signature, as DSPy keeps them."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    instructions: str
+    fields: list[FieldState]
+
+
+class PredictorState(TypedDict):
+    """One predictor, as DSPy keeps it. There is no model in it: models come from the configuration."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+    traces: list[Any]
+    train: list[Any]
+    demos: list[dict[str, Any]]
+    signature: SignatureState
+    lm: None
+
+
 @dataclass(frozen=True, slots=True)
 class Compiled:
     """A compiled program and its history. The content of one JSON file."""
@@ -66,6 +98,8 @@ class Compiled:
     steps: int
     """Steps per trial at most; fewer where the protocol allows fewer."""
     seed: int
+    notes: tuple[str, ...]
+    """What a reader of the scores should know."""
     max_rollouts: int
     max_lm_calls: int | None
     learn: tuple[str, ...]
@@ -94,9 +128,9 @@ class Compiled:
     """Protocol, configuration, prompts and versions that the compile depends on."""
     versions: dict[str, str]
     program: str
-    """Fingerprint."""
-    state: dict[str, Any]
-    """DSPy's state of the program."""
+    """Fingerprint of the state."""
+    state: dict[str, PredictorState]
+    """DSPy's state of the program, by predictor."""
     kind: str = KIND
     schema: int = field(default=SCHEMA)
 
@@ -120,15 +154,11 @@ class Compiled:
     def agent(self) -> Agent:
         """The program. Raises `UsageError` when the state does not fit the method's predictors."""
         agent = Agent(self.method)
-        wanted = agent.dump_state()
-        strange = [
-            name
-            for name, state in self.state.items()
-            if name not in wanted or state.get("lm") or not state.keys() <= wanted[name].keys()
-        ]
-        if strange or wanted.keys() != self.state.keys():
-            names = strange or sorted(wanted.keys() ^ self.state.keys())
-            raise UsageError(f"the compiled state of {', '.join(names)} does not fit the predictors of {self.method}")
+        misfits = {
+            name: _misfit(self.state.get(name), predictor.signature) for name, predictor in agent.named_predictors()
+        } | dict.fromkeys(self.state.keys() - dict(agent.named_predictors()).keys(), "is no predictor")
+        if wrong := [f"{name} {what}" for name, what in misfits.items() if what]:
+            raise UsageError(f"its state does not fit the method {self.method}: {', '.join(wrong)}; compile again")
         agent.load_state(self.state)
         return agent
 
@@ -140,21 +170,31 @@ class Compiled:
 _FILE = TypeAdapter(Compiled)
 
 
+def program_name(path: Path | str) -> str:
+    """What a program is called in runs and tables: its file's name. Raises `UsageError` for a name that no folder and
+    no comma-separated list can hold, or that stands for something else."""
+    name = Path(path).stem
+    if not re.fullmatch(r"[\w.-]+", name) or name == ZERO_SHOT:
+        raise UsageError(
+            f"{path}: a compiled program is called after its file, and {name!r} is not a name of letters, digits, '.', "
+            f"'_' and '-' other than {ZERO_SHOT}; rename the file, or name another"
+        )
+    return name
+
+
 def load(path: Path | str) -> Compiled:
-    """The compiled program in a file. Raises `UsageError` for a file that is damaged, of another version or made for
-    other signatures, `UnknownName` for an unknown method, `SplitError` when it was compiled on held-out variants."""
+    """The compiled program in a file. Raises `UsageError` for a file that is damaged, of another version, made for
+    other signatures or changed since, `SplitError` when it was compiled on held-out variants."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text)
     except OSError as error:
         raise UsageError(
-            f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o {path}` makes one"
+            f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
         ) from None
-    except ValueError as error:
-        raise UsageError(
-            f"{path} is damaged or no compiled program ({error}); restore it, or compile again with -o {path}"
-        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged or no compiled program ({error}); restore it, or compile again") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UsageError(f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one")
     if data.get("schema") != SCHEMA:
@@ -168,30 +208,59 @@ def load(path: Path | str) -> Compiled:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path} is damaged ({where}: {first['msg']}); restore it, or compile again") from None
-    if compiled.signatures != schema_hash(Agent(compiled.method)):
-        raise UsageError(
-            f"{path} was compiled for other signatures (other fields) than those of {compiled.method} here: compile "
-            "again, or use the rsso-dspy it was made with"
-        )
     try:
-        Calibration(tuple(map(parse, compiled.learn)), tuple(map(parse, compiled.choose)))
-        compiled.agent()
+        _check(compiled)
+    except SplitError as error:
+        raise SplitError(f"{path}: {error}") from None
     except UsageError as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {error}") from None
     return compiled
 
 
-def check_fits(compiled: Compiled, source: str, methods: Sequence[str], environment: Environment) -> None:
-    """Raise `UsageError` when a program cannot play the arms it is asked for: another method, another environment."""
-    if other := [name for name in methods if name != compiled.method]:
+def _check(compiled: Compiled) -> None:
+    if "protocol" not in compiled.identity:
+        raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
+    Calibration(tuple(map(parse, compiled.learn)), tuple(map(parse, compiled.choose)))
+    if compiled.signatures != schema_hash(Agent(compiled.method)):
         raise UsageError(
-            f"{source} was compiled for the method {compiled.method}, not for {', '.join(other)}: "
-            f"use --methods {compiled.method}, or compile one for each"
+            f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
+            "again, or use the rsso-dspy it was made with"
         )
+    found = fingerprint(compiled.agent())
+    if found != compiled.program:
+        raise UsageError(
+            f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
+            f'it all the same, write "program": "{found}" into it'
+        )
+
+
+def _misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:
+    """What keeps a state from fitting a predictor; empty when it fits."""
+    if state is None:
+        return "is missing"
+    if len(state["signature"]["fields"]) != len(signature.fields):
+        return "has another number of fields"
+    strange = {key for demo in state["demos"] for key in demo} - signature.fields.keys() - {"augmented"}
+    return f"has demonstrations with the fields {', '.join(sorted(strange))}" if strange else ""
+
+
+def check_methods(programs: Mapping[str, Compiled | None], methods: Sequence[str]) -> None:
+    """Raise `UsageError` when a program was compiled for another method than these; None is the zero-shot program,
+    which every method has."""
+    for name, compiled in programs.items():
+        if compiled and (other := [method for method in methods if method != compiled.method]):
+            raise UsageError(
+                f"{name} was compiled for the method {compiled.method}, not for {', '.join(other)}: "
+                f"use --methods {compiled.method}, or compile one for each"
+            )
+
+
+def check_environment(compiled: Compiled, source: str, environment: Environment) -> None:
+    """Raise `UsageError` when a program was compiled in another environment than this one."""
     if compiled.environment != environment:
         raise UsageError(
             f"{source} was compiled in another environment ({_text(compiled.environment)}) than this one "
-            f"({_text(environment)}): set the same simplification, or compile again"
+            f"({_text(environment)}): use that version and that environment.simplification, or compile again"
         )
 
 
@@ -209,4 +278,4 @@ def schema_hash(agent: Agent) -> str:
 
 
 def _text(environment: Environment) -> str:
-    return f"{environment.name} {environment.version}, {environment.simplification}"
+    return f"{environment.name} {environment.version}, simplification {environment.simplification or 'none'}"

@@ -126,10 +126,10 @@ class Proposer(InstructionProposer):
         proposed: dict[str, str] = {}
         for name in components_to_update:
             self.asked += 1
-            lm = self.rollouts.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
-            ledger = Ledger()
+            lm = self.rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
+            ledger = Ledger(self.rollouts.spend)
             try:
-                with ledger.role("proposer"), dspy.context(lm=lm):
+                with self.rollouts.counted(), ledger.role("proposer"), dspy.context(lm=lm):
                     proposed |= super().__call__(candidate, reflective_dataset, [name])
             except LMError as error:
                 failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
@@ -137,8 +137,6 @@ class Proposer(InstructionProposer):
                 raise Halt from error
             except (AdapterParseError, ValueError):  # unreadable, empty or too long
                 ledger.malformed("proposer")
-            finally:
-                self.rollouts.add_usage(ledger.usage(), asked=1)
         return proposed
 
 

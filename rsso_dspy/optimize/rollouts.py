@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from statistics import fmean
 from typing import Any, Literal, Protocol
 
 import dspy
+from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.environments import Environments
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
@@ -24,6 +24,7 @@ from rsso_dspy.optimize.metric import score
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.runtime import Stopped
+from rsso_dspy.protocol.executor import FATAL
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.trajectory import TrialResult, Usage, Variant
 
@@ -83,9 +84,11 @@ class Candidate:
 
 
 class Observer(Protocol):
-    """Told of every rollout, from any thread."""
+    """Told what happens, from any thread."""
 
     def rollout(self, rollouts: "Rollouts", candidate: Candidate, rollout: Rollout) -> None: ...
+
+    def stopping(self) -> None: ...
 
 
 class Rollouts:
@@ -109,15 +112,16 @@ class Rollouts:
         self.spent = 0
         """Rollouts begun."""
         self.lm_calls = 0
+        """Requests sent, answered or not."""
         self.usage: dict[str, Usage] = {}
-        """By role; the proposer's is in it."""
+        """Answers, by role; the proposer's are in it."""
         self.ended_by: Ending | None = None
         self.error: BaseException | None = None
         """What went wrong, when `ended_by` is "error"."""
         self._budgets = budgets
         self._trials = trials
         self._seed = seed
-        self._observer = observer
+        self.observer = observer
         self._played: dict[tuple[str, Variant], Future[Rollout]] = {}
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
@@ -166,7 +170,7 @@ class Rollouts:
                 self._running -= 1
                 self._lock.notify_all()
         future.set_result(rollout)
-        self._observer.rollout(self, candidate, rollout)
+        self.observer.rollout(self, candidate, rollout)
         return rollout
 
     def play_all(self, program: Agent, variants: Sequence[Variant], jobs: int) -> None:
@@ -192,25 +196,25 @@ class Rollouts:
         with self._lock:
             self._lock.wait_for(lambda: self._running == 0)
 
-    def lm(self, role: str, rollout: int) -> dspy.LM:
-        """The model of a role, for one call, which is counted. Raises `Halt` when none is left."""
+    def spend(self, role: str, usage: Usage) -> None:
+        """Add what an answer cost to the compile's account."""
+        with self._lock:
+            self.usage[role] = self.usage.get(role, Usage()) + usage
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count every request to a model inside the block, also those that repeat one whose answer could not be read;
+        `Halt` is raised instead of one too many."""
+        with dspy.context(callbacks=[*dspy.settings.callbacks, _Counter(self._ask)]):
+            yield
+
+    def _ask(self) -> None:
         with self._lock:
             if self.limits.lm_calls is not None and self.lm_calls >= self.limits.lm_calls:
                 self.halt("lm-calls")
             if self._halted.is_set():
                 raise Halt
             self.lm_calls += 1
-        return self.live.runtime.lm(role, rollout)
-
-    def add_usage(self, usage: Mapping[str, Usage], asked: int = 0) -> None:
-        """Add to the compile's account what `asked` calls came to: an unreadable answer is asked for once more."""
-        with self._lock:
-            self.lm_calls += max(0, sum(entry.calls for entry in usage.values()) - asked)
-            for role, entry in usage.items():
-                self.usage[role] = self.usage.get(role, Usage()) + entry
-
-    def _account(self, asked: "Asked", result: TrialResult) -> None:
-        self.add_usage(result.usage, asked.since())
 
     def _begin(self) -> None:
         if self.left < 1:
@@ -233,38 +237,36 @@ class Rollouts:
         error: str | None = None
         for _ in range(2):
             watched = Watched(self.live.runtime.environments)
-            asked = Asked(self.lm)
             runtime = replace(
                 self.live.runtime,
                 environments=watched,
                 budget=self._budgets.__getitem__,
-                lm=asked,
+                spend=self.spend,
                 rules=replace(self.live.runtime.rules, trials=self._trials),
                 stopped=self._halted.is_set,
             )
-            with self.live.here(), runtime.active(), dspy.context(trace=[]):
-                played = Agent.forward(program, variant, seed=self._seed, on_trial=partial(self._account, asked))
+            with self.live.here(), runtime.active(), self.counted(), dspy.context(trace=[]):
+                played = Agent.forward(program, variant, seed=self._seed)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             error = played.trials[-1].error
             if error is None:
                 return Rollout(variant, score(played.trials), played.trials, tuple(watched.progress), calls)
-        raise BackendFailure(f"{variant.key} could not be played, twice: {error}")
+            if error.partition(":")[0] in {fatal.__name__ for fatal in FATAL}:
+                break
+        raise BackendFailure(
+            f"{variant.key} could not be played: {error}. That is no score, so the compile ends; mend the cause "
+            "(`rsso-dspy doctor`) and run the same command again"
+        )
 
 
-class Asked:
-    """Models by role, and how often one was asked for since the last look."""
+class _Counter(BaseCallback):
+    """DSPy tells it of every request before it is sent."""
 
-    def __init__(self, lm: Callable[[str, int], dspy.LM]):
-        self.lm = lm
-        self.times = 0
+    def __init__(self, ask: Callable[[], None]):
+        self.ask = ask
 
-    def __call__(self, role: str, rollout: int) -> dspy.LM:
-        self.times += 1
-        return self.lm(role, rollout)
-
-    def since(self) -> int:
-        times, self.times = self.times, 0
-        return times
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
+        self.ask()
 
 
 class Watched:

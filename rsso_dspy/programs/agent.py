@@ -78,7 +78,7 @@ class Agent(dspy.Module):
         if total < 1:
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
         for trial in range(1, total + 1):
-            roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, Ledger())
+            roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, Ledger(runtime.spend))
             result = self._trial(runtime, roles, variant, memories, trial, last=trial == total)
             results.append(result)
             if on_trial:

@@ -55,6 +55,8 @@ class Runtime:
     reflections: int = 3
     """Reflections kept (Reflexion's FIFO)."""
     skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
+    spend: Callable[[str, Usage], None] = lambda _role, _usage: None
+    """Told, from any thread, what every answer cost in which role."""
     stopped: Callable[[], bool] = lambda: False
     """Asked before every step; when it says yes the program raises `Stopped`."""
 
@@ -74,19 +76,24 @@ class Runtime:
 
 
 class Ledger:
-    """Calls and tokens per role, of one trial. Implements the part of DSPy's usage tracker that a model call uses."""
+    """Calls and tokens per role, of one trial. Implements the part of DSPy's usage tracker that a model call uses.
+    `spend` is told of each entry at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, spend: Callable[[str, Usage], None]) -> None:
         self._usage: dict[str, Usage] = {}
         self._role = ""
+        self._spend = spend
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         """Called by DSPy once for every answer that was paid for."""
-        paid = Usage(1, usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
-        self._usage[self._role] = self._usage.get(self._role, Usage()) + paid
+        self._add(self._role, Usage(1, usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0))
 
     def malformed(self, role: str) -> None:
-        self._usage[role] = self._usage.get(role, Usage()) + Usage(malformed=1)
+        self._add(role, Usage(malformed=1))
+
+    def _add(self, role: str, entry: Usage) -> None:
+        self._usage[role] = self._usage.get(role, Usage()) + entry
+        self._spend(role, entry)
 
     def usage(self) -> dict[str, Usage]:
         """Role to usage, roles in alphabetical order."""

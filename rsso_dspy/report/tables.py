@@ -5,13 +5,17 @@ from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from rsso_dspy.report.metrics import ArmMetrics, by_arm, metrics
 from rsso_dspy.report.statistics import PairedDifference, paired_difference
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+
+NAME_WIDTH = 12
+"""Least width of the column of arms."""
 
 
 def summarize(records: Sequence[UnitRecord]) -> tuple[list[ArmMetrics], list[PairedDifference]]:
@@ -118,13 +122,17 @@ def _differences(pairs: Sequence[PairedDifference]) -> Table:
 
 
 def _table(title: str, *columns: str) -> Table:
+    """A table whose first column, of names, gives way where it is narrow: no digit is cut off."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    for number, column in enumerate(columns):
-        text = number == 0 or column == "role"
-        table.add_column(
-            column, justify="left" if text else "right", overflow="fold", no_wrap=column != "second - first"
-        )
+    table.add_column(columns[0], overflow="fold", min_width=NAME_WIDTH)
+    for column in columns[1:]:
+        table.add_column(column, justify="left" if column == "role" else "right", no_wrap=True)
     return table
+
+
+def width_needed(console: Console, tables: RenderableType) -> int:
+    """Columns below which digits would be cut off."""
+    return Measurement.get(console, console.options.update(max_width=1000), tables).minimum
 
 
 def _points(value: float | None) -> str:

@@ -115,6 +115,8 @@ class Keep:
         self.of: Rollouts | None = None
         self.told: list[tuple[str, Rollout]] = []
 
+    def stopping(self) -> None: ...
+
     def rollout(self, rollouts: Rollouts, candidate: Candidate, rollout: Rollout) -> None:
         self.of = rollouts
         self.told.append((candidate.program, rollout))

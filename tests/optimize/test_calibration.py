@@ -246,7 +246,7 @@ def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
     ("key", "error", "words"),
     [
         ("boil", UsageError, "expected task::index"),
-        ("boils::3", UnknownName, "did you mean boil"),
+        ("boils::3", UsageError, "did you mean boil"),
         ("boil::30", SplitError, "run from 0 to 29"),
     ],
 )

@@ -77,11 +77,11 @@ def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, mo
     assert list(rollouts.candidates) == [fingerprint(Agent("react")), fingerprint(reworded("Play."))]
 
 
-def test_a_rollout_is_seen_by_the_observer_once_and_scored_by_the_metric(live, models):
+def test_a_rollout_is_seen_by_theobserver_once_and_scored_by_the_metric(live, models):
     rollouts = rollouts_of(models.within(live))
     for _ in range(2):
         rollout = rollouts.play(Agent("react"), FIRST)
-    assert [told for _, told in rollouts._observer.told] == [rollout]
+    assert [told for _, told in rollouts.observer.told] == [rollout]
     assert (rollout.score, rollout.accumulator, rollout.variant) == (0.5, 50, FIRST)
     assert rollouts.best.program == fingerprint(Agent("react"))
     assert rollouts.usage["actor"].calls == STEPS
@@ -201,8 +201,8 @@ def test_after_the_end_nothing_is_played_and_its_first_reason_stays(live, models
     rollouts.halt("rollouts")
     with pytest.raises(Halt):
         rollouts.play(Agent("react"), FIRST)
-    with pytest.raises(Halt):
-        rollouts.lm("proposer", 1)
+    with pytest.raises(Halt), rollouts.counted():
+        models("actor", 1)("Anything.")
     assert (models.asked["actor"], rollouts.spent, rollouts.lm_calls) == (0, 0, 0)
     assert rollouts.ended_by == "interrupted"
 

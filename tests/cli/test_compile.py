@@ -1,0 +1,244 @@
+"""`rsso-dspy compile` as a person types it: plans, budgets, files, failing models."""
+
+import json
+import re
+
+import pytest
+
+from rsso_dspy.optimize.compiled import load
+from tests.cli.conftest import COMPILE, ONE
+from tests.provider_server import completion, provider
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--optimizer", "gepaa"], "unknown optimizer 'gepaa': did you mean gepa?"),
+        (["--optimizer", "mipro"], "known: bootstrap, gepa"),
+        (["--method", "rss"], "unknown method 'rss': did you mean rsso"),
+        (["--tasks", "find-plnat"], "find-plant"),
+        (["--calib", "0-per-task"], "neither K-per-task with K from 1 (e.g. 1-per-task) nor a file"),
+        (["--calib", "one each"], "neither K-per-task"),
+        (["--calib", "nowhere.json"], "No such file"),
+        (["--max-rollouts", "0"], "--max-rollouts"),
+        (["--compile-trials", "0"], "--compile-trials"),
+        (["--compile-steps", "0"], "--compile-steps"),
+        (["--protocol", "sso-adapt"], "sso-adapt/1"),
+    ],
+)
+def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, words, said):
+    code, out, err = rsso(*ONE, "-o", "new.json", *words)
+    assert code == 2
+    assert said in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"learn": ["boil::22"], "choose": ["boil::0", "boil::25"]}', "test split: boil::22, boil::25; take train or"),
+        ('{"learn": ["boil::1"], "choose": ["boil::1"]}', "both in learn and in choose: boil::1"),
+        ('{"learn": ["boil::1"]}', "'choose' is missing"),
+        ('{"learn": ["boil::1"], "choose": ["boil::999"]}', "boil has no variant 999: its indices run from 0 to 29"),
+        ('{"learn": ["boil::1"], "choose": ["boil::2"]}', "no variant of lifespan-longest-lived in 'learn' and"),
+        ("learn: boil", "not JSON"),
+    ],
+)
+def test_a_calibration_file_that_will_not_do_is_refused_by_what_is_wrong(rsso, tmp_path, content, said):
+    (tmp_path / "mine.json").write_text(content)
+    code, _, err = rsso(*ONE, "--calib", "mine.json", "-o", "new.json")
+    assert code == 2
+    assert said in err
+    assert not (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--max-rollouts", []),
+        ("--max-rollouts", ["--optimizer", "bootstrap", "--calib", "3-per-task"]),
+        ("--max-rollouts", ["--calib", "5-per-task"]),
+        ("--max-lm-calls", ["--calib", "2-per-task"]),
+    ],
+)
+def test_a_budget_that_is_too_small_is_refused_with_the_least_that_works(rsso, option, words):
+    code, _, err = rsso(*ONE, *words, "--dry-run", option, "1")
+    assert code == 2
+    least = int(re.search(rf"{option} (\d+)", err)[1])
+    assert least > 1
+    assert rsso(*ONE, *words, "--dry-run", option, str(least - 1))[0] == 2
+    assert rsso(*ONE, *words, "--dry-run", option, str(least))[0] == 0
+
+
+def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
+    code, _, err = rsso(*ONE, "--dry-run", "--tasks", "identify-life-stages-2", "--calib", "3-per-task")
+    assert code == 0
+    assert "2 variants to learn from and 2 to choose by" in err
+    assert "identify-life-stages-2 has 4 train variants: 2 to learn from and 2 to choose by instead of 3 and 3" in err
+
+
+def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp_path):
+    code, out, err = rsso(*ONE, "--dry-run", "--max-rollouts", "8", "--max-lm-calls", "99", "-o", "new.json")
+    assert (code, out) == (0, "")
+    assert "gepa compiles rsso on 1 variant to learn from and 1 to choose by" in err
+    assert "at most 8 rollouts of 2 trials of 60 steps" in err
+    assert re.search(r"at most \d+ model calls \(actor \d+, reflector 8, proposer \d+\)", err)
+    assert re.search(r"about 0\.[1-9]\d*M tokens in and 0\.\d\dM out", err)
+    assert "stopped after 99 calls" in err
+    assert "rule-based" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_account_of_a_compile_is_within_what_was_forecast(compiled):
+    forecast = re.search(r"at most (\d+) rollouts.*at most ([\d,]+) model calls", compiled.err, re.S)
+    there = load(compiled.file)
+    assert 0 < there.rollouts <= int(forecast[1]) == 8
+    assert 0 < there.lm_calls <= int(forecast[2].replace(",", ""))
+    assert sum(usage.calls for usage in there.usage.values()) == there.lm_calls
+
+
+def test_without_a_terminal_every_rollout_is_a_plain_line(compiled):
+    lines = [line for line in compiled.err.splitlines() if line.startswith("[")]
+    there = load(compiled.file)
+    assert len(lines) == there.rollouts
+    assert re.fullmatch(r"\[1/8\] candidate 0 [\w-]+::\d+: \d\.\d{3}(  best \d\.\d{3})?  \d+ calls", lines[0])
+    assert f"best {there.after.metric:.3f}" in lines[-1]
+    assert "\x1b" not in compiled.err + compiled.out
+
+
+def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled):
+    there = load(compiled.file)
+    assert f"{there.before.metric:.3f}" in compiled.out
+    assert f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls" in compiled.out
+    assert "say nothing about language models" in compiled.out
+    assert f"rsso-dspy evaluate {compiled.file}" in compiled.out
+    assert ("changed: " in compiled.out) == there.improved == (f"{compiled.file} holds the zero" not in compiled.out)
+
+
+# The file
+
+
+def test_the_same_command_again_keeps_the_result_and_plays_nothing(rsso, compiled):
+    before = compiled.file.stat().st_mtime_ns, compiled.file.read_bytes()
+    code, out, err = rsso(*COMPILE, "-o", compiled.file)
+    assert code == 0
+    assert "holds the result already: kept" in err
+    assert out == compiled.out
+    assert "candidate" not in err
+    assert (compiled.file.stat().st_mtime_ns, compiled.file.read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--seed", "1"], "seed: there 0, now 1"),
+        (["--compile-trials", "1"], "trials: there 2, now 1"),
+        (["--compile-steps", "9"], "steps: there 60, now 9"),
+        (["--max-rollouts", "9"], "max_rollouts: there 8, now 9"),
+        (["--method", "sso"], "method: there 'rsso', now 'sso'"),
+        (["--optimizer", "bootstrap"], "optimizer: there 'gepa', now 'bootstrap'"),
+        (["--set", "memory.reflections=1"], "identity.config.memory.reflections: there 3, now 1"),
+    ],
+)
+def test_the_result_of_another_compile_is_refused_with_the_difference(rsso, compiled, words, said):
+    before = compiled.file.read_bytes()
+    code, _, err = rsso(*COMPILE, *words, "-o", compiled.file)
+    assert code == 2
+    assert said in err
+    assert "another -o" in err
+    assert compiled.file.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["Dear diary", "{}", ""])
+def test_a_file_that_is_something_else_is_never_overwritten(rsso, tmp_path, content):
+    (tmp_path / "diary.txt").write_text(content)
+    code, _, err = rsso(*ONE, "-o", "diary.txt")
+    assert code == 2
+    assert "diary.txt" in err
+    assert "no compiled program" in err
+    assert (tmp_path / "diary.txt").read_text() == content
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_result_that_was_cut_short_is_played_again(rsso, tmp_path):
+    words = [*ONE, "--max-lm-calls", "6", "-o", "new.json"]
+    assert rsso(*words)[0] == 0
+    whole = (tmp_path / "new.json").read_bytes()
+    for ending in ("interrupted", "error"):
+        (tmp_path / "new.json").write_text(json.dumps({**json.loads(whole), "ended_by": ending, "rollouts": 0}))
+        code, _, err = rsso(*words)
+        assert code == 0
+        assert "kept" not in err
+        assert (tmp_path / "new.json").read_bytes() == whole, "a compile replays byte for byte"
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_place_that_cannot_be_written_is_found_out_before_anything_is_played(rsso, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = rsso(*ONE, "--max-rollouts", "4", "-o", "file/new.json")
+    assert code in (1, 2)
+    assert "candidate" not in err
+
+
+# Budgets and failing models
+
+
+@pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize("most", [4, 30])
+def test_spent_model_calls_end_the_compile_with_the_best_so_far(rsso, tmp_path, most):
+    code, out, _ = rsso(*ONE, "--optimizer", "bootstrap", "--max-lm-calls", str(most), "-o", "new.json")
+    there = load(tmp_path / "new.json")
+    assert code == 0
+    assert "the model calls were spent" in out
+    assert (there.ended_by, there.lm_calls) == ("lm-calls", most)
+    assert sum(usage.calls for usage in there.usage.values()) <= most
+    assert (there.before is None) == (most == 4) == ("ended before the zero-shot program was scored" in out)
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_every_call_that_was_paid_for_is_in_the_account_of_its_role(rsso, tmp_path):
+    rsso(*ONE, "--max-lm-calls", "4", "-o", "new.json")
+    there = load(tmp_path / "new.json")
+    assert sum(usage.calls for usage in there.usage.values()) == there.lm_calls
+
+
+OOPS = (500, {"error": {"message": "oops"}})
+KEY = (401, {"error": {"message": "bad key", "type": "invalid_request_error", "code": "invalid_api_key"}})
+
+
+def against(url: str) -> list[str]:
+    keys = {"model": "openai/m", "base_url": url, "key_variable": "TEST_PROVIDER_KEY", "retries": 0}
+    words = [word for key, value in keys.items() for word in ("--set", f"backends.mine.{key}={value}")]
+    return [*ONE, "--method", "react", "--backend", "mine", *words, "-o", "new.json"]
+
+
+@pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize(("reply", "said"), [(OOPS, "oops"), (KEY, "bad key")])
+def test_a_model_that_fails_ends_the_compile_with_its_words_and_no_score(rsso, tmp_path, monkeypatch, reply, said):
+    monkeypatch.setenv("TEST_PROVIDER_KEY", "sk-planted-secret")
+    with provider(lambda _: reply) as served:
+        code, out, err = rsso(*against(served.url))
+    assert (code, out) == (1, "")
+    assert re.search(rf"^error: .*{said}", err, re.M)
+    assert "Traceback" not in err
+    there = load(tmp_path / "new.json")
+    assert (there.ended_by, there.improved) == ("error", False)
+    assert (there.before, there.after, there.tried) == (None, None, ())
+    assert "planted" not in (tmp_path / "new.json").read_text() + err
+
+
+def test_an_endpoint_where_nothing_answers_is_named_before_anything_is_written(rsso, tmp_path, monkeypatch):
+    monkeypatch.setenv("TEST_PROVIDER_KEY", "x")
+    code, _, err = rsso(*against("http://127.0.0.1:9/v1"))
+    assert code == 1
+    assert "error: nothing answers at http://127.0.0.1:9/v1" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_no_request_is_sent_beyond_the_model_calls_allowed(rsso, monkeypatch):
+    monkeypatch.setenv("TEST_PROVIDER_KEY", "x")
+    with provider(lambda _: completion("I would rather chat.")) as served:
+        rsso(*against(served.url), "--max-lm-calls", "6")
+    assert len(served.requests) <= 6

@@ -1,0 +1,104 @@
+"""Ctrl-C in a compile on a terminal, and what the terminal shows until then."""
+
+import fcntl
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.optimize.compiled import load
+from tests.cli.conftest import ONE
+
+COLUMNS = 60
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A compile on a terminal of 60 columns that got Ctrl-C after its second rollout."""
+
+    code: int
+    frames: list[str]
+    """Every line as it was drawn, the bar's as often as it was drawn."""
+    moved_up: bool
+    """Whether the bar ever took more than one line."""
+    simulators: list[int]
+    file: Path
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory) -> Interrupted:
+    file = tmp_path_factory.mktemp("interrupted") / "cut.json"
+    words = ["--tasks", "find-plant", "--max-rollouts", "40", "-o", str(file)]
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
+    with subprocess.Popen(
+        [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *ONE, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**environment, "TERM": "xterm"},
+    ) as process:
+        os.close(theirs)
+        text, simulators = "", []
+        while more := _read(ours):
+            text += more
+            if not simulators and re.search(r"\b[2-9]/40 best ", _plain(text)):
+                simulators = _children(process.pid)
+                process.send_signal(signal.SIGINT)
+        os.close(ours)
+    frames = [line for line in re.split(r"[\r\n]+", _plain(text)) if line.strip()]
+    return Interrupted(process.returncode, frames, bool(re.search(r"\x1b\[\d+A", text)), simulators, file)
+
+
+def _read(terminal: int) -> str:
+    try:
+        return os.read(terminal, 65536).decode(errors="replace")
+    except OSError:  # the other end is closed
+        return ""
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+
+
+def _children(process: int) -> list[int]:
+    asked = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], check=True, capture_output=True, text=True)
+    return [int(number) for number in asked.stdout.split()]
+
+
+def test_ctrl_c_exits_130_and_the_best_so_far_is_a_program_that_plays(interrupted, live):
+    assert interrupted.code == 130
+    assert any("the same command again" in line for line in interrupted.frames)
+    there = load(interrupted.file)
+    assert there.ended_by == "interrupted"
+    assert 2 <= there.rollouts < 40
+    with live.here():
+        assert there.agent()(variant="lifespan-longest-lived::98", trials=1).score >= 0
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+def test_nothing_is_left_running_after_ctrl_c(interrupted):
+    assert interrupted.simulators
+    for simulator in interrupted.simulators:
+        command = Path(f"/proc/{simulator}/cmdline")
+        assert not command.exists() or b"java" not in command.read_bytes()
+
+
+def test_on_a_narrow_terminal_the_bar_is_one_line_with_everything_in_it(interrupted):
+    bars = [line for line in interrupted.frames if re.search(r"\d+/40\b", line)]
+    assert bars
+    assert max(map(len, bars)) <= COLUMNS
+    assert not interrupted.moved_up
+    last = bars[-1]
+    assert "…" not in last
+    assert re.search(r"\d/40 best \d\.\d{3}  \d+ calls  \d\.\dM tokens eta [\d:-]+", last)

@@ -1,0 +1,202 @@
+"""`rsso-dspy evaluate` and `run --programs` as a person types them: compiled against zero-shot on held-out variants."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.optimize.compiled import load
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.store import Store
+from tests.cli.conftest import FAST
+
+SMALL = ("--per-task", "1", "--trials", "2", *FAST)
+TASKS = ("--tasks", "lifespan-longest-lived,lifespan-shortest-lived")
+
+
+@pytest.fixture(scope="module")
+def changed(compiled, tmp_path_factory) -> Path:
+    """The compiled program with one more sentence in the actor's instruction, so that it differs from the zero-shot one
+    whatever the search found."""
+    there = load(compiled.file)
+    agent = there.agent()
+    agent.actor.signature = agent.actor.signature.with_instructions(
+        f"{agent.actor.signature.instructions} Be thorough."
+    )
+    file = tmp_path_factory.mktemp("programs") / "first.json"
+    replace(there, state=agent.dump_state(), program=fingerprint(agent), improved=True).save(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def evaluated(changed, tmp_path_factory) -> tuple[Path, str]:
+    """An evaluation of that program, played once: its folder, and what was printed."""
+    folder = tmp_path_factory.mktemp("evaluated") / "run"
+    words = ["evaluate", str(changed), *SMALL, "--jobs", "2", "--out", str(folder)]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
+    assert done.exit_code == 0, done.output
+    return folder, done.stdout
+
+
+def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated):
+    folder, out = evaluated
+    heads = [line.split()[0] for line in out.splitlines() if line.strip()]
+    assert {"rsso", "rsso+first"} <= set(heads)
+    assert "rsso+first - rsso" in out
+    assert "tokens" in out
+    assert "say nothing about language models" in " ".join(out.split())
+    assert f"rsso-dspy report {folder}" in out
+
+
+def test_the_report_as_json_holds_both_arms_on_the_same_variants(rsso, evaluated):
+    code, out, _ = rsso("report", evaluated[0], "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert [(row["arm"], row["units"]) for row in data["arms"]] == [("rsso", 2), ("rsso+first", 2)]
+    assert all(row["tokens"]["actor"]["input"] > 0 for row in data["arms"])
+
+
+def test_every_unit_says_which_program_played_it(evaluated, changed):
+    records = list(Store(evaluated[0]).units())
+    programs = {record.arm: record.provenance["program"] for record in records}
+    assert programs["rsso+first"] == load(changed).program != programs["rsso"]
+    assert {record.program for record in records if record.arm == "rsso+first"} == {"first"}
+    of = {arm: {(r.variant, r.seed) for r in records if r.arm == arm} for arm in programs}
+    assert of["rsso"] == of["rsso+first"]
+    calibration = load(changed).calibration
+    assert not any(record.variant.key in calibration for record in records)
+
+
+def test_the_same_evaluate_again_plays_nothing(rsso, evaluated, changed):
+    folder, out = evaluated
+    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")}
+    code, again, err = rsso("evaluate", changed, *SMALL, "--jobs", "2", "--out", folder)
+    assert code == 0
+    assert "4 units finished, 0 to play" in err
+    assert "rsso+first - rsso" in again
+    assert out.splitlines()[0].strip() == again.splitlines()[0].strip()
+    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")} == before
+
+
+def test_a_run_with_the_same_programs_makes_the_same_arms(rsso, evaluated, changed):
+    programs = ["--programs", f"zero-shot,{changed}"]
+    words = ["run", "--methods", "rsso", *programs, *TASKS, *SMALL, "--out", evaluated[0]]
+    code, _, err = rsso(*words, "--dry-run")
+    assert code == 0
+    assert "2 arms x 2 variants = 4 units" in err
+    assert "4 units finished, 0 to play" in err
+
+
+def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(rsso, evaluated, compiled):
+    before = {file: file.read_bytes() for file in evaluated[0].rglob("*.json")}
+    assert compiled.file.name == "first.json"
+    code, _, err = rsso("evaluate", compiled.file, *SMALL, "--out", evaluated[0])
+    assert code == 2
+    assert "holds units of rsso+first that another program played" in err
+    assert "another --out, or give the compiled file another name" in err
+    assert {file: file.read_bytes() for file in evaluated[0].rglob("*.json")} == before
+
+
+def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed, tmp_path):
+    code, out, err = rsso("evaluate", changed, *SMALL, "--dry-run")
+    assert (code, out) == (0, "")
+    assert f"{changed}: rsso, compiled by gepa on 4 variants under sso-adapt/1-cap60" in err
+    assert "2 arms x 2 variants = 4 units, 2 trials each" in err
+    assert "into runs/evaluate-first" in err
+    for word in ("actor", "reflector", "tokens in", "rule-based"):
+        assert word in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_whose_search_found_nothing_is_announced_as_such(rsso, changed):
+    same = replace(load(changed), improved=False)
+    same.save("same.json")
+    assert "same holds the program it started from" in rsso("evaluate", "same.json", *SMALL, "--dry-run")[2]
+    assert "the program it started from" not in rsso("evaluate", changed, *SMALL, "--dry-run")[2]
+
+
+@pytest.mark.parametrize("name", ["nowhere.json", "zero-shot"])
+def test_a_file_that_is_not_there_is_named(rsso, tmp_path, name):
+    code, _, err = rsso("evaluate", name)
+    assert code == 2
+    assert f"cannot read the compiled program {name}: No such file" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("zero-shot.json", "'zero-shot' is not a name"),
+        ("my prompts.json", "'my prompts' is not a name of letters, digits"),
+        ("a+b.json", "'a+b' is not a name of letters, digits"),
+    ],
+)
+def test_a_file_whose_name_can_be_no_arm_is_refused(rsso, changed, tmp_path, name, said):
+    shutil.copy(changed, tmp_path / name)
+    for words in (["evaluate", name], ["run", "--methods", "rsso", "--programs", name]):
+        code, _, err = rsso(*words, *SMALL, "--out", "out")
+        assert code == 2
+        assert said in err
+        assert "rename the file" in err
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--methods", "sso", "--programs", "a.json"], "a was compiled for the method rsso, not for sso"),
+        (["--methods", "sso,rsso", "--programs", "zero-shot,a.json"], "use --methods rsso, or compile one for each"),
+        (["--methods", "rsso", "--programs", "a.json,deep/a.json"], "--programs names 'a' twice"),
+        (["--methods", "rsso", "--programs", "zero-shot,a.json,deep/a.json"], "--programs names 'a' twice"),
+        (["--methods", "rsso", "--programs", "zeroshot"], "cannot read the compiled program zeroshot"),
+        (["--methods", "rsso", "--programs", ","], "--programs is empty"),
+        (["--programs", "a.json", "--set", "environment.simplification=openDoors"], "another environment"),
+        (["--programs", "held-out.json"], "test split: lifespan-longest-lived::98; take train or dev"),
+        (
+            ["--programs", "old.json"],
+            "old.json was compiled in another environment (scienceworld 1.1.3, simplification easy)",
+        ),
+        (["--programs", "half.json"], "half.json is damaged"),
+    ],
+)
+def test_programs_that_cannot_play_are_refused_and_nothing_is_left(rsso, changed, tmp_path, words, said):
+    content = json.loads(changed.read_text())
+    (tmp_path / "deep").mkdir()
+    for name in ("a.json", "deep/a.json"):
+        shutil.copy(changed, tmp_path / name)
+    (tmp_path / "half.json").write_text(changed.read_text()[:1000])
+    (tmp_path / "held-out.json").write_text(json.dumps({**content, "learn": ["lifespan-longest-lived::98"]}))
+    old = {**content["environment"], "version": "1.1.3"}
+    (tmp_path / "old.json").write_text(json.dumps({**content, "environment": old}))
+    methods = [] if "--methods" in words else ["--methods", "rsso"]
+    code, out, err = rsso("run", *methods, *words, *SMALL, "--out", "out")
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--variants", "lifespan-longest-lived::7"], "is a train variant, not test"),
+        (["--tasks", "find-plnat"], "find-plant"),
+        (["--jobs", "0"], "--jobs"),
+    ],
+)
+def test_a_wrong_evaluate_exits_2_and_leaves_nothing(rsso, changed, tmp_path, words, said):
+    code, _, err = rsso("evaluate", changed, *words)
+    assert code == 2
+    assert said in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_without_its_protocol_is_refused_and_no_traceback(rsso, changed, tmp_path):
+    (tmp_path / "odd.json").write_text(json.dumps({**json.loads(changed.read_text()), "identity": {}}))
+    code, _, err = rsso("evaluate", "odd.json", "--dry-run")
+    assert code == 2
+    assert "odd.json" in err

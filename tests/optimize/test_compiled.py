@@ -1,0 +1,210 @@
+"""The compiled program as a file: what was written is read, and what does not fit is refused by name."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from rsso_dspy.cli.programs import agents
+from rsso_dspy.config import load as configuration
+from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.optimize.compile import environment
+from rsso_dspy.optimize.compiled import Compiled, Scores, Tried, check_environment, check_methods, load, schema_hash
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.provenance import identity
+from rsso_dspy.trajectory import Usage
+
+HELD_OUT = "lifespan-longest-lived::98"
+
+
+def a_program(method: str = "rsso", advice: str = "Visit another room first.") -> Compiled:
+    """A compiled program as a search could leave it: one more sentence in the actor's instruction."""
+    agent = Agent(method)
+    agent.actor.signature = agent.actor.signature.with_instructions(f"{agent.actor.signature.instructions} {advice}")
+    config = configuration()
+    return Compiled(
+        method=method,
+        improved=True,
+        ended_by=None,
+        optimizer="gepa",
+        trials=2,
+        steps=60,
+        seed=0,
+        notes=(),
+        max_rollouts=8,
+        max_lm_calls=None,
+        learn=("lifespan-longest-lived::58",),
+        choose=("lifespan-longest-lived::7",),
+        before=Scores(0.25, 25.0),
+        after=Scores(0.5, 50.0),
+        tried=(Tried("a", Scores(0.25, 25.0)), Tried(fingerprint(agent), Scores(0.5, 50.0))),
+        rollouts=8,
+        lm_calls=120,
+        usage={"actor": Usage(110, 1000, 100), "proposer": Usage(10, 100, 10, 1)},
+        model="embedded/explorer",
+        proposer="embedded/explorer",
+        rule_based=True,
+        environment=environment(config),
+        signatures=schema_hash(agent),
+        identity=identity(config, configured(config)),
+        versions={"dspy": version("dspy")},
+        program=fingerprint(agent),
+        state=agent.dump_state(),
+    )
+
+
+@pytest.fixture
+def edited(tmp_path):
+    """The path of a compiled file after an edit of its content."""
+
+    def write(edit: Callable[[dict[str, Any]], Any]):
+        path = tmp_path / "edited.json"
+        a_program().save(path)
+        content = json.loads(path.read_text())
+        edit(content)
+        path.write_text(json.dumps(content))
+        return path
+
+    return write
+
+
+def test_what_is_saved_is_loaded_and_is_the_same_program(tmp_path):
+    compiled = a_program()
+    compiled.save(tmp_path / "new folder" / "compiled.json")
+    there = load(tmp_path / "new folder" / "compiled.json")
+    assert there == compiled
+    assert fingerprint(there.agent()) == compiled.program != fingerprint(Agent("rsso"))
+    assert there.agent().actor.signature.instructions.endswith("Visit another room first.")
+    assert there.changes == ("instruction of actor",)
+
+
+def test_the_file_can_be_read_by_people_and_holds_no_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-planted-secret")
+    config = configuration(overrides=["backend=anthropic"])
+    replace(a_program(), identity=identity(config, configured(config))).save(tmp_path / "compiled.json")
+    text = (tmp_path / "compiled.json").read_text()
+    assert '"choose": [\n  "lifespan-longest-lived::7"\n ]' in text
+    assert "planted" not in text
+
+
+@pytest.mark.parametrize("part", ["learn", "choose"])
+def test_a_program_that_saw_a_held_out_variant_is_refused_by_its_name(edited, part):
+    path = edited(lambda content: content[part].append(HELD_OUT))
+    with pytest.raises(SplitError, match=rf"edited\.json.*held-out test split: {HELD_OUT}; take train or dev"):
+        load(path)
+
+
+def test_a_plan_with_a_variant_that_the_program_was_compiled_on_is_refused():
+    plan = plan_held_out(configuration(), ["rsso"], variants=[HELD_OUT], programs=["mine"])
+    seen = replace(a_program(), learn=("boil::0", HELD_OUT))
+    with pytest.raises(SplitError, match=rf"compiled on {HELD_OUT}: a score there is not held out.*--calib"):
+        agents(plan, {"mine": seen})
+    (agent,) = agents(plan, {"mine": a_program()}).values()
+    assert fingerprint(agent) == a_program().program
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(lambda text: text[: len(text) // 2], "damaged", id="truncated"),
+        pytest.param(lambda _: "", "damaged or no compiled program", id="empty"),
+        pytest.param(lambda _: "Dear diary", "damaged or no compiled program", id="not JSON"),
+        pytest.param(lambda _: "[1, 2]", r"no compiled program; `rsso-dspy compile -o FILE` makes one", id="a list"),
+        pytest.param(lambda _: '{"units": 3}', "no compiled program", id="other JSON"),
+        pytest.param(lambda text: text.encode("utf-16"), "damaged or no compiled program", id="other encoding"),
+    ],
+)
+def test_a_file_that_is_no_compiled_program_is_refused(tmp_path, content, said):
+    path = tmp_path / "odd.json"
+    a_program().save(path)
+    changed = content(path.read_text())
+    path.write_bytes(changed if isinstance(changed, bytes) else changed.encode())
+    with pytest.raises(UsageError, match=rf"odd\.json.*{said}"):
+        load(path)
+
+
+def test_a_file_that_is_not_there_is_named_with_the_command_that_makes_it(tmp_path):
+    with pytest.raises(UsageError, match=r"nowhere\.json: No such file.*`rsso-dspy compile -o FILE`"):
+        load(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"schema": 2}, "schema version 2, this program reads 1.*compile again"),
+        ({"schema": None}, "schema version None, this program reads 1"),
+        ({"signatures": "0123456789ab"}, "other signatures.*compile again"),
+        ({"method": "rss"}, "unknown method 'rss': did you mean rsso"),
+        ({"learn": "boil::0"}, r"damaged \(learn: "),
+        ({"learn": ["boil"]}, "'boil' does not name a variant"),
+        ({"learn": []}, "no calibration variants to learn"),
+        ({"before": {"metric": 1}}, r"damaged \(before\.mean: "),
+        ({"ended_by": "magic"}, r"damaged \(ended_by: "),
+        ({"rollouts": "many"}, r"damaged \(rollouts: "),
+    ],
+)
+def test_content_that_does_not_hold_is_named_with_the_fix(edited, change, said):
+    with pytest.raises(UsageError, match=said):
+        load(edited(lambda content: content.update(change)))
+
+
+@pytest.mark.parametrize("name", ["state", "method", "program", "environment", "identity"])
+def test_a_missing_part_is_named(edited, name):
+    with pytest.raises(UsageError, match=rf"edited\.json is damaged \({name}: "):
+        load(edited(lambda content: content.pop(name)))
+
+
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        pytest.param(lambda state: state.update(planner=state["actor"]), "planner", id="another predictor"),
+        pytest.param(lambda state: state.pop("reflector"), "reflector", id="a predictor less"),
+        pytest.param(lambda state: state["actor"].update(lm={"model": "openai/x"}), "actor", id="a model"),
+        pytest.param(lambda state: state["actor"].update(tools=[]), "actor", id="another key"),
+        pytest.param(lambda state: state.update(actor=[]), "actor", id="a list"),
+        pytest.param(lambda state: state.update(actor={}), "actor", id="nothing"),
+        pytest.param(lambda state: state["actor"].update(demos=5), "actor", id="demonstrations that are none"),
+        pytest.param(lambda state: state["actor"].update(demos=["look"]), "actor", id="a demonstration that is none"),
+        pytest.param(lambda state: state["actor"].update(signature=None), "actor", id="no signature"),
+        pytest.param(lambda state: state["actor"]["signature"].update(instructions=5), "actor", id="no instruction"),
+    ],
+)
+def test_a_state_that_does_not_fit_is_refused_and_says_where(edited, edit, named):
+    with pytest.raises(UsageError, match=rf"edited\.json.*{named}.*compile again"):
+        load(edited(lambda content: edit(content["state"])))
+
+
+def test_a_program_of_another_method_is_refused_with_the_one_it_fits():
+    compiled = a_program()
+    check_methods({"mine": compiled, "zero-shot": None}, ["rsso"])
+    with pytest.raises(UsageError, match=r"mine .*method rsso, not for sso: use --methods rsso"):
+        check_methods({"mine": compiled}, ["rsso", "sso"])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": "1.1.3"}, r"scienceworld 1\.1\.3, simplification easy"),
+        ({"simplification": "openDoors"}, "openDoors"),
+    ],
+)
+def test_a_program_of_another_environment_is_refused(change, said):
+    here = environment(configuration())
+    elsewhere = replace(a_program(), environment=replace(here, **change))
+    with pytest.raises(UsageError, match=rf"mine\.json was compiled in another environment .*{said}.*compile again"):
+        check_environment(elsewhere, "mine.json", here)
+
+
+def test_the_hash_of_the_signatures_follows_fields_and_not_words():
+    plain, compiled = Agent("rsso"), a_program().agent()
+    assert schema_hash(plain) == schema_hash(compiled)
+    fewer = Agent("rsso")
+    fewer.actor.signature = fewer.actor.signature.delete("skills")
+    assert schema_hash(fewer) != schema_hash(plain)
+    assert schema_hash(Agent("react")) != schema_hash(plain)
