@@ -4,12 +4,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
-DEMO   := boil,find-living-thing,find-plant,lifespan-longest-lived,measure-melting-point-known-substance,use-thermometer
+DEMO   := find-living-thing,find-plant,identify-life-stages-1,inclined-plane-determine-angle,lifespan-longest-lived,use-thermometer
 
 .PHONY: demo test lint install clean
 
 demo: install
-	$(BIN)/rsso-dspy compile --calib 1-per-task --method rsso --protocol sso-adapt/1-cap60 --max-rollouts 48 \
+	$(BIN)/rsso-dspy compile --calib 1-per-task --method rsso --protocol sso-adapt/1-cap60 --max-rollouts 60 \
 	  --jobs $(JOBS) -o runs/demo.json --tasks $(DEMO)
 	$(BIN)/rsso-dspy evaluate runs/demo.json --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 \
 	  --jobs $(JOBS) --out runs/demo

@@ -11,7 +11,7 @@ from dspy.utils.parallelizer import ParallelExecutor
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.optimize.calibration import examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.rollouts import Halt
+from rsso_dspy.optimize.rollouts import Candidate, Halt, Rollout
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
@@ -260,3 +260,12 @@ def test_what_fails_once_is_played_again_and_scored(live):
     assert len(rollout.progress) == len(rollout.trials) == 1
     assert models.asked["actor"] == 2 + STEPS
     assert rollouts.spent == 1
+
+
+@pytest.mark.parametrize(("score", "better"), [(0.5004, False), (0.502, True)])
+def test_a_candidate_that_is_better_by_less_than_a_tenth_of_a_point_is_not_better(live, score, better):
+    rollouts = rollouts_of(live)
+    for name, reached in (("first", 0.5), ("second", score)):
+        played = {FIRST: Rollout(FIRST, reached, (), (), ())}
+        rollouts.candidates[name] = Candidate(name, {}, played)
+    assert rollouts.best is rollouts.candidates["second" if better else "first"]
