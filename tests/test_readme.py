@@ -18,7 +18,9 @@ def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
     assert len([line for line in code.splitlines() if line.strip()]) < 15
     exec(code, {})
-    score, outcome = capsys.readouterr().out.split()
+    compared, score, outcome = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"Scores\(.*\) Scores\(.*\) (True|False)", compared)
+    assert (tmp_path / "compiled.json").exists()
     assert 0 <= int(score) <= 100
     assert outcome in {"solved", "failed", "budget"}
 
