@@ -65,3 +65,5 @@ def evaluate(
         out or Path("runs") / f"evaluate-{program.stem}",
         dry_run,
     )
+    if not dry_run:
+        typer.echo(f"program: {program}")

@@ -42,7 +42,7 @@ def evaluated(changed, tmp_path_factory) -> tuple[Path, str]:
     return folder, done.stdout
 
 
-def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated):
+def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated, changed):
     folder, out = evaluated
     heads = [line.split()[0] for line in out.splitlines() if line.strip()]
     assert {"rsso", "rsso+first"} <= set(heads)
@@ -50,6 +50,7 @@ def test_both_arms_their_difference_and_their_tokens_are_in_the_tables(evaluated
     assert "tokens" in out
     assert "say nothing about language models" in " ".join(out.split())
     assert f"rsso-dspy report {folder}" in out
+    assert out.splitlines()[-1] == f"program: {changed}"
 
 
 def test_the_report_as_json_holds_both_arms_on_the_same_variants(rsso, evaluated):
