@@ -70,6 +70,11 @@ class Store:
         data = {"schema": SCHEMA_VERSION, "arms": arms, "identity": identity}
         write_whole(file, json.dumps(data, indent=1) + "\n")
 
+    def about(self) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What the results of the run depend on, and its arms in order. Raises `UsageError` when there is no run."""
+        identity, arms = self._read()
+        return identity, tuple(arms)
+
     def _read(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Identity and arms of the run. Raises `UsageError` when the folder holds none, or a damaged one."""
         file = self.folder / "run.json"

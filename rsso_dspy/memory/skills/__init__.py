@@ -7,10 +7,14 @@
     retrieve   per step, the skills that start most like the current state
     memory     the order of all this after a trial; words and equivalence come from the callables it is given
     snapshot   the whole memory as JSON data and back
+    use        where each skill came from and what became of it
+    library    a memory in a file of its own
+    offline    a memory without any model, on trajectories from anywhere
 
 Sources: Nottingham et al. (2024), "Skill Set Optimization", section 3; its release; the rSSO paper, section 2.
 """
 
+from rsso_dspy.memory.skills.library import Library, load_library, read_library
 from rsso_dspy.memory.skills.memory import Equivalent, Inspection, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import Candidate, Piece, Scores, Skill, Span, Verbalization, Window
@@ -21,6 +25,7 @@ __all__ = [
     "Embed",
     "Equivalent",
     "Inspection",
+    "Library",
     "Piece",
     "Scores",
     "Skill",
@@ -30,4 +35,6 @@ __all__ = [
     "Verbalization",
     "Verbalize",
     "Window",
+    "load_library",
+    "read_library",
 ]

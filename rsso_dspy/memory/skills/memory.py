@@ -17,6 +17,7 @@ from rsso_dspy.memory.skills.select import select
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores, Skill, Span, Verbalization, Window
 from rsso_dspy.memory.skills.texts import Embed, Texts, normalise
+from rsso_dspy.memory.skills.use import pursued
 from rsso_dspy.trajectory import State, Trajectory
 
 __all__ = ["Equivalent", "Inspection", "SkillMemory", "Verbalize"]
@@ -134,9 +135,7 @@ class SkillMemory:
             counts["retrieved"] += bool(step.recalled)
             for name in shown:
                 skills[name] = replace(skills[name], retrieved=skills[name].retrieved + 1)
-            wanted = normalise(step.subgoal or "", keep_fill_words=True)
-            meant = next((name for name in shown if normalise(skills[name].target, True) == wanted), None)
-            if meant and wanted:
+            if meant := pursued(step, skills):
                 counts["targeted"] += 1
                 skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
                 events.setdefault(meant, self._outcome([later.reward for later in trajectory.steps[index:]]))

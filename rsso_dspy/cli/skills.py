@@ -1,0 +1,263 @@
+"""`rsso-dspy skills`: extraction without a model, the library of a unit, and a library as a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rsso_dspy.cli.options import count, say
+from rsso_dspy.errors import UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.protocol.libraries import Finished
+
+app = typer.Typer(help="Skill libraries: build one offline, look at a unit's, take it along.", no_args_is_help=True)
+
+ROWS = 12
+"""Candidates printed of a list; `--json` has them all."""
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
+Unit = Annotated[str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228.")]
+Arm = Annotated[str | None, typer.Option(help="Which arm; the first one that keeps skills when absent.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
+
+
+@app.command()
+def build(
+    file: Annotated[Path, typer.Argument(metavar="TRAJECTORIES.json", help="Trajectories; see below.")],
+    case: Annotated[int | None, typer.Option(min=1, help="Which case of a file with `cases`.")] = None,
+    preset: Annotated[str, typer.Option(help="sso-adapt/1 (the paper) or release (the published code).")] = (
+        "sso-adapt/1"
+    ),
+    embedder: Annotated[
+        str | None, typer.Option(help="A sentence-transformers model, or hash; the configuration's default if absent.")
+    ] = None,
+    extraction: Annotated[str | None, typer.Option(help="sliding or reward-boundary.")] = None,
+    max_window: Annotated[int | None, typer.Option(min=2, help="States in a window at most.")] = None,
+    feedback: Annotated[
+        bool | None, typer.Option("--feedback/--no-feedback", help="Let what followed a skill enter its score.")
+    ] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Width of the search for a skill set.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Weights of the score, e.g. coverage=0.01,reward=0.1,state=1,action=1.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Build a library from trajectories and print every step of it. No model is asked: skills are worded from their
+    examples.
+
+    The file holds a list of trajectories, {"trajectories": [...]} or {"cases": [{"trajectories": [...]}]}; or it is a
+    unit of a run (RUN/units/ARM/TASK/VARIANT-sSEED.json). A trajectory is a list of states
+    {"description", "action", "reward"}: the whole state as one text, what led to it, and what that gained, as a share
+    of 1.
+    """
+    import json
+    from dataclasses import asdict
+
+    from rsso_dspy.backends.embedder import Embedder
+    from rsso_dspy.config import EmbedderConfig
+    from rsso_dspy.protocol import libraries
+
+    settings = libraries.offline_settings(
+        preset,
+        libraries.weights(weights) if weights is not None else None,
+        extraction=extraction,
+        max_window=max_window,
+        feedback=feedback,
+        beams=beams,
+    )
+    given = libraries.read_trajectories(file, case)
+    embed = Embedder(EmbedderConfig().model if embedder is None else embedder)
+    embed.check()
+    built = libraries.build(given, embed, settings)
+    if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
+        say("feedback: recorded subgoals are in the words of their run; they count only where these words are the same")
+    if json_:
+        data = {"embedder": embed.model, "settings": asdict(settings), **built}
+        typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        return
+    for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
+        typer.secho(
+            f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True
+        )
+        _update(update)
+    typer.secho(f"Library: {count(built['library'], 'skill')}, worded from their examples", bold=True)
+    for number, skill in enumerate(built["library"], start=1):
+        _words(number, skill)
+
+
+def _update(update: dict[str, Any]) -> None:
+    """One update: pieces, candidates, pool and skill set. A window is piece[start:end)."""
+    typer.echo(f"  pieces (states): {' '.join(map(str, update['pieces'])) or 'none'}")
+    _rows("candidates (state, action similarity)", update["candidates"], ("state_similarity", "action_similarity"))
+    _rows("pool (score), most used first", update["pool"], ("score",))
+    _rows("selected (score), best first", update["selected"], ("score",))
+
+
+def _rows(title: str, entries: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    typer.echo(f"  {title}: {len(entries) or 'none'}")
+    for entry in entries[:ROWS]:
+        windows = "  ".join(f"{piece}[{start}:{end})" for piece, start, end in entry["windows"])
+        typer.echo(f"    {windows:<24}" + "".join(f"{entry[column]:>13.9f}" for column in columns))
+    if len(entries) > ROWS:
+        typer.echo(f"    and {len(entries) - ROWS:,} more; --json has all")
+
+
+@app.command()
+def show(
+    run: Run,
+    unit: Unit,
+    arm: Arm = None,
+    trial: Annotated[
+        int | None, typer.Option(min=1, help="What the prompts of this trial held, instead of the library.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Print a unit's skills: where each came from, its score, how often it was shown and pursued, and what followed."""
+    import json
+
+    from rsso_dspy.protocol.libraries import finished
+
+    found = finished(run, unit, arm)
+    data = _about(found) | (_library(found) if trial is None else found.prompts(trial))
+    if json_:
+        typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        return
+    _head(data)
+    if trial is None:
+        _print_library(data)
+    else:
+        _print_prompts(data)
+
+
+def _about(found: "Finished") -> dict[str, Any]:
+    record = found.record
+    return {
+        "unit": record.variant.key,
+        "arm": record.arm,
+        "seed": record.seed,
+        "protocol": record.protocol,
+        "model": record.model,
+        "rule_based": record.rule_based,
+        "embedder": found.embedder,
+        "trials": len(record.trials),
+    }
+
+
+def _library(found: "Finished") -> dict[str, Any]:
+    accounts = [account.data() for account in found.accounts]
+    return {
+        "learnt_from": found.learnt_from,
+        "library": [entry for entry in accounts if entry["in_use"]],
+        "retired": [entry for entry in accounts if not entry["in_use"]],
+    }
+
+
+def _head(data: dict[str, Any]) -> None:
+    from rsso_dspy.trajectory import RULE_BASED_NOTE
+
+    typer.secho(f"{data['unit']}  {data['arm']}  seed {data['seed']}", bold=True)
+    _wrapped(f"{data['protocol']}, {data['model']}")
+    if data["rule_based"]:
+        _wrapped(RULE_BASED_NOTE)
+
+
+def _print_library(data: dict[str, Any]) -> None:
+    learnt = ", ".join(map(str, data["learnt_from"])) or "none"
+    _wrapped(
+        f"Library after trial {data['trials']}: {count(data['library'], 'skill')}, learnt from trials: {learnt}. "
+        "Use is counted over all trials."
+    )
+    if not data["library"]:
+        _wrapped("It is empty: a skill is what two trials that gained points have in common.")
+    for number, skill in enumerate(data["library"], start=1):
+        _words(number, skill)
+        _history(skill)
+    if data["retired"]:
+        typer.echo("\nNo longer in use:")
+    for skill in data["retired"]:
+        _wrapped(f"- {skill['name']}: {_use(skill)}", "  ")
+
+
+def _words(number: int, skill: dict[str, Any]) -> None:
+    """Name, target and instructions."""
+    typer.echo()
+    _wrapped(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
+    _wrapped(f"target: {skill['target']}", "   ")
+    for index, instruction in enumerate(skill["instructions"], start=1):
+        _wrapped(f"{index}. {instruction}", "   ")
+
+
+def _history(skill: dict[str, Any]) -> None:
+    """Score, use and examples."""
+    terms = dict(skill["scores"])
+    total = terms.pop("total")
+    _wrapped(f"score {total:.3f}: " + ", ".join(f"{name} {value:.3f}" for name, value in terms.items()), "   ")
+    _wrapped(_use(skill), "   ")
+    for pursuit in skill["pursuits"]:
+        _wrapped(
+            f"trial {pursuit['trial']}, from step {pursuit['first']} on: +{pursuit['gained']} points, "
+            f"{pursuit['outcome']}",
+            "   ",
+        )
+    for example in skill["examples"]:
+        typer.echo(f"   example: trial {example['trial']}, steps {example['first']} to {example['last']}")
+        for at, (action, points) in enumerate(zip(example["actions"], example["points"], strict=True)):
+            gain = f"  {points:+d}" if points else ""
+            _wrapped(f"{example['first'] + at:3d} > {action or '(malformed answer)'}{gain}", "     ")
+
+
+def _use(skill: dict[str, Any]) -> str:
+    return f"in the prompt of {skill['retrieved']} steps, pursued at {skill['targeted']}"
+
+
+def _print_prompts(data: dict[str, Any]) -> None:
+    _wrapped(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
+    for shown in data["prompts"]:
+        typer.echo()
+        _wrapped(f"steps {_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
+        for line in shown["text"].splitlines():
+            _wrapped(line, "   ")
+    for step in data["pursued"]:
+        _wrapped(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
+
+
+def _spans(steps: list[int]) -> str:
+    """1 2 3 7 as 1-3, 7."""
+    spans: list[list[int]] = []
+    for step in steps:
+        if spans and step == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], step]
+        else:
+            spans.append([step])
+    return ", ".join("-".join(map(str, span)) for span in spans)
+
+
+def _wrapped(text: str, indent: str = "", bold: bool | None = None) -> None:
+    """A paragraph, no wider than the terminal."""
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    width = max(get_terminal_size().columns, 30)
+    typer.secho(fill(text, width, initial_indent=indent, subsequent_indent=indent + "  "), bold=bold)
+
+
+@app.command()
+def export(
+    run: Run,
+    unit: Unit,
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
+    arm: Arm = None,
+) -> None:
+    """Write a unit's library into one JSON file that says where it came from.
+
+    From Python, `rsso_dspy.memory.skills.load_library` restores it.
+    """
+    from rsso_dspy.protocol.libraries import exported, finished
+    from rsso_dspy.protocol.store import write_whole
+
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
+    found = finished(run, unit, arm)
+    write_whole(out, exported(found).text())
+    typer.echo(f"{out}: {count(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")

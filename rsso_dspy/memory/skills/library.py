@@ -1,0 +1,113 @@
+"""A skill memory in a file of its own: what it knows and where that came from.
+
+    memory = load_library("boil.json", embed)
+    memory.nearest(state)           # what the memory that was exported would retrieve here, with similarities
+
+    kind, schema     what the file is
+    provenance       protocol, method, model, rule_based, embedder, variant, seed, trials
+    memory           the snapshot, see `snapshot.py`; the settings are in it, embeddings are not
+
+Plain JSON: a file from somebody else can put words into prompts and nothing more.
+"""
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.memory.skills import snapshot as archive
+from rsso_dspy.memory.skills.contents import Contents
+from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
+from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.texts import Embed
+
+__all__ = ["KIND", "SCHEMA", "Library", "contents", "load_library", "read_library"]
+
+KIND = "rsso-dspy skill library"
+
+SCHEMA = 1
+"""Version of the file. Another version is refused by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The content of one file."""
+
+    provenance: dict[str, Any]
+    snapshot: dict[str, Any]
+
+    def text(self) -> str:
+        """The file's text."""
+        data = {"kind": KIND, "schema": SCHEMA, "provenance": self.provenance, "memory": self.snapshot}
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_library(path: Path | str) -> Library:
+    """A file as data. Raises `UsageError` for one that is absent, damaged, of another kind or of another schema."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read the skill library {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged ({error}); export it again") from None
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise UsageError(f"{path} is no skill library; `rsso-dspy skills export RUN TASK::VARIANT -o FILE` makes one")
+    if data.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path} is of schema {data.get('schema')}, this program reads schema {SCHEMA}; "
+            "use the version of rsso-dspy that wrote it, or export it again"
+        )
+    if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
+        raise UsageError(f"{path} is damaged (no provenance or no memory in it); export it again")
+    return Library(data["provenance"], data["memory"])
+
+
+def contents(snapshot: dict[str, Any], where: str) -> tuple[Contents, SkillSettings]:
+    """What a snapshot holds, and the settings it was made with. Raises `UsageError` naming ``where`` when it is
+    damaged, `RunMismatch` when another version of this program made it."""
+    try:
+        known = {entry.name for entry in fields(SkillSettings)}
+        if stored := [name for name in snapshot["settings"] if name not in known]:
+            raise RunMismatch(
+                f"{where} was made with settings unknown to this version ({', '.join(stored)}); update rsso-dspy"
+            )
+        settings = SkillSettings(**snapshot["settings"])
+        return archive.load(snapshot, settings), settings
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
+
+
+def load_library(
+    path: Path | str,
+    embed: Embed,
+    settings: SkillSettings | None = None,
+    *,
+    embedder: str | None = None,
+    verbalize: Verbalize | None = None,
+    equivalent: Equivalent | None = None,
+) -> SkillMemory:
+    """The memory in a file, alive: it retrieves what the exported one would, byte for byte.
+
+    ``embed`` must be the embedder that the library was learnt with; give its name as ``embedder`` to have that checked.
+    Raises `RunMismatch` when it is another one, or when ``settings`` are not those of the file (its own when absent),
+    and what `read_library` raises. Without ``verbalize`` and ``equivalent`` the memory is for reading: to learn a
+    skill on top raises `UsageError`.
+    """
+    library = read_library(path)
+    _, stored = contents(library.snapshot, str(path))
+    learnt_with = library.provenance.get("embedder")
+    if embedder is not None and learnt_with is not None and embedder != learnt_with:
+        raise RunMismatch(
+            f"{path} was learnt with the embedder {learnt_with}, not {embedder}: similarities would mean "
+            f"something else; use embedder.model={learnt_with}"
+        )
+    memory = SkillMemory(embed, verbalize or _absent, equivalent or _absent, settings or stored)
+    memory.restore(library.snapshot)
+    return memory
+
+
+def _absent(*_: Any) -> NoReturn:
+    raise UsageError(
+        "this skill library was loaded for reading; give load_library `verbalize` and `equivalent` to learn with it"
+    )

@@ -1,0 +1,245 @@
+"""Skill libraries outside a run: of a finished unit, to look at or to take along, and built anew from trajectories.
+
+    settings = offline_settings("release", max_window=5)
+    for trajectory in read_trajectories(Path("runs/first/units/sso/boil/22-s0.json")): ...
+    library = exported(finished(Path("runs/first"), "boil::22"))
+
+No language model and no simulator has a part in any of it.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from rsso_dspy.errors import ConfigError, UnknownName, UsageError
+from rsso_dspy.memory.skills import Embed, SkillSettings
+from rsso_dspy.memory.skills.contents import Contents
+from rsso_dspy.memory.skills.library import Library, contents
+from rsso_dspy.memory.skills.offline import inspected, offline, trajectories
+from rsso_dspy.memory.skills.settings import Extraction
+from rsso_dspy.memory.skills.use import Account, account, pursued
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.protocol.presets import preset
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import Trajectory, UnitRecord
+
+__all__ = ["Finished", "build", "exported", "finished", "offline_settings", "read_trajectories", "weights"]
+
+PARTIAL = (
+    "A unit keeps its library after the last trial only: these are the skills that prompts of this trial held; "
+    "others may have been in the library."
+)
+
+WORDS = ("id", "name", "summary", "target", "instructions")
+
+WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A unit that kept skills and came to its end."""
+
+    record: UnitRecord
+    embedder: str | None
+    """The run's embedding model, None when the run does not say."""
+    held: Contents
+
+    @property
+    def accounts(self) -> list[Account]:
+        """One per skill, the library first; use is counted over all trials."""
+        return account(self.held, self.record.trajectories)
+
+    @property
+    def learnt_from(self) -> list[int]:
+        """Trials that the library learnt from; a unit's last one is not among them unless its protocol says so."""
+        return [result.trial for result in self.record.trials if "skills" in result.learnt]
+
+    def prompts(self, trial: int) -> dict[str, Any]:
+        """What the prompts of a trial held of skills, as JSON data. Raises `UsageError` for a trial never played."""
+        played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
+        if trial not in played:
+            raise UsageError(f"{self.record.variant.key} has trials 1 to {len(played)}, not {trial}")
+        steps, skills = played[trial].steps, self.held.skills
+        shown = next(result.shown for result in self.record.trials if result.trial == trial)
+        at: dict[tuple[str, ...], list[int]] = {}
+        for number, step in enumerate(steps, start=1):
+            if step.recalled:
+                at.setdefault(step.recalled, []).append(number)
+        aims = [(number, step, pursued(step, skills)) for number, step in enumerate(steps, start=1)]
+        return {
+            "trial": trial,
+            "steps": len(steps),
+            "note": PARTIAL if at else "No skill stood in its prompts.",
+            "prompts": [
+                {
+                    "ids": list(ids),
+                    "names": [skills[name].name for name in ids],
+                    "steps": numbers,
+                    "text": shown[f"skills:{','.join(ids)}"],
+                }
+                for ids, numbers in at.items()
+            ],
+            "pursued": [
+                {"step": number, "id": aim, "name": skills[aim].name, "action": step.action, "reward": step.reward}
+                for number, step, aim in aims
+                if aim
+            ],
+        }
+
+
+def finished(folder: Path, key: str, arm: str | None = None) -> Finished:
+    """The unit ``task::index`` of a run, of its first arm that keeps skills when none is named. Changes nothing.
+
+    Raises `UsageError` that says what there is instead, and what to do.
+    """
+    store = Store(folder)
+    store.read_only = True
+    identity, arms = store.about()
+    record = _chosen(list(store.units()), folder, key, arm, arms)
+    if record.errored:
+        failed = record.trials[-1]
+        raise UsageError(
+            f"{key} of {record.arm} is not finished: trial {failed.trial} is an error ({failed.error}); "
+            "run the same command again, which plays it again"
+        )
+    held, _ = contents(record.memories["skills"], f"{key} of {record.arm} in {folder}")
+    embedder = identity.get("config", {}).get("embedder", {}).get("model")
+    return Finished(record, embedder, held)
+
+
+def _chosen(records: Sequence[UnitRecord], folder: Path, key: str, arm: str | None, arms: Sequence[str]) -> UnitRecord:
+    again = "run the run's own command again to play what is left"
+    if not records:
+        raise UsageError(f"{folder} holds no finished unit yet; {again}")
+    here = {record.arm: record for record in records if record.variant.key == key}
+    if not here:
+        raise UnknownName("unit", key, {record.variant.key for record in records}, f"Not finished yet? Then {again}.")
+    with_skills = [name for name, record in here.items() if "skills" in record.memories]
+    if arm is None and with_skills:
+        return here[with_skills[0]]
+    if arm is not None and arm not in here:
+        if arm in arms:
+            raise UsageError(f"{key} of {arm} is not finished yet: {again}, or take --arm {', '.join(here)}")
+        raise UnknownName("arm", arm, here)
+    if arm in with_skills:
+        return here[arm]
+    keeping = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
+    fix = f"--arm {' or '.join(with_skills)}" if with_skills else f"play it with --methods {keeping}"
+    raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
+
+
+def exported(unit: Finished) -> Library:
+    """The unit's library with where it came from."""
+    record = unit.record
+    provenance: dict[str, Any] = {
+        "protocol": record.protocol,
+        "arm": record.arm,
+        "method": record.method,
+        "program": record.program,
+        "backend": record.backend,
+        "model": record.model,
+        "rule_based": record.rule_based,
+        "embedder": unit.embedder,
+        "variant": record.variant.key,
+        "split": record.variant.split,
+        "simplification": record.variant.simplification,
+        "seed": record.seed,
+        "trials": len(record.trials),
+        "learnt_from": unit.learnt_from,
+        "made_by": record.provenance,
+    }
+    return Library(provenance, record.memories["skills"])
+
+
+def build(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
+    """A library from trajectories alone, as JSON data: ``after_each`` as `inspected` names it, and the ``library``."""
+    memory = offline(embed, settings)
+    after_each = []
+    for trajectory in given:
+        memory.learn(trajectory)
+        after_each.append(inspected(memory.inspect()))
+    skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
+    return {"after_each": after_each, "library": skills}
+
+
+def offline_settings(name: str, weighted: Mapping[str, float] | None = None, **changes: Any) -> SkillSettings:
+    """A preset's skill settings with other weights and other values; None changes nothing. Raises `UnknownName` or
+    `ConfigError`."""
+    wanted = {key: value for key, value in changes.items() if value is not None}
+    extraction = wanted.get("extraction")
+    if extraction is not None and extraction not in get_args(Extraction):
+        raise UnknownName("extraction", extraction, get_args(Extraction))
+    wanted |= {f"{key}_weight": value for key, value in (weighted or {}).items()}
+    try:
+        changed = replace(preset(name).skills, **wanted)
+    except ValueError as error:
+        raise ConfigError(f"these skill settings do not fit together: {error}") from None
+    counted = [changed.coverage_weight, changed.reward_weight, changed.state_weight, changed.action_weight]
+    if sum(counted) + changed.feedback * changed.feedback_weight <= 0:
+        raise ConfigError("all weights of the score are 0; give one of them a value, e.g. --weights state=1")
+    return changed
+
+
+def weights(text: str) -> dict[str, float]:
+    """``name=number`` pairs, comma-separated. Raises `UnknownName` or `UsageError`."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name not in WEIGHTS:
+            raise UnknownName("weight", name, WEIGHTS, "Write --weights coverage=0.01,reward=0.1,state=1,action=1.")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 <= found[name] < math.inf:
+            raise UsageError(f"--weights {name}={value}: expected a number from 0 up, e.g. {name}=0.1")
+    return found
+
+
+def read_trajectories(file: Path, case: int | None = None) -> list[Trajectory]:
+    """Trajectories of a file: a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such, of which
+    ``case`` (from 1) names one, or a run's unit. Raises `UsageError` that says what is wrong and where."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{file} is no JSON ({error})") from None
+    try:
+        if isinstance(data, dict) and "cases" in data:
+            data = _case(data["cases"], case)
+        elif case is not None:
+            raise UsageError("it holds no cases; leave --case out")
+        if isinstance(data, dict) and "trials" in data:
+            return _of_unit(file)
+        if isinstance(data, dict) and "trajectories" not in data:
+            raise UsageError("no `trajectories`, `cases` or `trials` in it; `rsso-dspy skills build --help` says more")
+        return trajectories(data["trajectories"] if isinstance(data, dict) else data)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+def _case(cases: Any, case: int | None) -> Any:
+    if not isinstance(cases, list) or not cases:
+        raise UsageError("`cases` is no list of cases")
+    known = f"--case 1 to --case {len(cases)}"
+    if case is None and len(cases) > 1:
+        raise UsageError(f"it holds {len(cases)} cases; choose one, {known}")
+    if case is not None and not 1 <= case <= len(cases):
+        raise UsageError(f"there is no case {case}; it holds {known}")
+    return cases[(case or 1) - 1]
+
+
+def _of_unit(file: Path) -> list[Trajectory]:
+    """The trials that were played; an errored one has no trajectory."""
+    store = Store(file.parent)
+    store.read_only = True
+    record = store.load(file)
+    if record is None:
+        raise UsageError("it looks like a run's unit and can not be read as one; it is damaged")
+    if not record.trajectories:
+        raise UsageError("none of its trials was played to an end")
+    return list(record.trajectories)

@@ -1,0 +1,188 @@
+"""`rsso-dspy skills` on a real unit: its library, its prompts, a library built from its trials, and a way out."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.backends.embedder import Embedder
+from rsso_dspy.cli.app import app
+from rsso_dspy.memory.skills.library import load_library, read_library
+from rsso_dspy.protocol.store import Store
+from tests.cli.conftest import FAST
+
+UNIT = "use-thermometer::412"
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory) -> Path:
+    """A run of three trials that left a skill, and a second arm that plays the same without memories."""
+    folder = tmp_path_factory.mktemp("played") / "run"
+    words = ["run", "--methods", "sso", "--tasks", "use-thermometer", "--per-task", "1", "--trials", "3", *FAST]
+    done = CliRunner().invoke(app, [*words, "--out", str(folder)])
+    assert done.exit_code == 0, done.output
+    store = Store(folder)
+    (unit,) = store.units()
+    store.open(store.about()[0], {"react-sso": "0", "rsso": "0"})
+    store.save(replace(unit, arm="react-sso", method="react-sso", memories={}))
+    return folder
+
+
+@pytest.fixture
+def unit(played):
+    return next(record for record in Store(played).units() if record.arm == "sso")
+
+
+# build
+
+
+def test_build_of_a_units_file_finds_the_skill_set_that_the_run_chose(rsso, played, unit):
+    file = Store(played).path("sso", unit.variant.task, unit.variant.index, unit.seed)
+    code, out, err = rsso("skills", "build", file, "--embedder", "hash", "--json")
+    assert (code, err) == (0, "")
+    feedback = ("--preset", "release", "--embedder", "hash")
+    assert "only where these words are the same" in rsso("skills", "build", file, *feedback)[2]
+    after = json.loads(out)["after_each"]
+    assert len(after) == len(unit.trials)
+    held = unit.memories["skills"]
+    learnt = after[sum("skills" in trial.learnt for trial in unit.trials) - 1]
+    selected = [[row[3:6], row[6:9]] for row in held["selected"]]
+    assert [entry["windows"] for entry in learnt["selected"]] == selected != []
+    assert [entry["score"] for entry in learnt["pool"]] == [row[0] for row in held["pool"]]
+
+
+# show
+
+
+def test_show_tells_where_a_skill_came_from_and_what_became_of_it(rsso, played, unit):
+    code, out, _ = rsso("skills", "show", played, UNIT, "--json")
+    assert code == 0
+    data = json.loads(out)
+    (skill,) = data["library"]
+    assert (data["arm"], data["embedder"], data["learnt_from"], data["rule_based"]) == ("sso", "hash", [1, 2], True)
+    steps = [(trajectory.trial, step) for trajectory in unit.trajectories for step in trajectory.steps]
+    assert skill["retrieved"] == sum(skill["id"] in step.recalled for _, step in steps) > 0
+    aims = [trial for trial, step in steps if step.subgoal and step.subgoal in (skill["target"],)]
+    assert skill["targeted"] == len(aims) > 0
+    for example in skill["examples"]:
+        taken = unit.trials[example["trial"] - 1].trajectory.steps[example["first"] - 1 : example["last"]]
+        assert example["actions"] == [step.action for step in taken]
+        assert example["points"] == [step.reward for step in taken]
+        assert example["points"][-1] > 0
+    (pursuit,) = skill["pursuits"]
+    after = unit.trials[pursuit["trial"] - 1].trajectory.steps[pursuit["first"] - 1 :]
+    assert after[0].subgoal == skill["target"]
+    assert pursuit["gained"] == sum(step.reward for step in after if step.reward > 0)
+
+
+def test_show_reads_well_in_60_columns(rsso, played, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    code, out, _ = rsso("skills", "show", played, UNIT)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 60
+    (skill,) = json.loads(rsso("skills", "show", played, UNIT, "--json")[1])["library"]
+    said = " ".join(out.split())
+    assert "1 skill, learnt from trials: 1, 2." in said
+    assert "say nothing about language models" in said
+    for text in (skill["name"], skill["target"], *skill["instructions"], f"score {skill['scores']['total']:.3f}"):
+        assert " ".join(text.split()) in said
+    assert f"in the prompt of {skill['retrieved']} steps, pursued at {skill['targeted']}" in said
+    for example in skill["examples"]:
+        assert f"example: trial {example['trial']}, steps {example['first']} to {example['last']}" in said
+        assert f"{example['first']} > {example['actions'][0]}" in said
+
+
+def test_show_of_a_trial_tells_what_its_prompts_held_and_what_is_not_known(rsso, played, unit):
+    code, out, _ = rsso("skills", "show", played, UNIT, "--trial", "3", "--json")
+    data = json.loads(out)
+    assert code == 0
+    taken = unit.trials[2].trajectory.steps
+    assert [number for shown in data["prompts"] for number in shown["steps"]] == list(range(1, len(taken) + 1))
+    for shown in data["prompts"]:
+        assert shown["text"] == unit.trials[2].shown[f"skills:{','.join(shown['ids'])}"]
+        assert all(taken[number - 1].recalled == tuple(shown["ids"]) for number in shown["steps"])
+    assert data["pursued"][0]["action"] == taken[data["pursued"][0]["step"] - 1].action
+    out = rsso("skills", "show", played, UNIT, "--trial", "3")[1]
+    assert "keeps its library after the last trial only" in " ".join(out.split())
+    assert f"steps 1-{len(taken)}: {data['prompts'][0]['names'][0]}" in out
+    assert "No skill stood in its prompts." in rsso("skills", "show", played, UNIT, "--trial", "1")[1]
+
+
+@pytest.mark.parametrize("verb", ["show", "export"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["use-thermometer::413"], "did you mean use-thermometer::412"),
+        ([UNIT, "--arm", "react-sso"], f"{UNIT} of react-sso keeps no skills; --arm sso"),
+        ([UNIT, "--arm", "rsso"], f"{UNIT} of rsso is not finished yet: run the run's own command again"),
+        ([UNIT, "--arm", "ssoo"], "did you mean"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, verb, words, said):
+    more = ["-o", "out.json"] if verb == "export" else []
+    code, out, err = rsso("skills", verb, played, *words, *more)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_units_without_skills_errored_units_and_trials_never_played_are_named(rsso, played, unit, tmp_path):
+    store = Store(tmp_path / "run")
+    store.open({}, {"sso": "1", "react-sso": "2"})
+    assert "holds no finished unit yet" in rsso("skills", "show", "run", UNIT)[2]
+    store.save(replace(unit, arm="react-sso", memories={}))
+    code, _, err = rsso("skills", "show", "run", UNIT)
+    assert code == 2
+    assert f"{UNIT} of react-sso keeps no skills; play it with --methods sso,rsso" in err
+    died = replace(unit.trials[1], trajectory=None, error="SimulatorDied: no answer")
+    store.save(replace(unit, trials=(unit.trials[0], died)))
+    code, _, err = rsso("skills", "show", "run", UNIT)
+    assert code == 2
+    assert "not finished: trial 2 is an error (SimulatorDied: no answer); run the same command again" in err
+    code, _, err = rsso("skills", "show", played, UNIT, "--trial", "9")
+    assert code == 2
+    assert "has trials 1 to 3, not 9" in err
+    assert "holds no run" in rsso("skills", "show", "nowhere", UNIT)[2]
+
+
+def test_an_empty_library_is_explained_and_a_damaged_file_left_alone(rsso, unit, tmp_path):
+    store = Store(tmp_path / "run")
+    store.open({}, {"sso": "1"})
+    empty = unit.memories["skills"] | {"library": [], "skills": [], "selected": [], "pool": []}
+    damaged = store.save(unit).with_name("413-s0.json")
+    store.save(replace(unit, memories={"skills": empty}))
+    damaged.write_text("{")
+    out = rsso("skills", "show", "run", UNIT)[1]
+    assert "0 skills" in out
+    assert "what two trials that gained points have in common" in " ".join(out.split())
+    assert damaged.read_text() == "{"
+
+
+# export
+
+
+def test_an_exported_library_retrieves_what_the_unit_did(rsso, played, unit, tmp_path):
+    code, out, _ = rsso("skills", "export", played, UNIT, "-o", "sub/skills.json")
+    assert code == 0
+    assert f"1 skill of {UNIT}, sso" in out
+    file = tmp_path / "sub" / "skills.json"
+    library = read_library(file)
+    assert library.snapshot == unit.memories["skills"]
+    assert library.provenance["made_by"] == unit.provenance
+    known = library.provenance
+    assert (known["protocol"], known["method"], known["model"]) == (unit.protocol, "sso", "embedded/explorer")
+    assert (known["rule_based"], known["embedder"], known["variant"]) == (True, "hash", UNIT)
+    assert (known["seed"], known["trials"], known["learnt_from"]) == (0, 3, [1, 2])
+    memory = load_library(file, Embedder("hash"), embedder="hash")
+    last = unit.trials[2].trajectory
+    for index, step in enumerate(last.steps):
+        assert memory.recall(last.states[: index + 1]).ids == step.recalled
+
+
+def test_export_into_a_folder_is_refused(rsso, played, tmp_path):
+    (tmp_path / "here").mkdir()
+    code, _, err = rsso("skills", "export", played, UNIT, "-o", "here")
+    assert code == 2
+    assert "here is a folder; name a file, e.g. -o here/skills.json" in err

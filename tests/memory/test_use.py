@@ -1,0 +1,84 @@
+"""Where skills came from and what became of them, on trials small enough to count by hand."""
+
+from rsso_dspy.memory.skills import Window
+from rsso_dspy.memory.skills.library import contents
+from rsso_dspy.memory.skills.offline import plainly
+from rsso_dspy.memory.skills.use import Example, Pursuit, account
+from tests.memory.memory_cases import Writer, plain, skill_memory, trajectory, walk
+
+PLATEAU = "s a b c+10 d e f g+10 h i"
+"""Played twice the same way, it holds two skills: one ends at c, one at g."""
+
+
+def accounts(memory, *trials):
+    held, _ = contents(memory.snapshot(), "here")
+    return account(held, trials)
+
+
+def taught():
+    memory = skill_memory(writer=Writer())
+    trials = [walk(PLATEAU, 1), walk(PLATEAU, 2)]
+    for trial in trials:
+        memory.learn(trial)
+    return memory, trials
+
+
+def test_examples_are_told_by_the_steps_of_their_trial():
+    memory, trials = taught()
+    for found in accounts(memory, *trials):
+        assert [example.trial for example in found.examples] == [1, 2]
+        for example in found.examples:
+            steps = trials[example.trial - 1].steps[example.first - 1 : example.last]
+            assert example.actions == tuple(step.action for step in steps)
+            assert example.points == tuple(step.reward for step in steps)
+            assert example.points[-1] == 10
+    ends = {found.examples[0].last for found in accounts(memory)}
+    assert ends == {3, 7}
+    assert isinstance(found.examples[0], Example)
+
+
+def test_use_counts_prompts_and_pursuits_and_the_points_from_the_first_pursuit_on():
+    memory, trials = taught()
+    first, second = memory.library
+    both = (first.id, second.id)
+    use = {
+        0: (None, both),
+        1: (first.target.upper() + "!", both),
+        2: ("somewhere else", both),
+        3: (first.target, (first.id,)),
+        4: (second.target, (first.id,)),
+    }
+    names, actions = [f"room {n}" for n in range(6)], [f"act {n}" for n in range(5)]
+    last = trajectory(names, actions, [7, 5, -20, 3, 0], 3, use)
+    known = {found.skill.id: found for found in accounts(memory, *trials, last)}
+    assert (known[first.id].retrieved, known[first.id].targeted) == (5, 2)
+    assert known[first.id].pursuits == (Pursuit(3, 2, 2, 8, "failed"),)
+    assert (known[second.id].retrieved, known[second.id].targeted) == (3, 0), "a target not in the prompt is no pursuit"
+    assert known[second.id].pursuits == ()
+    memory.learn(last)
+    assert (memory.library[0].retrieved, memory.library[0].targeted) == (5, 2), "the memory counts the same"
+
+
+def test_the_library_comes_first_and_what_left_it_is_marked():
+    memory, _ = taught()
+    snapshot = memory.snapshot()
+    snapshot["library"] = snapshot["library"][1:]
+    found = account(contents(snapshot, "here")[0], [])
+    assert [entry.in_use for entry in found] == [True, False]
+    assert found[0].skill.id == memory.library[1].id
+
+
+def test_plain_words_say_what_the_examples_did_and_nothing_else():
+    def example(piece, *rooms):
+        states = tuple(plain(f"room {name}") for name in rooms)
+        return Window(piece, 0, len(rooms), states, tuple(f"act {name}" for name in rooms[1:]), (0,) * len(rooms))
+
+    examples = (example(0, "a", "b", "c"), example(1, "a", "x", "c"))
+    words = plainly(examples)
+    assert words.target == "room c"
+    assert words.instructions == ("act b or act x", "act c")
+    assert words.summary == "from 'room a' to 'room c'"
+    assert words == plainly(examples)
+    silent = plainly((Window(0, 0, 2, (plain(""), plain("")), ("",), (0, 5)),) * 2)
+    assert silent.instructions == ("(nothing)",)
+    assert silent.target.strip(), "a skill without a target would count as malformed"
