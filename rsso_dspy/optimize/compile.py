@@ -24,6 +24,7 @@ from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
 from rsso_dspy.optimize.rollouts import Candidate, Halt, Observer, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.session import Session
@@ -174,10 +175,10 @@ def interruptible(rollouts: Rollouts) -> Iterator[None]:
 
 
 def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) -> Compiled:
-    original = next(iter(rollouts.candidates.values()), None)
+    original = Candidate(fingerprint(agent), agent.dump_state())  # when nothing at all was begun
+    original = rollouts.candidates.get(original.program, original)
     best = rollouts.best or original
     models = live.backend.models
-    state = best.state if best else agent.dump_state()
     tried = [(c, _scores(c, rollouts.choose)) for c in rollouts.candidates.values()]
     return Compiled(
         method=wanted.method.name,
@@ -205,24 +206,21 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         signatures=schema_hash(agent),
         identity=identity(live.config, live.protocol),
         versions={name: version(name) for name in ("dspy", "gepa", "scienceworld")},
-        program=best.program if best else "",
-        state=state,
+        program=best.program,
+        state=best.state,
     )
 
 
-def _notes(wanted: Request, original: Candidate | None) -> tuple[str, ...]:
+def _notes(wanted: Request, original: Candidate) -> tuple[str, ...]:
     calibration = wanted.calibration
-    solved = original is not None and original.mean(calibration.learn) == PERFECT
+    solved = original.mean(calibration.learn) == PERFECT
     nothing = "every variant to learn from was solved already: calibrate on more of them, or on harder ones"
     return (*calibration.notes, *([nothing] if solved else []))
 
 
-def _scores(candidate: Candidate | None, choose: Sequence[Variant]) -> Scores | None:
-    if candidate is None or (metric := candidate.mean(choose)) is None:
-        return None
-    mean = candidate.mean(choose, "accumulator")
-    assert mean is not None
-    return Scores(metric, mean)
+def _scores(candidate: Candidate, choose: Sequence[Variant]) -> Scores | None:
+    metric, mean = candidate.mean(choose), candidate.mean(choose, "accumulator")
+    return None if metric is None or mean is None else Scores(metric, mean)
 
 
 class _Silent:

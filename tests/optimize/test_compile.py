@@ -241,3 +241,17 @@ def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live):
         compiled.append(compile_agent(Agent("react"), models.within(live), spent, jobs))
     assert compiled[0].ended_by == "rollouts"
     assert compiled[0] == compiled[1]
+
+
+def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(
+    live, monkeypatch, tmp_path
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.Rollouts.play_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("react"), live, wanted(), out=tmp_path / "early.json")
+    there = load(tmp_path / "early.json")
+    assert (there.ended_by, there.before, there.improved, there.rollouts) == ("interrupted", None, False, 0)
+    assert fingerprint(there.agent()) == fingerprint(Agent("react"))
