@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, count, names, say
+from rsso_dspy.cli.options import (
+    BackendName,
+    ConfigFile,
+    DryRun,
+    Jobs,
+    Overrides,
+    ProtocolName,
+    Seed,
+    configuration,
+    count,
+    names,
+    say,
+)
 from rsso_dspy.cli.run import answering, cost
 
 if TYPE_CHECKING:
@@ -34,15 +46,11 @@ def compile_program(
         int | None, typer.Option(min=1, help="Rollouts at most; four times all calibration variants when absent.")
     ] = None,
     max_lm_calls: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of draw, search and rollouts.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Rollouts at once, each with its own simulator.")] = 1,
+    protocol: ProtocolName = None,
+    seed: Seed = None,
+    jobs: Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
     set_: Overrides = None,

@@ -5,7 +5,21 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration, names, say
+from rsso_dspy.cli.options import (
+    BackendName,
+    ConfigFile,
+    DryRun,
+    Jobs,
+    Overrides,
+    PerTask,
+    ProtocolName,
+    Seed,
+    Trials,
+    Variants,
+    configuration,
+    names,
+    say,
+)
 from rsso_dspy.cli.programs import load_programs
 from rsso_dspy.cli.run import held_out_run
 
@@ -15,23 +29,17 @@ def evaluate(
     task_names: Annotated[
         str | None, typer.Option("--tasks", help="Task types, comma-separated, or all; those compiled on when absent.")
     ] = None,
-    variants: Annotated[
-        str, typer.Option(help="sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.")
-    ] = "sso",
-    per_task: Annotated[int | None, typer.Option(min=1, help="At most this many variants per task.")] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials per variant; the preset's when absent.")] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of every unit.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Units played at once, each with its own simulator.")] = 1,
+    variants: Variants = "sso",
+    per_task: PerTask = None,
+    trials: Trials = None,
+    protocol: ProtocolName = None,
+    seed: Seed = None,
+    jobs: Jobs = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder of the run; runs/evaluate-NAME when absent. The same command again continues it."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")
-    ] = False,
+    dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
     set_: Overrides = None,

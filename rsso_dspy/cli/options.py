@@ -18,6 +18,15 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
 ]
+Variants = Annotated[
+    str, typer.Option(help="sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.")
+]
+PerTask = Annotated[int | None, typer.Option(min=1, help="At most this many variants per task.")]
+Trials = Annotated[int | None, typer.Option(min=1, help="Trials per variant; the preset's when absent.")]
+ProtocolName = Annotated[str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of everything that is drawn or played.")]
+Jobs = Annotated[int, typer.Option(min=1, max=256, help="Played at once, each with its own simulator.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")]
 BackendName = Annotated[
     str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
 ]

@@ -1,10 +1,13 @@
 """`rsso-dspy compile` as a person types it: plans, budgets, files, failing models."""
 
+import inspect
 import json
 import re
 
 import pytest
 
+from rsso_dspy.cli.compile import compile_program
+from rsso_dspy.optimize.compile import compile
 from rsso_dspy.optimize.compiled import load
 from tests.cli.conftest import COMPILE, ONE
 from tests.provider_server import completion, provider
@@ -242,3 +245,10 @@ def test_no_request_is_sent_beyond_the_model_calls_allowed(rsso, monkeypatch):
     with provider(lambda _: completion("I would rather chat.")) as served:
         rsso(*against(served.url), "--max-lm-calls", "6")
     assert len(served.requests) <= 6
+
+
+def test_the_defaults_that_the_help_shows_are_those_of_the_library():
+    typed = inspect.signature(compile_program).parameters
+    of_python = inspect.signature(compile).parameters
+    pairs = {"calib": "calib", "optimizer": "optimizer", "compile_trials": "trials", "compile_steps": "steps"}
+    assert {name: typed[name].default for name in pairs} == {name: of_python[pairs[name]].default for name in pairs}
