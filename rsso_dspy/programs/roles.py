@@ -13,6 +13,7 @@ import dspy
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
+from rsso_dspy.programs.instructions import instructions
 from rsso_dspy.programs.methods import Scaffold
 from rsso_dspy.programs.runtime import Caller, Runtime
 from rsso_dspy.programs.transcript import example, outcome, transcript
@@ -80,7 +81,8 @@ class Roles:
 
     def verbalize(self, examples: Sequence[Window]) -> Verbalization | None:
         """Summary, instructions and target of a skill: three calls, each reading the answers before it, so that they
-        are one conversation (SSO, section 3.3). None when any answer was malformed."""
+        are one conversation (SSO, section 3.3). None when any answer was malformed, or the instructions are no
+        actions."""
         texts = "\n\n".join(
             f"Excerpt {number}\n{example(window.states, window.actions)}"
             for number, window in enumerate(examples, start=1)
@@ -90,8 +92,13 @@ class Roles:
             return None
         said = {"examples": texts, "summary": first.summary, "skill_name": first.skill_name}
         second = self._ask("skill_instructions", **said, action_templates=self.action_templates)
-        steps = tuple(filter(None, map(first_line, second.steps))) if second is not None else ()
+        if second is None:
+            return None
+        written = tuple(filter(None, map(first_line, second.steps)))
+        actions = [action for window in examples for action in window.actions]
+        steps = instructions(written, self.action_templates, actions)
         if not steps:
+            self.call.ledger.malformed("verbalizer")
             return None
         third = self._ask("skill_target", **said, steps=list(steps))
         if third is None or not third.target.strip():

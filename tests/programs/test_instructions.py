@@ -1,0 +1,81 @@
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.instructions import instructions
+from tests.live import REWARDED, Engine, acting, model, says, walks
+
+EXAMPLES = ["open door", "use thermometer on water", "0"]
+
+
+def checked(*written):
+    return instructions(written, ACTION_TEMPLATES, EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["read OBJ", "pick up the thermometer", "Look in OBJ", "move OBJ to CONTAINER", "teleport to LOCATION", "wait"],
+)
+def test_an_action_of_a_template_is_kept_as_it_is(text):
+    assert checked(text) == (text,)
+
+
+def test_an_action_that_only_the_examples_know_is_kept():
+    assert checked("use thermometer on OBJ") == ("use thermometer on OBJ",)
+    assert instructions(["use thermometer on OBJ"], ACTION_TEMPLATES, []) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("First, open OBJ", "open OBJ"),
+        ("Then you should teleport to the kitchen", "teleport to the kitchen"),
+        ("Step 3: pick up OBJ", "pick up OBJ"),
+        ("Action: wait", "wait"),
+    ],
+)
+def test_words_that_lead_up_to_an_action_are_dropped(text, action):
+    assert checked(text) == (action,)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "OBJ", "Do not focus on OBJ", "Never open OBJ", "be patient", "looking in OBJ", "first", ""]
+)
+def test_what_is_no_action_is_left_out(text):
+    assert checked("open OBJ", text) == ("open OBJ",)
+
+
+def test_an_answer_of_which_most_is_no_action_is_no_answer():
+    assert checked("open OBJ", "be patient", "be kind") == ()
+
+
+def test_without_templates_nothing_is_checked():
+    assert instructions(["sing"], "", EXAMPLES) == ("sing",)
+
+
+@pytest.mark.parametrize(("steps", "kept"), [("open OBJ\nbe patient", True), ("be patient\nbe kind", False)])
+def test_a_skill_with_instructions_that_are_no_actions_is_repaired_or_left_out_and_counted(live, steps, kept):
+    lm, _ = walks(live)
+
+    def answer(prompt):
+        if "`equivalent`" in prompt:
+            return says(equivalent="[]")
+        if "`target`" in prompt:
+            return says(target="It is done.")
+        if "`steps`" in prompt:
+            return says(steps=str(steps.splitlines()).replace("'", '"'))
+        return says(summary="What happened.", skill_name="a skill")
+
+    verbalizer = model(Engine(answer))
+    rules = replace(live.runtime.rules, trials=2, learn_after_last=True)
+    with acting(live, lambda role, n: verbalizer if role == "verbalizer" else lm(role, n), rules=rules):
+        played = Agent("sso")(variant=REWARDED)
+    learnt, usage = played.trials[1].learnt["skills"], played.trials[1].usage["verbalizer"]
+    if kept:
+        assert {tuple(skill["instructions"]) for skill in played.memories["skills"]["skills"]} == {("open OBJ",)}
+        assert usage.malformed == 0
+    else:
+        assert learnt["library"] == 0
+        assert learnt["malformed"] == usage.malformed > 0
