@@ -26,8 +26,8 @@ Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 proposer is the optimizer's model."""
 
 
-_TRANSPORT = {"base_url", "key_variable", "timeout", "retries"}
-"""Settings of a backend that change how a model is reached and not what it answers."""
+_TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait"}
+"""Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
 
 
 def _url(value: str | None) -> str | None:
@@ -82,6 +82,8 @@ class BackendConfig(_Section):
     """Seconds after which a request counts as failed."""
     retries: int = Field(4, ge=0)
     """Further tries of a request that failed in transit, was rate limited or met a server error."""
+    longest_wait: float = Field(60.0, ge=0)
+    """Seconds to wait for a server at most before asking again; one that asks for more fails the trial."""
     adapter: Literal["chat", "json", "xml"] = "chat"
     """Answer format that is asked for."""
     roles: dict[Role, RoleOverride] = Field(default_factory=dict)
@@ -106,7 +108,33 @@ class EmbedderConfig(_Section):
     """The text embedder of the skill memory."""
 
     model: str = Field("all-MiniLM-L6-v2", min_length=1)
-    """A sentence-transformers model, or `hash`, which is instant and knows no meaning: for tests."""
+    """A sentence-transformers model by name or folder, `onnx/NAME` for the same without torch,
+    `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (knows no meaning: for
+    tests)."""
+    base_url: Url = None
+    """Endpoint of a `litellm/` model, when it is not the provider's own."""
+    key_variable: str | None = None
+    """Name of the environment variable that holds the key of a `litellm/` model."""
+    timeout: float = Field(60.0, gt=0)
+    """Seconds after which a request for vectors counts as failed."""
+    retries: int = Field(4, ge=0)
+    """Further tries of such a request that failed in transit, was rate limited or met a server error."""
+    cache: bool = True
+    """Whether vectors are kept in the user's cache folder for later runs."""
+
+    @field_validator("model")
+    @classmethod
+    def _routed(cls, value: str) -> str:
+        """A route without a model would be looked for as a model of that name."""
+        route, slash, name = value.partition("/")
+        if route == "onnx" and not name.strip("/ "):
+            raise ValueError("onnx/ needs a sentence-transformers model after it, e.g. onnx/all-MiniLM-L6-v2")
+        provider, _, model = name.partition("/")
+        if route == "litellm" and not (provider.strip() and model.strip("/ ")):
+            raise ValueError("litellm/ needs provider and model, e.g. litellm/openai/text-embedding-3-small")
+        if value != value.strip() or (slash and not route and not name):
+            raise ValueError("not the name of a model, e.g. all-MiniLM-L6-v2")
+        return value
 
 
 SIMPLIFICATIONS = (
@@ -150,6 +178,15 @@ class ProtocolConfig(_Section):
     """Whether a solved variant is left alone; the preset's when absent."""
     learn_after_last: bool | None = None
     """Whether memories learn from the last trial too, which no trial will read; the preset's when absent."""
+    frozen: bool | None = None
+    """Whether memories are read and never written; they are in held-out trials of the transfer setting."""
+    setting: Literal["adaptation", "transfer"] = "adaptation"
+    """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
+    of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""
+    train_trials: int = Field(3, gt=0)
+    """Transfer: trials on each training variant, in as many rounds."""
+    train_per_task: int = Field(10, gt=0)
+    """Transfer: training variants per task."""
 
 
 class SkillsConfig(_Section):
@@ -203,7 +240,7 @@ class Config(_Section):
     def resolved(self) -> dict[str, Any]:
         """What a result depends on, as JSON data: everything but the backends that are not in use and the ways to reach
         a model, which may have to be mended in the middle of a run."""
-        data = self.model_dump(mode="json", exclude={"environment": {"heap"}})
+        data = self.model_dump(mode="json", exclude={"environment": {"heap"}, "embedder": _TRANSPORT | {"cache"}})
         used = self.active_backend.model_dump(mode="json", exclude=_TRANSPORT)
         roles = self.active_backend.roles.items()
         used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in roles}

@@ -9,6 +9,14 @@ from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests compute is kept apart from the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RSSO_DSPY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def env() -> Iterator[ScienceWorld]:
     """A ScienceWorld environment that all tests play in."""

@@ -52,12 +52,13 @@ def _simulator(config: "Config") -> str:
 
 
 def _embedder(config: "Config") -> str:
-    from rsso_dspy.backends.embedder import Embedder, find_weights
+    from rsso_dspy.backends.embedders import Embedder
 
-    embedder = Embedder(config.embedder.model)
+    embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0, "cache": False}))
+    embedder.check()
     dimensions = embedder(["a thermometer"]).shape[1]
-    where = "" if config.embedder.model == "hash" else f", from {find_weights(config.embedder.model)}"
-    return f"{config.embedder.model} gives {dimensions} dimensions{where}"
+    where = f", from {source}" if (source := embedder.source()) else ""
+    return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
 
 
 def _backend(config: "Config") -> str:

@@ -14,7 +14,6 @@ feedback of an optimizer may call; no agent, prompt or record may hold them.
 import json
 import os
 import random
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 
+from rsso_dspy.cache import CACHE_VARIABLE as CACHE_VARIABLE
+from rsso_dspy.cache import cache_folder
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import GoldUnknown, SimulatorDied
@@ -29,9 +30,6 @@ from rsso_dspy.trajectory import Variant
 
 TIME_LIMIT = 1800.0
 """Seconds that computing one path may take."""
-
-CACHE_VARIABLE = "RSSO_DSPY_CACHE"
-"""Environment variable that moves the user's cache folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +94,6 @@ def shipped_lengths() -> dict[Variant, int]:
         for task, lengths in by_task.items()
         for index, length in lengths.items()
     }
-
-
-def cache_folder() -> Path:
-    """Where this user's computed lengths are kept: ``RSSO_DSPY_CACHE``, else the platform's place for caches."""
-    if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen)
-    home = Path.home()
-    if sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    elif os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "rsso-dspy"
 
 
 def _path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:

@@ -1,0 +1,27 @@
+"""Where this user's computed things are kept between runs. Anything in there can be deleted and comes back when needed.
+
+gold_lengths/   lengths of gold paths that are not shipped
+embeddings/     vectors of texts
+onnx/           embedding models exported for onnxruntime
+"""
+
+import os
+import sys
+from pathlib import Path
+
+CACHE_VARIABLE = "RSSO_DSPY_CACHE"
+"""Environment variable that moves the user's cache folder."""
+
+
+def cache_folder() -> Path:
+    """``RSSO_DSPY_CACHE``, else the platform's place for caches. It need not exist yet."""
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen)
+    home = Path.home()
+    if sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    elif os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "rsso-dspy"
