@@ -1,0 +1,129 @@
+"""DSPy's answer formats for models that do not keep to them: what can be read of an answer is read, without a second
+model call.
+
+    with dspy.context(adapter=ChatAdapter()):
+        dspy.Predict(FlatActor)(...)        # "Thought: ...\\nAction: open door" is an answer too
+
+Every adapter asks as DSPy's own does, and lets DSPy read first. What DSPy reads stays as it is, unless it is provably
+not what the model said (the classes say what that is). What DSPy cannot read goes through `repair`, the same for all
+formats; what that cannot read either raises DSPy's own error. The names are DSPy's: streaming knows adapters by them.
+"""
+
+import json
+import re
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+from rsso_dspy.backends.adapters.repair import echoed, repair, trimmed
+from rsso_dspy.backends.adapters.values import cast, is_list, is_text
+
+__all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
+
+DECORATED = re.compile(r"^\s*\[\[ ## \w+ ## \]\][*_]{0,3}:", re.M)
+"""A marker with a colon after it."""
+LINES_OF = r"^\s*\[\[ ## %s ## \]\](.*?)(?=^\s*\[\[ ## \w+ ## \]\]|\Z)"
+
+
+class _Tolerant(dspy.ChatAdapter):
+    """Reads with the format it is mixed into, then repairs. Keeps no state.
+
+    DSPy's reading is a misreading, in every format, when a draft inside leading thinking tags was taken for the answer,
+    or when the last field is the prompt's own placeholder; what else can be proved, each format says.
+    """
+
+    def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
+        text = trimmed(completion)
+        fields = self._read(signature, text)
+        failure = fields if isinstance(fields, AdapterParseError) else None
+        if isinstance(fields, dict):
+            again = self._second_look(signature, text, fields)
+            last = next(reversed(fields), "")
+            if again is not None and not echoed(fields.get(last), last):
+                same = again == fields and (text == completion or fields == self._read(signature, completion))
+                return again if same else _counted(again)
+            failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
+        repaired = repair(signature, completion)
+        if repaired is None:
+            raise failure or AdapterParseError(type(self).__name__, signature, completion)
+        return _counted(repaired)
+
+    def _read(self, signature: type[dspy.Signature], text: str) -> dict[str, Any] | AdapterParseError:
+        """DSPy's reading, or its error. Its parsers let some errors of the libraries below them through."""
+        try:
+            return super().parse(signature, text)
+        except AdapterParseError as error:
+            return error
+        except Exception as error:
+            return AdapterParseError(type(self).__name__, signature, text, f"{type(error).__name__}: {error}")
+
+    def _second_look(self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+        """The same fields, better ones where DSPy's are provably wrong, or None where it read what is not there. Cheap
+        where nothing looks odd, as every answer passes here."""
+        raise NotImplementedError
+
+    def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
+        return JSONAdapter(
+            use_native_function_calling=self.use_native_function_calling, parallel_tool_calls=self.parallel_tool_calls
+        )
+
+
+class ChatAdapter(_Tolerant):
+    """Fields below ``[[ ## name ## ]]``. DSPy misreads a list that is not written as JSON: it takes whatever stands in
+    brackets somewhere in the lines; and a colon after a marker, which it takes for text."""
+
+    def _second_look(self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+        if DECORATED.search(text):
+            return repair(signature, text) or fields
+        lists = {
+            name: cast(section.group(1).strip(), info)
+            for name, info in signature.output_fields.items()
+            if is_list(info) and (section := re.search(LINES_OF % name, text, re.S | re.M))
+            if not section.group(1).strip().startswith(("[", "{", "```"))
+        }
+        return fields | {name: value for name, value in lists.items() if value is not None}
+
+
+class JSONAdapter(_Tolerant, dspy.JSONAdapter):
+    """One JSON object. DSPy misreads a text that is given as null, list or object (it becomes its Python form), and of
+    several objects it takes the last, which is the model playing on by itself; and a field that was cut off before it
+    began becomes empty text."""
+
+    def _second_look(self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+        texts = [name for name, info in signature.output_fields.items() if is_text(info)]
+        try:
+            said = json.loads(text)
+        except (ValueError, RecursionError):
+            said = None
+        if isinstance(said, dict) and all(isinstance(said.get(name, ""), str | int | float) for name in texts):
+            return fields
+        if (repaired := repair(signature, text)) is not None:
+            return repaired
+        python = any(re.fullmatch(r"None|\[.*\]|\{.*\}", str(fields[name]), re.S) for name in texts)
+        return None if python or fields[next(reversed(fields))] == "" else fields
+
+
+class XMLAdapter(_Tolerant, dspy.XMLAdapter):
+    """Fields in tags. DSPy misreads a text that is given twice (it becomes a Python list), and list items in tags
+    other than ``<item>`` or on lines of their own (they become one item)."""
+
+    def _second_look(self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]) -> dict[str, Any] | None:
+        kinds = signature.output_fields.items()
+        if any(is_text(info) and text.count(f"<{name}>") > 1 for name, info in kinds):
+            return repair(signature, text)
+        lists = {
+            name: cast(fields[name][0], info)
+            for name, info in kinds
+            if is_list(info) and len(fields[name]) == 1 and isinstance(fields[name][0], str)
+            if not re.search(rf"<{name}>\s*<item\b", text)
+        }
+        return fields | {name: value for name, value in lists.items() if value is not None}
+
+
+def _counted(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, after telling whoever counts this call's usage that they had to be repaired."""
+    tell = getattr(dspy.settings.get("usage_tracker"), "repaired", None)
+    if tell is not None:
+        tell()
+    return fields
