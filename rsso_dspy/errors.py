@@ -19,6 +19,10 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+class Stopped(BaseException):
+    """The run is being stopped: the trial under way is abandoned. Not an error, and nothing should catch it as one."""
+
+
 class RssoError(Exception):
     """Base of all errors of this project."""
 

@@ -8,12 +8,15 @@ Keys are read from the environment when a model is made and are kept nowhere els
 
 import os
 import socket
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import dspy
 
+from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.backends.patience import Patience, PatientLM
 from rsso_dspy.config import BackendConfig, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
 
@@ -24,10 +27,12 @@ CONNECT_SECONDS = 5.0
 
 
 class Backend:
-    """The models of one `[backends.NAME]` table. Thread-safe; makes a model when its role first speaks."""
+    """The models of one `[backends.NAME]` table. Thread-safe; makes a model when its role first speaks. `stopped` is
+    asked whenever a thread waits for a backend to recover."""
 
-    def __init__(self, config: BackendConfig):
+    def __init__(self, config: BackendConfig, stopped: Callable[[], bool] = lambda: False):
         self.config = config
+        self.patience = Patience(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._lm)
 
     @property
@@ -42,8 +47,8 @@ class Backend:
 
     @property
     def adapter(self) -> dspy.Adapter:
-        """The answer format the backend asks for."""
-        adapters = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}
+        """The answer format the backend asks for, read with tolerance for answers that do not keep to it."""
+        adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
         return adapters[self.config.adapter]()
 
     def check(self) -> None:
@@ -83,10 +88,10 @@ class Backend:
             from rsso_dspy.backends.embedded import Explorer
 
             return dspy.LM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
-        return dspy.LM(
-            settings.model,
+        return PatientLM(
+            f"{provider}/{name}",
+            self.patience,
             cache=False,
-            num_retries=self.config.retries,
             timeout=self.config.timeout,
             **options,
             **({"api_base": settings.base_url} if settings.base_url else {}),

@@ -17,15 +17,14 @@ from typing import Any, Literal, Protocol
 import dspy
 from dspy.utils.callback import BaseCallback
 
+from rsso_dspy.backends.policies import recorded
 from rsso_dspy.environments import Environments
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.progress import Goal
-from rsso_dspy.errors import BackendFailure
+from rsso_dspy.errors import BackendFailure, Stopped
 from rsso_dspy.optimize.metric import score
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.programs.runtime import Stopped
-from rsso_dspy.protocol.executor import FATAL
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.trajectory import TrialResult, Usage, Variant
 
@@ -252,7 +251,7 @@ class Rollouts:
             error = played.trials[-1].error
             if error is None:
                 return Rollout(variant, score(played.trials), played.trials, tuple(watched.progress), calls)
-            if error.partition(":")[0] in {fatal.__name__ for fatal in FATAL}:
+            if recorded(error) == "stop":
                 break
         raise BackendFailure(
             f"{variant.key} could not be played: {error}. That is no score, so the compile ends; mend the cause "

@@ -1,0 +1,122 @@
+"""Asking again: requests that may pass are repeated, and threads that share a backend slow down together.
+
+    patience = Patience(retries=4, longest=60.0)
+    lm = PatientLM("openai/gpt-4.1-mini", patience, temperature=0.0)      # a dspy.LM
+
+A wait is what the server asks for (Retry-After), else it doubles from a second, with some chance in it so that threads
+do not come back in step. A rate limit holds back every thread and halves how many requests are under way at once; each
+round of successes lets one more through.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import dspy
+from dspy.utils.exceptions import LMError, LMRateLimitError
+
+from rsso_dspy.backends.policies import policy
+from rsso_dspy.errors import Stopped
+
+T = TypeVar("T")
+
+TICK = 0.2
+"""Seconds after which a thread that waits looks whether it is being stopped."""
+
+
+class Patience:
+    """The waits of one backend, shared by its threads. `longest` is the longest wait in seconds: a server that asks for
+    more is not waited for. `stopped` is asked while waiting; when it says yes, `Stopped` is raised."""
+
+    def __init__(self, retries: int, longest: float, stopped: Callable[[], bool] = lambda: False):
+        self.retries = retries
+        self.longest = longest
+        self.stopped = stopped
+        self.limit: int | None = None
+        """Requests allowed at once; None while no rate limit was met."""
+        self._active = 0
+        self._passed = 0
+        self._until = 0.0
+        self._turn = threading.Condition()
+
+    def ask(self, request: Callable[[], T]) -> T:
+        """The answer; raises the last error when none came, and any error that asking again cannot mend."""
+        for attempt in range(self.retries + 1):
+            self._enter()
+            try:
+                answer = request()
+            except BaseException as error:
+                wait = self._wait(error, attempt)
+                throttled = isinstance(error, LMRateLimitError)
+                self._leave(throttled=wait if throttled else None)
+                _told(error)
+                if wait is None:
+                    raise
+            else:
+                self._leave(passed=True)
+                return answer
+            self._sleep(0.0 if throttled else wait)
+        raise AssertionError("unreachable")
+
+    def _wait(self, error: BaseException, attempt: int) -> float | None:
+        """Seconds until the request is asked again; None when it is not."""
+        if policy(type(error)) != "retry" or attempt == self.retries:
+            return None
+        asked = getattr(error, "retry_after", None)
+        if asked is not None:
+            return asked if asked <= self.longest else None
+        return min(2.0**attempt, self.longest) * random.uniform(0.75, 1.25)
+
+    def _enter(self) -> None:
+        """Wait for a turn."""
+        with self._turn:
+            while (pause := self._until - time.monotonic()) > 0 or (
+                self.limit is not None and self._active >= self.limit
+            ):
+                self._check()
+                self._turn.wait(min(TICK, pause) if pause > 0 else TICK)
+            self._active += 1
+
+    def _leave(self, passed: bool = False, throttled: float | None = None) -> None:
+        with self._turn:
+            if throttled is not None:
+                self._until = max(self._until, time.monotonic() + throttled)
+                self.limit = max(1, self._active // 2)
+                self._passed = 0
+            elif passed and self.limit is not None:
+                self._passed += 1
+                if self._passed >= self.limit:
+                    self.limit, self._passed = self.limit + 1, 0
+            self._active -= 1
+            self._turn.notify_all()
+
+    def _sleep(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._check()
+            time.sleep(min(TICK, left))
+
+    def _check(self) -> None:
+        if self.stopped():
+            raise Stopped
+
+
+def _told(error: BaseException) -> None:
+    """Have the ledger of the present trial count the failure."""
+    if isinstance(error, LMError):
+        with suppress(AttributeError):
+            dspy.settings.get("usage_tracker").failed(type(error).__name__)
+
+
+class PatientLM(dspy.LM):
+    """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off."""
+
+    def __init__(self, model: str, patience: Patience, **options: Any):
+        super().__init__(model, num_retries=0, **options)
+        self.patience = patience
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        return self.patience.ask(lambda: super(PatientLM, self).__call__(prompt, messages=messages, **kwargs))

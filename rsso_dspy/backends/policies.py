@@ -1,0 +1,65 @@
+"""What becomes of a request that fails. One table; errors are DSPy's, whatever provider they came from.
+
+    retry      it may pass: asked again after a wait, then the trial is an error
+    suspect    the trial is an error, and the backend may be dead
+    fail       the trial is an error for what this request says; others may pass
+    stop       it would hit every unit: the run stops at once
+
+An answer that came and cannot be read is none of these: it is a step that does nothing, counted as malformed.
+"""
+
+from typing import Literal
+
+from dspy.utils.exceptions import (
+    LMAuthError,
+    LMBillingError,
+    LMConfigurationError,
+    LMError,
+    LMInvalidRequestError,
+    LMLockTimeoutError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
+    LMUnsupportedFeatureError,
+    LMUnsupportedModelError,
+)
+
+from rsso_dspy.errors import BackendFailure, MissingKey
+
+Policy = Literal["retry", "suspect", "fail", "stop"]
+
+POLICIES: dict[type[Exception], Policy] = {
+    LMRateLimitError: "retry",  # 429
+    LMServerError: "retry",  # 5xx, overloaded
+    LMTimeoutError: "retry",
+    LMTransportError: "retry",  # refused, reset or dropped connection
+    LMLockTimeoutError: "retry",
+    LMAuthError: "stop",  # 401, 403
+    LMBillingError: "stop",  # 402, no credit
+    LMConfigurationError: "stop",
+    LMUnsupportedModelError: "stop",  # 404, model not found
+    LMUnsupportedFeatureError: "stop",
+    MissingKey: "stop",
+    LMInvalidRequestError: "fail",  # 400: context overflow, refused content
+    LMError: "suspect",  # anything else, an answer of no known form too
+    BackendFailure: "suspect",
+}
+"""Error to policy; a subclass that is not named goes with the nearest class above it."""
+
+
+def policy(error: type[BaseException]) -> Policy | None:
+    """The policy of an error; None for one that is not the model's side."""
+    return next((POLICIES[kind] for kind in error.__mro__ if kind in POLICIES), None)
+
+
+def recorded(error: str) -> Policy | None:
+    """The policy of an error as a record holds it, ``Name: message``."""
+    return _BY_NAME.get(error.partition(":")[0])
+
+
+def _below(kind: type[Exception]) -> set[type[Exception]]:
+    return {kind}.union(*(_below(sub) for sub in kind.__subclasses__()))
+
+
+_BY_NAME = {kind.__name__: policy(kind) for base in (LMError, BackendFailure) for kind in _below(base)}
