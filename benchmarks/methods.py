@@ -26,6 +26,7 @@ from rsso_dspy.programs.runtime import Caller, Ledger
 from rsso_dspy.programs.transcript import history
 from rsso_dspy.protocol.executor import Executor, fingerprints, missing, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.session import Session, session
 from rsso_dspy.protocol.store import Store
@@ -54,7 +55,7 @@ def main() -> None:
     with session(config, jobs=given.jobs) as live:
         programs = zero_shot(plan)
         store.open(identity(config, live.protocol), fingerprints(programs))
-        executor = Executor(live, store, programs, provenance(config), Silent())
+        executor = Executor(Player(live, store, programs, provenance(config)), Silent())
         executor.run(plan, missing(plan, store), given.jobs)
         arms = by_arm(store.units())
         changed = {arm: changed_actions(live, records) for arm, records in arms.items()}
@@ -70,9 +71,7 @@ def main() -> None:
 class Silent:
     """An observer that says nothing."""
 
-    def trial(self, *_: object) -> None: ...
-
-    def unit(self, *_: object) -> None: ...
+    def finished(self, *_: object) -> None: ...
 
     def stopping(self) -> None: ...
 

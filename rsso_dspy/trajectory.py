@@ -5,7 +5,9 @@ State        what the agent can see at one moment
 Step         one action and the state it led to
 Trajectory   one trial, from reset to its end
 TrialResult  the trial as it stands in a unit's file: trajectory, what was learnt, what it cost
-UnitRecord   one (arm, task, variant, seed): the serial trials and where they came from
+Record       serial trials of one program, whose memories go from each to the next, and where they came from
+UnitRecord      of one variant: one (arm, task, variant, seed), the unit that is compared
+TrainingRecord  of training variants one after the other: what units of the transfer setting start from
 """
 
 from dataclasses import astuple, dataclass, field
@@ -130,10 +132,25 @@ class Usage:
     """Calls and tokens of one role."""
 
     calls: int = 0
+    """Answers that came."""
     input: int = 0
+    """All tokens sent, `cached` and `cache_write` among them."""
     output: int = 0
+    """All tokens answered, `reasoning` among them."""
     malformed: int = 0
     """Answers that could not be parsed, also not when asked for once more in another format."""
+    repaired: int = 0
+    """Answers that were read although they did not keep to the format."""
+    truncated: int = 0
+    """Answers cut off at the longest length allowed."""
+    failed: int = 0
+    """Requests that got no answer, whether or not they were asked again."""
+    cached: int = 0
+    """Input tokens that the provider read from its cache."""
+    cache_write: int = 0
+    """Input tokens that it wrote to its cache."""
+    reasoning: int = 0
+    """Output tokens of hidden reasoning."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
@@ -155,11 +172,13 @@ class TrialResult:
     error: str | None = None
     replayed: int = 0
     """How often the trial was played again because the simulator died."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """Requests that failed, by kind of error."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitRecord:
-    """One (arm, task, variant, seed): serial trials with memories that start empty. The content of one JSON file."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Serial trials of one program, whose memories go from each to the next. The content of one JSON file."""
 
     protocol: str
     arm: str
@@ -171,13 +190,10 @@ class UnitRecord:
     """The acting model, ``provider/model``."""
     rule_based: bool
     """The offline rule-based model answered in some role; such scores say nothing about language models."""
-    variant: Variant
     seed: int
-    budget: int
-    """Steps allowed per trial."""
     trials: tuple[TrialResult, ...]
     memories: dict[str, Any] = field(default_factory=dict)
-    """Snapshot of every memory after the last trial."""
+    """Snapshot of every memory after the last trial; empty where they only read what a training had learnt."""
     provenance: dict[str, str] = field(default_factory=dict)
     """Config hash, program hash, versions, git commit."""
     schema: int = SCHEMA_VERSION
@@ -189,3 +205,34 @@ class UnitRecord:
     @property
     def trajectories(self) -> tuple[Trajectory, ...]:
         return tuple(trial.trajectory for trial in self.trials if trial.trajectory is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitRecord(Record):
+    """One (arm, task, variant, seed): the trials of one variant, compared with those of other arms."""
+
+    variant: Variant
+    budget: int
+    """Steps allowed per trial."""
+    start: str = ""
+    """What the memories held before the first trial: nothing, or the name of what was learnt elsewhere."""
+    learnt_on: tuple[str, ...] = ()
+    """Keys of the variants that this was learnt on."""
+
+    @property
+    def key(self) -> str:
+        return self.variant.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRecord(Record):
+    """One (arm, task, seed) of the transfer setting: one trial on each training variant in turn, as often as the
+    setting says (the transfer setting of SSO). A trial's trajectory names its variant."""
+
+    task: str
+    budgets: tuple[int, ...]
+    """Steps allowed, per trial."""
+
+    @property
+    def key(self) -> str:
+        return self.task

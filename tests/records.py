@@ -34,5 +34,15 @@ def record(
         for number, scores in enumerate(trials, start=1)
     ]
     return UnitRecord(
-        "sso-adapt/1", arm, arm, "zero-shot", "embedded", "embedded/explorer", True, variant, seed, 9, tuple(results)
+        protocol="sso-adapt/1",
+        arm=arm,
+        method=arm,
+        program="zero-shot",
+        backend="embedded",
+        model="embedded/explorer",
+        rule_based=True,
+        variant=variant,
+        seed=seed,
+        budget=9,
+        trials=tuple(results),
     )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.protocol.plan import Unit
-from rsso_dspy.trajectory import TrialResult, UnitRecord
+from rsso_dspy.protocol.plan import Training, Work
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import Candidate, Rollout, Rollouts
@@ -62,34 +62,37 @@ class Bar:
 
 
 class Watch(Bar):
-    """Counts units and tokens as they come in; an `Observer` of the executor."""
+    """Counts units, trainings and tokens as they come in; an `Observer` of the executor."""
 
-    def __init__(self, units: Sequence[Unit]):
-        super().__init__("units", len(units))
+    def __init__(self, work: Sequence[Work]):
+        super().__init__("units", len(work))
         self.done = 0
         self.errors = 0
         self.tokens = 0
         self.best: dict[str, list[int]] = defaultdict(list)
 
-    def trial(self, unit: Unit, result: TrialResult) -> None:  # noqa: ARG002
+    def trial(self, work: Work, result: TrialResult) -> None:
         """A trial is finished."""
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
             self._refresh()
+            if isinstance(work, Training) and result.trajectory and not self.console.is_terminal:
+                played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
+                self.say(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
 
-    def unit(self, unit: Unit, record: UnitRecord) -> None:
-        """A unit is finished."""
+    def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None:
+        """A unit or a training is finished."""
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
             if record.errored:
                 self.errors += 1
-            else:
-                self.best[unit.arm.name].append(max(scores))
+            elif isinstance(record, UnitRecord):
+                self.best[record.arm].append(max(scores))
             self._refresh()
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
-                self.say(f"[{self.done}/{self.total}] {unit.arm.name} {unit.variant.key}: {said}")
+                self.say(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
 
     def _refresh(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))

@@ -9,7 +9,7 @@ import typer
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.trajectory import UnitRecord
+    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 
 def report(
@@ -23,22 +23,22 @@ def report(
     from rsso_dspy.report.tables import report_json
 
     store = Store(folder)
-    records = list(store.units())
+    records, trainings = list(store.units()), list(store.trainings())
     for file in store.set_aside:
         typer.echo(f"damaged, set aside as {file}", err=True)
     if not records:
         raise UsageError(f"{folder} holds no finished unit yet; run it on with the command that made it")
     if json_:
-        typer.echo(json.dumps(report_json(records), indent=1))
+        typer.echo(json.dumps(report_json(records, trainings), indent=1))
     else:
-        print_report(records)
+        print_report(records, trainings)
 
 
-def print_report(records: "Sequence[UnitRecord]") -> None:
+def print_report(records: "Sequence[UnitRecord]", trainings: "Sequence[TrainingRecord]" = ()) -> None:
     """The tables, on stdout."""
     from rich.console import Console
 
     from rsso_dspy.report.tables import report_tables, width_needed
 
-    console, tables = Console(), report_tables(records)
+    console, tables = Console(), report_tables(records, trainings)
     Console(width=max(console.width, width_needed(console, tables))).print(tables)

@@ -17,16 +17,19 @@ from rsso_dspy.cli.options import (
     Trials,
     Variants,
     configuration,
+    count,
     names,
     say,
 )
 from rsso_dspy.cli.programs import agents, load_programs
+from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Unit
+    from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Work
+    from rsso_dspy.protocol.playing import Carried
     from rsso_dspy.protocol.store import Store
 
 
@@ -49,6 +52,24 @@ def run(
     protocol: ProtocolName = None,
     seed: Seed = None,
     jobs: Jobs = 1,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            help="adaptation: memories start empty and learn on the held-out variant. transfer: they learn on training "
+            "variants, then play each held-out variant once."
+        ),
+    ] = None,
+    train_trials: Annotated[int | None, typer.Option(min=1, help="Transfer: rounds over the training variants.")] = (
+        None
+    ),
+    train_per_task: Annotated[int | None, typer.Option(min=1, help="Transfer: training variants per task.")] = None,
+    skills: Annotated[
+        Path | None,
+        typer.Option(help="Skill library that every unit starts from; `rsso-dspy skills export` writes one."),
+    ] = None,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="With --skills: read the library and learn nothing.")
+    ] = False,
     programs: Annotated[
         str, typer.Option(help="zero-shot and files of compiled programs, comma-separated; each makes an arm a method.")
     ] = "zero-shot",
@@ -64,7 +85,22 @@ def run(
 
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
-    settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
+    settings = configuration(
+        config,
+        set_,
+        backend,
+        seed=seed,
+        protocol__preset=protocol,
+        protocol__trials=trials,
+        protocol__setting=setting,
+        protocol__train_trials=train_trials,
+        protocol__train_per_task=train_per_task,
+        protocol__frozen="true" if frozen else None,
+    )
+    if settings.protocol.setting != "transfer" and (train_trials or train_per_task):
+        raise UsageError("--train-trials and --train-per-task are of the transfer setting; add --setting transfer")
+    if frozen and skills is None:
+        raise UsageError("--frozen reads memories and learns nothing, and there are none to read; add --skills FILE")
     playing = load_programs(names(programs, "--programs"), settings)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     held_out_run(
@@ -77,6 +113,7 @@ def run(
         jobs,
         out,
         dry_run,
+        skills,
     )
 
 
@@ -90,11 +127,16 @@ def held_out_run(
     jobs: int,
     out: Path,
     dry_run: bool,
+    skills: Path | None = None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
+    from dataclasses import replace
+
     from rsso_dspy.optimize.compiled import check_methods
     from rsso_dspy.protocol.executor import fingerprints, missing
+    from rsso_dspy.protocol.libraries import carried
     from rsso_dspy.protocol.plan import plan_held_out
+    from rsso_dspy.protocol.playing import NOTHING
     from rsso_dspy.protocol.presets import configured
     from rsso_dspy.protocol.provenance import identity
     from rsso_dspy.protocol.store import Store
@@ -102,7 +144,9 @@ def held_out_run(
     check_methods(programs, methods)
     plan = plan_held_out(settings, methods, tasks, variants, per_task, list(programs), say)
     playing = agents(plan, programs)
-    bound_to = identity(settings, configured(settings))
+    kept = carried(skills, settings, plan, say) if skills else NOTHING
+    plan = replace(plan, carried=kept.states)
+    bound_to = identity(settings, configured(settings), kept.digest)
     store = Store(out)
     store.read_only = dry_run
     store.check(bound_to, fingerprints(playing))
@@ -115,7 +159,7 @@ def held_out_run(
             why = "found nothing better" if compiled.before else "ended before anything was scored"
             say(f"      {name} holds the program it started from: its compile {why}")
     if not dry_run:
-        play(plan, playing, jobs, store, settings, bound_to)
+        play(plan, playing, jobs, store, settings, bound_to, kept)
 
 
 def play(
@@ -125,11 +169,13 @@ def play(
     store: "Store",
     settings: "Config",
     bound_to: dict[str, Any],
+    kept: "Carried",
 ) -> None:
     """Play what is left of the plan and print the report."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.protocol.executor import Executor, fingerprints, missing
+    from rsso_dspy.protocol.playing import Player
     from rsso_dspy.protocol.provenance import provenance
     from rsso_dspy.protocol.session import session
 
@@ -141,31 +187,39 @@ def play(
             store.open(bound_to, fingerprints(programs))
             left = missing(plan, store)  # asked under the lock: another process may just have finished some
             with Watch(left) as watch:
-                executor = Executor(live, store, programs, provenance(settings), watch)
+                player = Player(live, store, programs, provenance(settings), kept, watch.trial)
                 try:
-                    outcome = executor.run(plan, left, jobs)
+                    outcome = Executor(player, watch).run(plan, left, jobs)
                 except KeyboardInterrupt:
-                    watch.say("interrupted: everything finished is kept; run the same command again to continue")
+                    watch.say("interrupted: every finished trial is kept; run the same command again to continue")
                     raise typer.Exit(130) from None
-    print_report(list(store.units()))
+    print_report(list(store.units()), list(store.trainings()))
     folder = store.folder
     typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")
+    if outcome.untrained:
+        say(f"{len(outcome.untrained)} units were not played: the training they start from ended in an error")
     if outcome.errored:
-        say(f"{len(outcome.errored)} units ended in errors; run the same command again to retry them")
+        say(f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial")
         raise typer.Exit(1)
 
 
-def describe(plan: "Plan", left: "list[Unit]", out: Path, settings: "Config") -> None:
+def describe(plan: "Plan", left: "list[Work]", out: Path, settings: "Config") -> None:
     """Print what will be played, by which model, and what it may cost."""
+    from rsso_dspy.protocol.plan import Unit
+
     variants = len({unit.variant for unit in plan.units})
     forecast = plan.forecast(left)
+    units = sum(isinstance(work, Unit) for work in left)
+    trainings = len(left) - units
+    episodes = sum(len(training.episodes) for training in plan.trainings)
     say(
         f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
-        f"{plan.rules.trials} trials each, protocol {plan.protocol}, into {out}\n"
-        f"      {answering(settings, {'actor', *forecast.calls})}\n"
-        f"      {len(plan.units) - len(left)} units finished, {len(left)} to play\n"
-        f"      {cost(forecast)}"
+        f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {out}\n"
+        f"      {answering(settings, {'actor', *forecast.calls})}"
     )
+    if plan.trainings:
+        say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {trainings} to play")
+    say(f"      {len(plan.units) - units} units finished, {units} to play\n      {cost(forecast)}")
 
 
 def answering(settings: "Config", roles: set[str]) -> str:

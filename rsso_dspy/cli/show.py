@@ -8,12 +8,15 @@ import typer
 from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.trajectory import TrialResult, UnitRecord
+    from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 
 def show(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
-    unit: Annotated[str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228.")],
+    unit: Annotated[
+        str,
+        typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228; TASK alone for a training."),
+    ],
     arm: Annotated[str | None, typer.Option(help="Which arm; the first one when absent.")] = None,
     trial: Annotated[int | None, typer.Option(min=1, help="Only this trial.")] = None,
     prompts: Annotated[
@@ -26,9 +29,11 @@ def show(
     """Print a unit step by step: action, observation, reward, and what was learnt after each trial."""
     from rsso_dspy.protocol.store import Store
 
-    records = [r for r in Store(folder).units() if r.variant.key == unit]
+    store = Store(folder)
+    played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
+    records = [r for r in played if r.key == unit]
     if not records:
-        raise UnknownName("unit", unit, {r.variant.key for r in Store(folder).units()} or {"(none finished)"})
+        raise UnknownName("unit", unit, {r.key for r in played} or {"(none finished)"})
     if arm is not None and arm not in {r.arm for r in records}:
         raise UnknownName("arm", arm, {r.arm for r in records})
     record = next(r for r in records if arm in (None, r.arm))
@@ -40,24 +45,31 @@ def show(
         _trial(record, result, prompts)
 
 
-def _head(record: "UnitRecord") -> None:
+def _head(record: "UnitRecord | TrainingRecord") -> None:
     from rsso_dspy.trajectory import RULE_BASED_NOTE
 
-    typer.secho(f"{record.variant.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
+    typer.secho(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
         typer.secho(RULE_BASED_NOTE, dim=True)
     if record.trajectories:
         typer.echo(record.trajectories[0].task.strip())
 
 
-def _trial(record: "UnitRecord", result: "TrialResult", prompts: bool) -> None:
+def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool) -> None:
+    from rsso_dspy.trajectory import UnitRecord
+
     typer.echo()
     if result.trajectory is None:
         typer.secho(f"Trial {result.trial}: error, no score: {result.error}", fg="red")
         return
     trajectory = result.trajectory
+    if isinstance(record, UnitRecord):
+        where, budget = "", record.budget
+    else:
+        where, budget = f" ({trajectory.variant.key})", record.budgets[result.trial - 1]
     typer.secho(
-        f"Trial {result.trial}: {trajectory.outcome} after {len(trajectory.steps)} of {record.budget} steps, "
+        f"Trial {result.trial}{where}: {trajectory.outcome} after "
+        f"{len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
         f"{trajectory.points_at_reset} points at reset, {trajectory.invalid} actions not understood",
         bold=True,

@@ -17,7 +17,9 @@ ROWS = 12
 """Candidates printed of a list; `--json` has them all."""
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
-Unit = Annotated[str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228.")]
+Unit = Annotated[
+    str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228; TASK alone for a training.")
+]
 Arm = Annotated[str | None, typer.Option(help="Which arm; the first one that keeps skills when absent.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
 
@@ -30,7 +32,10 @@ def build(
         "sso-adapt/1"
     ),
     embedder: Annotated[
-        str | None, typer.Option(help="A sentence-transformers model, or hash; the configuration's default if absent.")
+        str | None,
+        typer.Option(
+            help="As embedder.model: a sentence-transformers model, onnx/NAME, lexical, hash, ...; else the default."
+        ),
     ] = None,
     extraction: Annotated[str | None, typer.Option(help="sliding or reward-boundary.")] = None,
     max_window: Annotated[int | None, typer.Option(min=2, help="States in a window at most.")] = None,
@@ -54,7 +59,7 @@ def build(
     import json
     from dataclasses import asdict
 
-    from rsso_dspy.backends.embedder import Embedder
+    from rsso_dspy.backends.embedders import Embedder
     from rsso_dspy.config import EmbedderConfig
     from rsso_dspy.protocol import libraries
 
@@ -133,7 +138,8 @@ def show(
 def _about(found: "Finished") -> dict[str, Any]:
     record = found.record
     return {
-        "unit": record.variant.key,
+        "unit": record.key,
+        "start": getattr(record, "start", ""),
         "arm": record.arm,
         "seed": record.seed,
         "protocol": record.protocol,
@@ -168,6 +174,8 @@ def _print_library(data: dict[str, Any]) -> None:
         f"Library after trial {data['trials']}: {count(data['library'], 'skill')}, learnt from trials: {learnt}. "
         "Use is counted over all trials."
     )
+    if data["start"]:
+        _wrapped(f"It started from: {data['start']}; examples may be of trials there.")
     if not data["library"]:
         _wrapped("It is empty: a skill is what two trials that gained points have in common.")
     for number, skill in enumerate(data["library"], start=1):

@@ -17,11 +17,11 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from rsso_dspy.environments import Environment, Transition
-from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, UsageError
+from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.roles import MEMORIES, Answer, Roles
-from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Stopped, TrialRules
+from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Start, TrialRules
 from rsso_dspy.programs.tracing import trial_trace
 from rsso_dspy.programs.transcript import history
 from rsso_dspy.signatures import (
@@ -39,6 +39,8 @@ from rsso_dspy.trajectory import SOLVED_SCORE, Outcome, State, Step, Trajectory,
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
+
+BEGINNING = Start()
 
 
 class Agent(dspy.Module):
@@ -62,40 +64,47 @@ class Agent(dspy.Module):
         variant: Variant | str,
         trials: int | None = None,
         seed: int = 0,
-        on_trial: Callable[[TrialResult], None] | None = None,
+        start: Start = BEGINNING,
+        on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None = None,
     ) -> dspy.Prediction:
-        """Play one variant for `trials` serial trials with memories that start empty.
+        """Play one variant up to trial number `trials`, from empty memories or from where `start` says.
 
-        Returns a prediction with ``trials`` (TrialResults in order), ``memories`` (snapshot per memory) and ``score``
-        (best accumulator of 0 to 100, None when infrastructure failed). `on_trial` is told every finished trial.
+        Returns a prediction with ``trials`` (TrialResults in order, those of `start` first), ``memories`` (snapshot per
+        memory) and ``score`` (best accumulator of 0 to 100, None when infrastructure failed). `on_trial` is told every
+        finished trial, with a function that gives the snapshots after it.
         """
         runtime = Runtime.current()
         variant = runtime.variant(variant) if isinstance(variant, str) else variant
-        roles = Roles(dict(self.named_predictors()), self.method.scaffold)
-        memories = [MEMORIES[name](roles, runtime) for name in self.method.memories]
-        results: list[TrialResult] = []
         total = runtime.rules.trials if trials is None else trials
         if total < 1:
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
-        for trial in range(1, total + 1):
+        roles = Roles(dict(self.named_predictors()), self.method.scaffold)
+        memories = {name: MEMORIES[name](roles, runtime) for name in self.method.memories}
+        for name in memories.keys() & start.memories.keys():
+            memories[name].restore(start.memories[name])
+
+        def snapshots() -> dict[str, Any]:
+            return {name: memory.snapshot() for name, memory in memories.items()}
+
+        results = list(start.played)
+        for trial in range(len(results) + 1, total + 1):
+            if results and _over(results[-1], runtime.rules):
+                break
             roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, Ledger(runtime.spend))
-            result = self._trial(runtime, roles, variant, memories, trial, last=trial == total)
+            result = self._trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
             results.append(result)
             if on_trial:
-                on_trial(result)
-            if result.trajectory is None or _settled(result.trajectory, runtime.rules):
-                break
+                on_trial(result, snapshots)
         best = max((r.trajectory.accumulator for r in results if r.trajectory), default=None)
         score = None if results[-1].trajectory is None else best
-        snapshots = {name: memory.snapshot() for name, memory in zip(self.method.memories, memories, strict=True)}
-        return dspy.Prediction(trials=tuple(results), memories=snapshots, score=score)
+        return dspy.Prediction(trials=tuple(results), memories=snapshots(), score=score)
 
     def _trial(
         self, runtime: Runtime, roles: Roles, variant: Variant, memories: Sequence[Memory], trial: int, last: bool
     ) -> TrialResult:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
         recorded as an error, which is not a score."""
-        usage = roles.call.ledger.usage
+        ledger = roles.call.ledger
         for replayed in (0, 1):
             try:
                 with trial_trace() as trace:
@@ -103,19 +112,21 @@ class Agent(dspy.Module):
                         trajectory = self.play(environment, roles, runtime, variant, memories, trial)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
-                    settled = last or _settled(trajectory, runtime.rules)
                     learnt: dict[str, dict[str, Any]] = {}
-                    if not settled or runtime.rules.learn_after_last:
+                    if _learns(trajectory, last, runtime.rules):
                         learnt = {memory.region: memory.learn(trajectory) for memory in memories}
                 trace.publish(trajectory, self.actor)
-                return TrialResult(trial, trajectory, learnt, usage(), roles.shown, replayed=replayed)
+                failures = dict(sorted(ledger.failures.items()))
+                return TrialResult(
+                    trial, trajectory, learnt, ledger.usage(), roles.shown, replayed=replayed, failures=failures
+                )
             except JavaMissing:
                 raise  # it would hit every unit
             except (EnvironmentFailure, BackendFailure, LMError) as error:
                 if isinstance(error, SimulatorDied) and replayed == 0:
                     continue
-                failure = f"{type(error).__name__}: {error}"
-                return TrialResult(trial, None, {}, usage(), error=failure, replayed=replayed)
+                failure, failures = f"{type(error).__name__}: {error}", dict(sorted(ledger.failures.items()))
+                return TrialResult(trial, None, {}, ledger.usage(), error=failure, replayed=replayed, failures=failures)
         raise AssertionError("unreachable")
 
     def play(
@@ -195,6 +206,18 @@ def _ending(steps: Sequence[Step], move: Transition | None, rules: TrialRules, b
     return "budget" if len(steps) >= budget else None
 
 
+def _learns(trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
+    """Memories are told of the trial: somebody will read what they make of it, or the protocol wants it anyway."""
+    if rules.frozen:
+        return False
+    return rules.learn_after_last or not (last or _settled(trajectory, rules))
+
+
+def _over(result: TrialResult, rules: TrialRules) -> bool:
+    """No trial follows this one."""
+    return result.trajectory is None or _settled(result.trajectory, rules)
+
+
 def _settled(trajectory: Trajectory, rules: TrialRules) -> bool:
-    """No further trial is to be played."""
+    """A solved variant is left alone."""
     return trajectory.solved and rules.stop_on_success

@@ -4,7 +4,8 @@ It is handed over through DSPy's own settings (``with runtime.active(): agent(va
 holds only predictors and plain configuration, and one program object serves many threads.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,11 +18,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.environments import Environments
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.trajectory import Usage, Variant
-
-
-class Stopped(BaseException):
-    """The run is being stopped: the trial under way is abandoned. Not an error, and nothing should catch it as one."""
+from rsso_dspy.trajectory import TrialResult, Usage, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,18 @@ class TrialRules:
     """End a trial when the simulator's clock passes this."""
     learn_after_last: bool = False
     """Learn from the last trial too, although no trial reads it; it costs model calls."""
+    frozen: bool = False
+    """Memories are read and never written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a program begins when that is not at its first trial with empty memories."""
+
+    memories: Mapping[str, Any] = field(default_factory=dict)
+    """Memory to the snapshot it is restored from; one that is not named starts empty."""
+    played: tuple[TrialResult, ...] = ()
+    """Trials of this unit that were played before, whose numbers are taken."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,12 @@ class Runtime:
             yield self
 
     @staticmethod
+    def stopping() -> bool:
+        """Whether the active runtime, if there is one, is being stopped."""
+        runtime = dspy.settings.get("runtime")
+        return runtime is not None and runtime.stopped()
+
+    @staticmethod
     def current() -> "Runtime":
         """The active runtime; raises `UsageError` when there is none."""
         runtime = dspy.settings.get("runtime")
@@ -76,32 +91,59 @@ class Runtime:
 
 
 class Ledger:
-    """Calls and tokens per role, of one trial. Implements the part of DSPy's usage tracker that a model call uses.
-    `spend` is told of each entry at once."""
+    """Calls and tokens per role, of one trial. Implements the part of DSPy's usage tracker that a model call uses, and
+    hears of failed requests and repaired answers. `spend` is told of each entry at once."""
 
     def __init__(self, spend: Callable[[str, Usage], None]) -> None:
+        self.failures: Counter[str] = Counter()
+        """Failed requests by kind."""
         self._usage: dict[str, Usage] = {}
         self._role = ""
+        self._longest: int | None = None
         self._spend = spend
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         """Called by DSPy once for every answer that was paid for."""
-        self._add(self._role, Usage(1, usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0))
+        said = usage.get("completion_tokens") or 0
+        read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+        self._add(
+            Usage(
+                calls=1,
+                input=usage.get("prompt_tokens") or 0,
+                output=said,
+                cached=read.get("cached_tokens") or 0,
+                cache_write=read.get("cache_creation_tokens") or 0,
+                reasoning=written.get("reasoning_tokens") or 0,
+                truncated=int(self._longest is not None and said >= self._longest),
+            )
+        )
+
+    def failed(self, kind: str) -> None:
+        """A request failed, whether or not it was asked again."""
+        self.failures[kind] += 1
+        self._add(Usage(failed=1))
+
+    def repaired(self) -> None:
+        """An answer was read that did not keep to the format."""
+        self._add(Usage(repaired=1))
 
     def malformed(self, role: str) -> None:
-        self._add(role, Usage(malformed=1))
+        """An answer could not be read."""
+        self._role = role
+        self._add(Usage(malformed=1))
 
-    def _add(self, role: str, entry: Usage) -> None:
-        self._usage[role] = self._usage.get(role, Usage()) + entry
-        self._spend(role, entry)
+    def _add(self, entry: Usage) -> None:
+        self._usage[self._role] = self._usage.get(self._role, Usage()) + entry
+        self._spend(self._role, entry)
 
     def usage(self) -> dict[str, Usage]:
         """Role to usage, roles in alphabetical order."""
         return dict(sorted(self._usage.items()))
 
     @contextmanager
-    def role(self, role: str) -> Iterator[None]:
-        self._role = role
+    def role(self, role: str, longest: int | None = None) -> Iterator[None]:
+        """Book what comes under `role`; an answer of `longest` tokens was cut off."""
+        self._role, self._longest = role, longest
         with dspy.context(usage_tracker=self):
             yield
 
@@ -138,9 +180,10 @@ class Caller:
         present = {name: value for name, value in regions.items() if value != ""}
         absent = tuple(name for name in predictor.signature.input_fields if name not in present)
         try:
-            with self.ledger.role(role):
+            lm = self.runtime.lm(role, self.rollout)
+            with self.ledger.role(role, lm.kwargs.get("max_tokens")):
                 signature = _without(predictor.signature, absent)
-                answer = predictor(signature=signature, lm=self.runtime.lm(role, self.rollout), **present)
+                answer = predictor(signature=signature, lm=lm, **present)
                 return _encodable(answer)
         except AdapterParseError:
             self.ledger.malformed(role)

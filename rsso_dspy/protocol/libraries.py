@@ -7,26 +7,33 @@
 No language model and no simulator has a part in any of it.
 """
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from rsso_dspy.errors import ConfigError, UnknownName, UsageError
+import numpy as np
+
+from rsso_dspy.config import Config
+from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.errors import ConfigError, SplitError, UnknownName, UsageError
 from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.contents import Contents
-from rsso_dspy.memory.skills.library import Library, contents
+from rsso_dspy.memory.skills.library import Library, contents, load_library, read_library
 from rsso_dspy.memory.skills.offline import inspected, offline, trajectories
 from rsso_dspy.memory.skills.settings import Extraction
 from rsso_dspy.memory.skills.use import Account, account, pursued
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.protocol.presets import preset
+from rsso_dspy.protocol.plan import Plan
+from rsso_dspy.protocol.playing import Carried
+from rsso_dspy.protocol.presets import configured, preset
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import Trajectory, UnitRecord
+from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord
 
-__all__ = ["Finished", "build", "exported", "finished", "offline_settings", "read_trajectories", "weights"]
+__all__ = ["Finished", "build", "carried", "exported", "finished", "offline_settings", "read_trajectories", "weights"]
 
 PARTIAL = (
     "A unit keeps its library after the last trial only: these are the skills that prompts of this trial held; "
@@ -40,9 +47,11 @@ WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A unit that kept skills and came to its end."""
+    """A unit or training that kept skills and came to its end."""
 
-    record: UnitRecord
+    record: UnitRecord | TrainingRecord
+    memory: dict[str, Any]
+    """Snapshot of its skill memory; that of its training, for a unit that only read it."""
     embedder: str | None
     """The run's embedding model, None when the run does not say."""
     held: Contents
@@ -61,7 +70,7 @@ class Finished:
         """What the prompts of a trial held of skills, as JSON data. Raises `UsageError` for a trial never played."""
         played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
         if trial not in played:
-            raise UsageError(f"{self.record.variant.key} has trials 1 to {len(played)}, not {trial}")
+            raise UsageError(f"{self.record.key} has trials 1 to {len(played)}, not {trial}")
         steps, skills = played[trial].steps, self.held.skills
         shown = next(result.shown for result in self.record.trials if result.trial == trial)
         at: dict[tuple[str, ...], list[int]] = {}
@@ -91,33 +100,56 @@ class Finished:
 
 
 def finished(folder: Path, key: str, arm: str | None = None) -> Finished:
-    """The unit ``task::index`` of a run, of its first arm that keeps skills when none is named. Changes nothing.
+    """The unit ``task::index`` of a run, or the training of a ``task``, of its first arm that keeps skills when none is
+    named. Changes nothing.
 
     Raises `UsageError` that says what there is instead, and what to do.
     """
     store = Store(folder)
     store.read_only = True
     identity, arms = store.about()
-    record = _chosen(list(store.units()), folder, key, arm, arms)
+    records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
+    if not records and "::" not in key:
+        raise UsageError(f"{folder} holds no finished training; name a unit, TASK::VARIANT")
+    record = _chosen(records, folder, key, arm, arms)
     if record.errored:
         failed = record.trials[-1]
         raise UsageError(
             f"{key} of {record.arm} is not finished: trial {failed.trial} is an error ({failed.error}); "
             "run the same command again, which plays it again"
         )
-    held, _ = contents(record.memories["skills"], f"{key} of {record.arm} in {folder}")
+    memory = record.memories.get("skills") or _of_training(store, record)
+    held, _ = contents(memory, f"{key} of {record.arm} in {folder}")
     embedder = identity.get("config", {}).get("embedder", {}).get("model")
-    return Finished(record, embedder, held)
+    return Finished(record, memory, embedder, held)
 
 
-def _chosen(records: Sequence[UnitRecord], folder: Path, key: str, arm: str | None, arms: Sequence[str]) -> UnitRecord:
+def _of_training(store: Store, record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """The skills of the training that a unit read."""
+    assert isinstance(record, UnitRecord)
+    trainings = [
+        t for t in store.trainings() if (t.arm, t.task, t.seed) == (record.arm, record.variant.task, record.seed)
+    ]
+    if not trainings:
+        raise UsageError(f"the training that {record.key} started from is gone; run the same command again")
+    return trainings[0].memories["skills"]
+
+
+def _keeps_skills(record: UnitRecord | TrainingRecord) -> bool:
+    trained = isinstance(record, UnitRecord) and record.start.startswith("training")
+    return "skills" in record.memories or (trained and "skills" in METHODS[record.method].memories)
+
+
+def _chosen(
+    records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Sequence[str]
+) -> UnitRecord | TrainingRecord:
     again = "run the run's own command again to play what is left"
     if not records:
         raise UsageError(f"{folder} holds no finished unit yet; {again}")
-    here = {record.arm: record for record in records if record.variant.key == key}
+    here = {record.arm: record for record in records if record.key == key}
     if not here:
-        raise UnknownName("unit", key, {record.variant.key for record in records}, f"Not finished yet? Then {again}.")
-    with_skills = [name for name, record in here.items() if "skills" in record.memories]
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
+    with_skills = [name for name, record in here.items() if _keeps_skills(record)]
     if arm is None and with_skills:
         return here[with_skills[0]]
     if arm is not None and arm not in here:
@@ -132,8 +164,10 @@ def _chosen(records: Sequence[UnitRecord], folder: Path, key: str, arm: str | No
 
 
 def exported(unit: Finished) -> Library:
-    """The unit's library with where it came from."""
+    """The library with where it came from."""
     record = unit.record
+    before = record.learnt_on if isinstance(record, UnitRecord) else ()
+    own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
     provenance: dict[str, Any] = {
         "protocol": record.protocol,
         "arm": record.arm,
@@ -143,15 +177,37 @@ def exported(unit: Finished) -> Library:
         "model": record.model,
         "rule_based": record.rule_based,
         "embedder": unit.embedder,
-        "variant": record.variant.key,
-        "split": record.variant.split,
-        "simplification": record.variant.simplification,
+        "variants": list(dict.fromkeys([*before, *own])),
+        "simplification": record.trajectories[0].variant.simplification,
         "seed": record.seed,
+        "start": record.start if isinstance(record, UnitRecord) else "",
         "trials": len(record.trials),
         "learnt_from": unit.learnt_from,
         "made_by": record.provenance,
     }
-    return Library(provenance, record.memories["skills"])
+    return Library(provenance, unit.memory)
+
+
+def carried(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> Carried:
+    """A library that units of the plan start from. Raises `RunMismatch` when it was learnt with another embedder or
+    other settings, `SplitError` when it was learnt on a variant that the plan holds out, and what `read_library`
+    raises. `say` is told of held-out variants it was learnt on."""
+    if not any("skills" in arm.method.memories for arm in {unit.arm for unit in plan.units}):
+        raise UsageError(f"no method of this run keeps skills, so that {file} would go unused; leave --skills out")
+    settings = configured(config).skills
+    load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
+    library = read_library(file)
+    sources = [str(key) for key in library.provenance.get("variants", ())]
+    if seen := sorted({unit.variant.key for unit in plan.units}.intersection(sources)):
+        raise SplitError(
+            f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
+            "first meeting; leave it out of --variants, or take a library of training variants"
+        )
+    if held_out := [key for key in sources if parse(key).split == "test"]:
+        say(f"{file} was learnt on {', '.join(held_out)} of the test split: say so where you report these scores")
+    digest = hashlib.sha256(library.text().encode()).hexdigest()[:12]
+    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
+    return Carried({"skills": library.snapshot}, f"{file.name} ({digest})", digest, states, tuple(sources))
 
 
 def build(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:

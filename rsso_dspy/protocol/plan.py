@@ -1,10 +1,12 @@
 """Which units a command plays, and what they may cost, before anything is started."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rsso_dspy.config import Config
 from rsso_dspy.environments.scienceworld.golds import gold_length, known_length
+from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol.presets import Preset, configured
@@ -39,8 +41,35 @@ class Unit:
     budget: int
 
     @property
+    def name(self) -> str:
+        return self.variant.key
+
+    @property
     def key(self) -> str:
-        return f"{self.arm.name}/{self.variant.key}/s{self.seed}"
+        return f"{self.arm.name}/{self.name}/s{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One (arm, task, seed) to train before the task's units: a trial on each of `episodes` in turn."""
+
+    arm: Arm
+    task: str
+    seed: int
+    episodes: tuple[Variant, ...]
+    budgets: tuple[int, ...]
+    """Steps allowed, per episode."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.task} (training)"
+
+    @property
+    def key(self) -> str:
+        return f"{self.arm.name}/{self.name}/s{self.seed}"
+
+
+Work = Unit | Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +91,58 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All units of a run in the order they are played: variant by variant, so that a run cut short still compares."""
+    """All units of a run in the order they are played: variant by variant, so that a run cut short still compares.
+    Units of an arm and task with a training start from what it learnt."""
 
     protocol: str
     rules: TrialRules
     units: tuple[Unit, ...]
+    trainings: tuple[Training, ...] = ()
+    carried: int = 0
+    """States that the skill memory of every unit holds from the start."""
 
     @property
     def arms(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(unit.arm.name for unit in self.units))
 
-    def forecast(self, units: Sequence[Unit] | None = None) -> Forecast:
-        """What the units (all of them when None) cost at most, as long as every answer can be read: DSPy asks for a
-        malformed one once more."""
-        calls = {"actor": 0, "reflector": 0, "verbalizer": 0}
-        trials = self.rules.trials
-        learnt = trials if self.rules.learn_after_last else trials - 1
-        for unit in self.units if units is None else units:
-            calls["actor"] += trials * unit.budget
-            if "reflections" in unit.arm.method.memories:
-                calls["reflector"] += learnt
-            if "skills" in unit.arm.method.memories:
-                # A skill takes two windows of three states or more that keep apart, so t trajectories of n states hold
-                # at most t n / 8 of them; each costs three calls and one question whether it is known.
-                states = unit.budget + 1
-                calls["verbalizer"] += sum(4 * (t * states // 8) for t in range(2, learnt + 1))
+    @property
+    def training_rules(self) -> TrialRules:
+        """Every episode is played and learnt from, solved or not."""
+        return replace(self.rules, frozen=False, stop_on_success=False, learn_after_last=True)
+
+    def training_of(self, unit: Unit) -> Training | None:
+        """The training that the unit starts from."""
+        wanted = (unit.arm, unit.variant.task, unit.seed)
+        return next((t for t in self.trainings if (t.arm, t.task, t.seed) == wanted), None)
+
+    def forecast(self, work: Sequence[Work] | None = None) -> Forecast:
+        """What the trainings and units (all of them when None) cost at most, as long as every answer can be read: DSPy
+        asks for a malformed one once more."""
+        calls: Counter[str] = Counter(actor=0, reflector=0, verbalizer=0)
+        everything: Sequence[Work] = [*self.trainings, *self.units]
+        for each in everything if work is None else work:
+            if isinstance(each, Training):
+                calls.update(_calls(each.arm.method, each.budgets, self.training_rules, self.carried))
+            else:
+                training = self.training_of(each)
+                known = sum(training.budgets) + len(training.budgets) if training else self.carried
+                calls.update(_calls(each.arm.method, [each.budget] * self.rules.trials, self.rules, known))
         return Forecast({role: count for role, count in calls.items() if count})
+
+
+def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int) -> dict[str, int]:
+    """Calls per role of serial trials with these steps, at most, when the skill memory knows so many states before."""
+    learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
+    calls = {"actor": sum(budgets)}
+    if "reflections" in method.memories:
+        calls["reflector"] = learnt
+    if "skills" in method.memories:
+        # A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
+        # most n / 8 of them; each costs three calls and one question whether it is known.
+        first = 1 if known else 2
+        states = [known + sum(budgets[:t]) + t for t in range(first, learnt + 1)]
+        calls["verbalizer"] = sum(4 * (n // 8) for n in states)
+    return calls
 
 
 def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
@@ -111,7 +166,29 @@ def plan_held_out(
     protocol = configured(config)
     arms = [Arm(method(name), program) for name in dict.fromkeys(methods) for program in programs]
     chosen = choose(tasks, variants, per_task, config.environment.simplification)
-    return make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say), config.seed)
+    plan = make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say), config.seed)
+    if config.protocol.setting != "transfer":
+        return plan
+    trained, rounds = dict.fromkeys(variant.task for variant in chosen), config.protocol.train_trials
+    episodes = {task: _episodes(task, config, protocol, say) for task in trained}
+    return replace(
+        plan,
+        trainings=tuple(
+            Training(arm, task, config.seed, (*steps,) * rounds, (*steps.values(),) * rounds)
+            for task, steps in episodes.items()
+            for arm in arms
+            if arm.method.memories
+        ),
+    )
+
+
+def _episodes(task: str, config: Config, protocol: Preset, say: Callable[[str], None]) -> dict[Variant, int]:
+    """The task's training variants with their steps, in the order they are played in each round."""
+    wanted = config.protocol.train_per_task
+    drawn = [replace(v, simplification=config.environment.simplification) for v in train_sample(task, wanted)]
+    if len(drawn) < wanted:
+        say(f"{task} has {len(drawn)} training variants, fewer than the {wanted} asked for: all of them are played")
+    return step_budgets(protocol, drawn, say)
 
 
 def step_budgets(

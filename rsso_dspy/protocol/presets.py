@@ -55,12 +55,17 @@ def preset(name: str) -> Preset:
 
 
 def configured(config: Config) -> Preset:
-    """The preset a configuration names, with its departures applied; they stand in the id."""
+    """The preset a configuration names, in its setting, with its departures applied; all that stands in the id."""
     base = preset(config.protocol.preset)
-    rules = {k: v for k, v in config.protocol.model_dump(exclude={"preset"}).items() if v is not None}
+    setting = []
+    if config.protocol.setting == "transfer":
+        base = replace(base, rules=replace(base.rules, trials=1, frozen=True))
+        setting = [f"transfer={config.protocol.train_trials}x{config.protocol.train_per_task}"]
+    wanted = config.protocol.model_dump(include={*_names(TrialRules)})
+    rules = {k: v for k, v in wanted.items() if v is not None}
     skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
     changed = replace(base, rules=replace(base.rules, **rules), skills=replace(base.skills, **skills))
-    return replace(changed, id=" ".join([base.id, *_departures(config, base, changed)]))
+    return replace(changed, id=" ".join([base.id, *setting, *_departures(config, base, changed)]))
 
 
 def _departures(config: Config, base: Preset, changed: Preset) -> list[str]:

@@ -14,9 +14,11 @@ from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.protocol.presets import Preset
 
 
-def identity(config: Config, preset: Preset) -> dict[str, Any]:
-    """What all results of a folder depend on; a run of another identity is refused."""
+def identity(config: Config, preset: Preset, carried: str = "") -> dict[str, Any]:
+    """What all results of a folder depend on; a run of another identity is refused. `carried` is the digest of the
+    memories that its units start from."""
     return {
+        **({"carried": carried} if carried else {}),
         "protocol": preset.id,
         "config": config.resolved(),
         "config_hash": config.hash(),

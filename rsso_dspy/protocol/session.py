@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import dspy
 
 from rsso_dspy.backends import Backend
-from rsso_dspy.backends.embedder import Embedder
+from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import Config, load
 from rsso_dspy.environments.pool import Pool
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
@@ -55,9 +55,9 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     config = config or load()
     protocol = configured(config)
-    backend = Backend(config.active_backend)
+    backend = Backend(config.active_backend, Runtime.stopping)
     backend.check()
-    embedder = Embedder(config.embedder.model)
+    embedder = Embedder(config.embedder)
     settings = config.environment
     pool = Pool(lambda: ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds), size=jobs)
 

@@ -2,28 +2,35 @@
 
     DIR/run.json                                   what the results depend on; the arms in order, with their programs
     DIR/units/ARM/TASK/VARIANT-sSEED.json          a UnitRecord
+    DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
+    DIR/started/...                                the same two after each trial, until they are finished
     DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
 
-The same command again plays what is missing; another configuration is refused with the difference shown.
+The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
+difference shown.
 """
 
 import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.trajectory import SCHEMA_VERSION, UnitRecord
+from rsso_dspy.protocol.plan import Unit, Work
+from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
 
-RECORD = TypeAdapter(UnitRecord)
+_UNIT = TypeAdapter(UnitRecord)
+_TRAINING = TypeAdapter(TrainingRecord)
 
-_UNIT_FILE = re.compile(r"\d+-s\d+\.json")
+_RECORD_FILE = re.compile(r"(\d+-)?s\d+\.json")
+
+R = TypeVar("R", UnitRecord, TrainingRecord)
 
 
 class Store:
@@ -92,19 +99,43 @@ class Store:
         """The file of a unit."""
         return self.folder / "units" / arm / task / f"{index}-s{seed}.json"
 
-    def save(self, record: UnitRecord) -> Path:
-        """Write a unit whole."""
-        path = self.path(record.arm, record.variant.task, record.variant.index, record.seed)
-        write_whole(path, RECORD.dump_json(record).decode() + "\n")
+    def path_of(self, work: Work | UnitRecord | TrainingRecord) -> Path:
+        """The file of a unit or training that is planned or was played."""
+        arm = work.arm if isinstance(work.arm, str) else work.arm.name
+        if isinstance(work, Unit | UnitRecord):
+            return self.path(arm, work.variant.task, work.variant.index, work.seed)
+        return self.folder / "trainings" / arm / work.task / f"s{work.seed}.json"
+
+    def started(self, path: Path) -> Path:
+        """The file that holds the trials of a unit or training which is not finished."""
+        return self.folder / "started" / path.relative_to(self.folder)
+
+    def save(self, record: UnitRecord | TrainingRecord) -> Path:
+        """Write a unit or training whole; what was noted of it on the way is no longer needed, unless it errored."""
+        path = self.path_of(record)
+        write_whole(path, _text(record))
+        if not record.errored:
+            self.started(path).unlink(missing_ok=True)
         return path
+
+    def save_started(self, record: UnitRecord | TrainingRecord) -> None:
+        """Note the trials finished so far, with the memories after them."""
+        write_whole(self.started(self.path_of(record)), _text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
         """A unit, or None when it was never written. A damaged file is set aside under another name and counts as
         missing; a file of a newer version is refused."""
+        return self._load(path, _UNIT)
+
+    def load_training(self, path: Path) -> TrainingRecord | None:
+        """A training, as `load` gives units."""
+        return self._load(path, _TRAINING)
+
+    def _load(self, path: Path, form: TypeAdapter[R]) -> R | None:
         try:
             text = path.read_text(encoding="utf-8")
             _check_schema(json.loads(text).get("schema", 0), path)
-            return RECORD.validate_json(text)
+            return form.validate_json(text)
         except FileNotFoundError:
             return None
         except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
@@ -116,10 +147,17 @@ class Store:
 
     def units(self) -> Iterator[UnitRecord]:
         """All units, ordered by arm (as the run was asked for), task, variant and seed."""
+        return self._all("units", self.load)
+
+    def trainings(self) -> Iterator[TrainingRecord]:
+        """All trainings, ordered likewise."""
+        return self._all("trainings", self.load_training)
+
+    def _all(self, kind: str, load: Callable[[Path], R | None]) -> Iterator[R]:
         _, arms = self._read()
-        paths = [path for path in self.folder.glob("units/*/*/*.json") if _UNIT_FILE.fullmatch(path.name)]
+        paths = [path for path in self.folder.glob(f"{kind}/*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
         for path in sorted(paths, key=lambda path: _order(path, list(arms))):
-            record = self.load(path)
+            record = load(path)
             if record is not None:
                 yield record
 
@@ -144,8 +182,13 @@ class Store:
 
 def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
     arm, task = path.parts[-3:-1]
-    index, _, seed = path.stem.partition("-s")
-    return arms.index(arm) if arm in arms else len(arms), arm, task, int(index), int(seed)
+    index, _, seed = path.stem.rpartition("s")
+    return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)
+
+
+def _text(record: UnitRecord | TrainingRecord) -> str:
+    data = _UNIT.dump_json(record) if isinstance(record, UnitRecord) else _TRAINING.dump_json(record)
+    return data.decode() + "\n"
 
 
 def _check_schema(version: Any, file: Path) -> None:

@@ -1,11 +1,14 @@
 """What one arm achieved (rSSO, section 4). Scores are points of 100; an errored unit has none and is left out."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeVar
 
-from rsso_dspy.trajectory import SOLVED_SCORE, Trajectory, UnitRecord, Usage
+from rsso_dspy.trajectory import SOLVED_SCORE, Record, TrainingRecord, Trajectory, UnitRecord, Usage, Variant
+
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,52 @@ def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingMetrics:
+    """What the trainings of one arm came to, and cost."""
+
+    arm: str
+    tasks: int
+    """Trainings, one per task."""
+    errored: int
+    episodes: int
+    """Trials played."""
+    rounds: tuple[float, ...]
+    """Mean accumulator of the first, second, ... trials on the training variants."""
+    tokens: dict[str, Usage]
+    """Calls and tokens by role."""
+
+
+def training_metrics(trainings: Sequence[TrainingRecord]) -> list[TrainingMetrics]:
+    """The metrics of every arm's trainings."""
+    return [_training_metrics(arm, records) for arm, records in by_arm(trainings).items()]
+
+
+def _training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMetrics:
+    by_round: dict[int, list[int]] = defaultdict(list)
+    for record in records:
+        met: Counter[Variant] = Counter()
+        for trajectory in record.trajectories:
+            met[trajectory.variant] += 1
+            by_round[met[trajectory.variant]].append(trajectory.accumulator)
+    return TrainingMetrics(
+        arm=arm,
+        tasks=len(records),
+        errored=sum(record.errored for record in records),
+        episodes=sum(map(len, by_round.values())),
+        rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
+        tokens=_tokens(records),
+    )
+
+
 def best_accumulator(record: UnitRecord) -> float:
     """A unit's score: the best accumulator of its trials."""
     return _best(record.trajectories, _accumulator)
 
 
-def by_arm(records: Iterable[UnitRecord]) -> dict[str, list[UnitRecord]]:
+def by_arm(records: Iterable[R]) -> dict[str, list[R]]:
     """Records grouped by arm, arms in the order in which they first appear."""
-    groups: dict[str, list[UnitRecord]] = defaultdict(list)
+    groups: dict[str, list[R]] = defaultdict(list)
     for record in records:
         groups[record.arm].append(record)
     return dict(groups)
@@ -105,7 +146,7 @@ def _mean(values: Iterable[float]) -> float | None:
     return fmean(numbers) if numbers else None
 
 
-def _tokens(records: Sequence[UnitRecord]) -> dict[str, Usage]:
+def _tokens(records: Sequence[Record]) -> dict[str, Usage]:
     totals: dict[str, Usage] = defaultdict(Usage)
     for record in records:
         for trial in record.trials:

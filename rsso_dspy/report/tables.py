@@ -10,9 +10,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from rsso_dspy.report.metrics import ArmMetrics, by_arm, metrics
+from rsso_dspy.report.metrics import ArmMetrics, TrainingMetrics, by_arm, metrics, training_metrics
 from rsso_dspy.report.statistics import PairedDifference, paired_difference
-from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.trajectory import RULE_BASED_NOTE, TrainingRecord, UnitRecord
 
 NAME_WIDTH = 12
 """Least width of the column of arms."""
@@ -26,7 +26,7 @@ def summarize(records: Sequence[UnitRecord]) -> tuple[list[ArmMetrics], list[Pai
     return rows, pairs
 
 
-def report_json(records: Sequence[UnitRecord]) -> dict[str, Any]:
+def report_json(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord] = ()) -> dict[str, Any]:
     """The whole report as JSON data."""
     rows, pairs = summarize(records)
     return {
@@ -36,6 +36,7 @@ def report_json(records: Sequence[UnitRecord]) -> dict[str, Any]:
         "rule_based": any(record.rule_based for record in records),
         "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
         "arms": [asdict(row) for row in rows],
+        "trainings": [asdict(row) for row in training_metrics(trainings)],
         "differences": [asdict(pair) for pair in pairs],
         "errored": [
             {"arm": r.arm, "unit": r.variant.key, "seed": r.seed, "error": r.trials[-1].error}
@@ -45,10 +46,12 @@ def report_json(records: Sequence[UnitRecord]) -> dict[str, Any]:
     }
 
 
-def report_tables(records: Sequence[UnitRecord]) -> RenderableType:
+def report_tables(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord] = ()) -> RenderableType:
     """The whole report for the terminal."""
     rows, pairs = summarize(records)
-    parts: list[RenderableType] = [_methods(rows), _learning(rows), _tokens(rows)]
+    trained = training_metrics(trainings)
+    parts: list[RenderableType] = [_methods(rows), _learning(rows), *([_trainings(trained)] if trained else [])]
+    parts.append(_tokens(rows, trained))
     if pairs:
         parts.append(_differences(pairs))
     errored = [record for record in records if record.errored]
@@ -96,13 +99,28 @@ def _learning(rows: Sequence[ArmMetrics]) -> Table:
     return table
 
 
-def _tokens(rows: Sequence[ArmMetrics]) -> Table:
+def _trainings(rows: Sequence[TrainingMetrics]) -> Table:
+    rounds = max(len(row.rounds) for row in rows)
+    columns = (f"round {number}" for number in range(1, rounds + 1))
+    table = _table("Training", "arm", "tasks", "episodes", *columns)
+    for row in rows:
+        padded = [*row.rounds, *[None] * (rounds - len(row.rounds))]
+        tasks = f"{row.tasks}" + (f" ({row.errored} err)" if row.errored else "")
+        table.add_row(row.arm, tasks, f"{row.episodes:,}", *map(_points, padded))
+    return table
+
+
+def _tokens(rows: Sequence[ArmMetrics], trained: Sequence[TrainingMetrics]) -> Table:
     table = _table("Calls and tokens", "arm", "role", "calls", "in", "out", "malformed", "invalid")
     for row in rows:
         for role, usage in row.tokens.items():
             invalid = f"{row.invalid_rate:.1%}" if role == "actor" and row.invalid_rate is not None else ""
             counts = (f"{n:,}" for n in (usage.calls, usage.input, usage.output, usage.malformed))
             table.add_row(row.arm, role, *counts, invalid)
+    for training in trained:
+        for role, usage in training.tokens.items():
+            counts = (f"{n:,}" for n in (usage.calls, usage.input, usage.output, usage.malformed))
+            table.add_row(f"{training.arm} (training)", role, *counts, "")
     return table
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rsso_dspy.backends.embedder import Embedder
+from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.cli.app import app
 from rsso_dspy.memory.skills.library import load_library, read_library
 from rsso_dspy.protocol.store import Store
@@ -173,7 +173,7 @@ def test_an_exported_library_retrieves_what_the_unit_did(rsso, played, unit, tmp
     assert library.provenance["made_by"] == unit.provenance
     known = library.provenance
     assert (known["protocol"], known["method"], known["model"]) == (unit.protocol, "sso", "embedded/explorer")
-    assert (known["rule_based"], known["embedder"], known["variant"]) == (True, "hash", UNIT)
+    assert (known["rule_based"], known["embedder"], known["variants"]) == (True, "hash", [UNIT])
     assert (known["seed"], known["trials"], known["learnt_from"]) == (0, 3, [1, 2])
     memory = load_library(file, Embedder("hash"), embedder="hash")
     last = unit.trials[2].trajectory
@@ -186,3 +186,73 @@ def test_export_into_a_folder_is_refused(rsso, played, tmp_path):
     code, _, err = rsso("skills", "export", played, UNIT, "-o", "here")
     assert code == 2
     assert "here is a folder; name a file, e.g. -o here/skills.json" in err
+
+
+# carried to another run
+
+ELSEWHERE = ("run", "--variants", "use-thermometer::413", "--trials", "2", *FAST)
+
+
+@pytest.fixture
+def library(rsso, played, tmp_path) -> Path:
+    rsso("skills", "export", played, UNIT, "-o", "skills.json")
+    return tmp_path / "skills.json"
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, unit, library):
+    code, _, err = rsso(*ELSEWHERE, "--methods", "sso,react-sso", "--skills", library, "--out", "more")
+    assert code == 0, err
+    assert f"was learnt on {UNIT} of the test split" in err
+    records = {record.arm: record for record in Store(Path("more")).units()}
+    held, known = records["sso"].memories["skills"], unit.memories["skills"]
+    assert [skill["id"] for skill in known["skills"]] == [skill["id"] for skill in held["skills"]][
+        : len(known["skills"])
+    ]
+    assert held["pieces"][: len(known["pieces"])] == known["pieces"]
+    assert len(held["pieces"]) > len(known["pieces"])
+    assert any(step.recalled for step in records["sso"].trajectories[0].steps)
+    assert records["sso"].start.startswith("skills.json (")
+    assert records["react-sso"].start == ""
+    rsso("skills", "export", "more", "use-thermometer::413", "-o", "both.json")
+    assert read_library("both.json").provenance["variants"] == [UNIT, "use-thermometer::413"]
+    code, out, _ = rsso("skills", "show", "more", "use-thermometer::413")
+    assert "It started from: skills.json (" in out
+    code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--out", "more")
+    assert code == 2
+    assert "carried: there " in err
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_frozen_library_stays_what_it_was(rsso, unit, library):
+    code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--skills", library, "--frozen", "--out", "frozen")
+    assert code == 0, err
+    (record,) = Store(Path("frozen")).units()
+    assert record.memories["skills"] == unit.memories["skills"]
+    assert all(trial.learnt == {} for trial in record.trials)
+    assert "frozen=True" in record.protocol
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (("--methods", "react"), "no method of this run keeps skills"),
+        (("--set", "embedder.model=lexical"), "use embedder.model=hash"),
+        (("--set", "memory.skills.max_window=4"), "skills.json: this skill memory was stored under other settings"),
+        (("--variants", f"{UNIT},use-thermometer::413"), f"was learnt on {UNIT}, which this run holds out"),
+    ],
+)
+def test_a_library_that_does_not_fit_is_refused_before_anything_is_played(rsso, library, words, fix):
+    code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--skills", library, *words, "--out", "none")
+    assert code == 2
+    assert fix in err
+    assert not Path("none").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"), [(("--frozen",), "add --skills FILE"), (("--train-trials", "2"), "add --setting transfer")]
+)
+def test_options_that_mean_nothing_alone_say_what_is_missing(rsso, words, fix):
+    code, _, err = rsso(*ELSEWHERE, *words)
+    assert code == 2
+    assert fix in err

@@ -11,6 +11,7 @@ from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.protocol.executor import Executor, missing, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.session import session
 from rsso_dspy.protocol.store import Store
@@ -47,7 +48,7 @@ def run_against(answer, out: Path, monkeypatch) -> Iterator[tuple]:
         with session(config) as live:
             store = Store(out)
             store.open(identity(config, live.protocol))
-            executor = Executor(live, store, zero_shot(plan), provenance(config), Quiet())
+            executor = Executor(Player(live, store, zero_shot(plan), provenance(config)), Quiet())
             yield plan, store, executor, served
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.backends.embedder import Embedder
+from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.executor import Executor, fingerprints, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.store import Store
@@ -32,9 +33,7 @@ COMMON = ["--methods", METHODS, "--tasks", TASKS, "--per-task", "1", *(w for s i
 class Quiet:
     """An observer that looks away."""
 
-    def trial(self, *_: object) -> None: ...
-
-    def unit(self, *_: object) -> None: ...
+    def finished(self, *_: object) -> None: ...
 
     def stopping(self) -> None: ...
 
@@ -79,7 +78,7 @@ def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, liv
     store = Store(tmp_path)
     programs = zero_shot(plan)
     store.open(identity(config, preset), fingerprints(programs))
-    Executor(used, store, programs, provenance(config), Quiet()).run(plan, plan.units, 1)
+    Executor(Player(used, store, programs, provenance(config)), Quiet()).run(plan, plan.units, 1)
     assert files(tmp_path) == first[1]
 
 

@@ -4,7 +4,7 @@
     memory.nearest(state)           # what the memory that was exported would retrieve here, with similarities
 
     kind, schema     what the file is
-    provenance       protocol, method, model, rule_based, embedder, variant, seed, trials
+    provenance       protocol, method, model, rule_based, embedder, variants, seed, trials
     memory           the snapshot, see `snapshot.py`; the settings are in it, embeddings are not
 
 Plain JSON: a file from somebody else can put words into prompts and nothing more.
@@ -103,7 +103,10 @@ def load_library(
             f"something else; use embedder.model={learnt_with}"
         )
     memory = SkillMemory(embed, verbalize or _absent, equivalent or _absent, settings or stored)
-    memory.restore(library.snapshot)
+    try:
+        memory.restore(library.snapshot)
+    except RunMismatch as error:
+        raise RunMismatch(f"{path}: {error}") from None
     return memory
 
 

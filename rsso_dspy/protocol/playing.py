@@ -1,0 +1,167 @@
+"""One unit or one training, played from the trials of it that are finished on; every further trial is noted at once.
+
+    player = Player(live, store, programs, provenance)
+    player.play(plan, unit)         # a UnitRecord, written
+
+A unit starts from empty memories, from those of its training, or from what was carried here; a unit that was begun goes
+on from the memories noted after its last finished trial, so that its record is the one it would have had.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dspy
+
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.runtime import Start, TrialRules
+from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Memories learnt elsewhere, and what they are called."""
+
+    memories: Mapping[str, Any] = field(default_factory=dict)
+    """Snapshot per memory."""
+    name: str = ""
+    digest: str = ""
+    """12 hexadecimal digits over the content; results depend on it."""
+    states: int = 0
+    """How many states its skill memory has stored."""
+    variants: tuple[str, ...] = ()
+    """Keys of the variants it was learnt on."""
+
+
+NOTHING = Carried()
+
+Told = Callable[[Work, TrialResult], None]
+
+Form = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
+"""The record of these trials, with these memories after them."""
+
+
+class Player:
+    """Plays for one run. `programs` gives the program of every arm; they are shared by the threads. `carried` is what
+    memories hold at the start of every unit. `told` hears of every finished trial, from any thread."""
+
+    def __init__(
+        self,
+        live: Session,
+        store: Store,
+        programs: Mapping[Arm, Agent],
+        provenance: dict[str, str],
+        carried: Carried = NOTHING,
+        told: Told = lambda _work, _result: None,
+    ):
+        self.live = live
+        self.store = store
+        self.programs = programs
+        self.provenance = provenance
+        self.carried = carried
+        self.told = told
+        self.stop = threading.Event()
+        """Set it to have every trial under way abandoned before its next step."""
+
+    def play(self, plan: Plan, work: Work) -> UnitRecord | TrainingRecord:
+        """Play what is left of a unit or training and write it."""
+        record = self._train(plan, work) if isinstance(work, Training) else self._play(plan, work)
+        self.store.save(record)
+        return record
+
+    def trained(self, plan: Plan, unit: Unit) -> bool:
+        """Whether the unit needs no training, or it is finished."""
+        training = plan.training_of(unit)
+        if training is None:
+            return True
+        record = self.store.load_training(self.store.path_of(training))
+        return record is not None and not record.errored
+
+    def _play(self, plan: Plan, unit: Unit) -> UnitRecord:
+        kept, training = self.carried, plan.training_of(unit)
+        if training:
+            learnt = self.store.load_training(self.store.path_of(training))
+            assert learnt is not None
+            met = dict.fromkeys(variant.key for variant in training.episodes)
+            kept = Carried(learnt.memories, f"training on {learnt.task}", variants=tuple(met))
+
+        if not kept.memories.keys() & set(unit.arm.method.memories):
+            kept = NOTHING
+
+        def record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> UnitRecord:
+            return UnitRecord(
+                **self._about(plan, unit),
+                variant=unit.variant,
+                budget=unit.budget,
+                start=kept.name,
+                learnt_on=kept.variants,
+                trials=tuple(trials),
+                memories={} if training and plan.rules.frozen else dict(memories),
+            )
+
+        begun = self.store.load(self.store.started(self.store.path_of(unit)))
+        start = Start({**kept.memories, **begun.memories}, begun.trials) if begun else Start(kept.memories)
+        played = self._continue(plan.rules, unit, unit.variant, unit.budget, plan.rules.trials, start, record)
+        return record(played.trials, played.memories)
+
+    def _train(self, plan: Plan, training: Training) -> TrainingRecord:
+        def record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> TrainingRecord:
+            return TrainingRecord(
+                **self._about(plan, training),
+                task=training.task,
+                budgets=training.budgets,
+                trials=tuple(trials),
+                memories=dict(memories),
+            )
+
+        begun = self.store.load_training(self.store.started(self.store.path_of(training)))
+        start = Start(begun.memories, begun.trials) if begun else Start(self.carried.memories)
+        for number in range(len(start.played), len(training.episodes)):
+            variant, budget = training.episodes[number], training.budgets[number]
+            played = self._continue(plan.training_rules, training, variant, budget, number + 1, start, record)
+            start = Start(played.memories, played.trials)
+            if played.score is None:
+                break
+        return record(start.played, start.memories)
+
+    def _continue(
+        self, rules: TrialRules, work: Work, variant: Variant, budget: int, until: int, start: Start, form: Form
+    ) -> dspy.Prediction:
+        """Play a variant from `start` on until trial number `until`, noting each finished trial in its `form`."""
+        begun = time.perf_counter()
+        trials = list(start.played)
+
+        def finished(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
+            nonlocal begun
+            now = time.perf_counter()
+            self.store.note_seconds(work.key, result.trial, now - begun)
+            begun = now
+            trials.append(result)
+            if result.trajectory is not None:
+                self.store.save_started(form(trials, memories()))
+            self.told(work, result)
+
+        runtime = replace(self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set)
+        with self.live.here(), runtime.active():
+            program = self.programs[work.arm]
+            return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=finished)
+
+    def _about(self, plan: Plan, work: Work) -> dict[str, Any]:
+        """What the records of units and trainings share."""
+        return {
+            "protocol": plan.protocol,
+            "arm": work.arm.name,
+            "method": work.arm.method.name,
+            "program": work.arm.program,
+            "backend": self.live.config.backend,
+            "model": self.live.backend.models["actor"],
+            "rule_based": self.live.backend.rule_based,
+            "seed": work.seed,
+            "provenance": {**self.provenance, "program": fingerprint(self.programs[work.arm])},
+        }
