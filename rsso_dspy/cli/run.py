@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Work
     from rsso_dspy.protocol.playing import Carried
     from rsso_dspy.protocol.store import Store
+    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
@@ -76,6 +77,10 @@ def run(
     out: Annotated[Path, typer.Option(help="Folder of the run; the same command again continues it.")] = Path(
         "runs/run"
     ),
+    fork: Annotated[
+        Path | None,
+        typer.Option(help="Another run's folder: what of it is still valid here is taken over and not played again."),
+    ] = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
@@ -114,6 +119,7 @@ def run(
         out,
         dry_run,
         skills,
+        fork,
     )
 
 
@@ -128,6 +134,7 @@ def held_out_run(
     out: Path,
     dry_run: bool,
     skills: Path | None = None,
+    fork: Path | None = None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
     from dataclasses import replace
@@ -153,13 +160,30 @@ def held_out_run(
     left = missing(plan, store)
     for file in store.set_aside:
         say(f"damaged, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
+    taken = taken_over(fork, plan, left, bound_to, fingerprints(playing)) if fork else []
+    left = [work for work in left if store.path_of(work) not in map(store.path_of, taken)]
     describe(plan, left, out, settings)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:
             why = "found nothing better" if compiled.before else "ended before anything was scored"
             say(f"      {name} holds the program it started from: its compile {why}")
     if not dry_run:
-        play(plan, playing, jobs, store, settings, bound_to, kept)
+        play(plan, playing, jobs, store, settings, bound_to, kept, taken)
+
+
+def taken_over(
+    source: Path, plan: "Plan", left: "list[Work]", bound_to: dict[str, Any], programs: dict[str, str]
+) -> "list[UnitRecord | TrainingRecord]":
+    """Records of another run that stand for work that is left."""
+    from rsso_dspy.protocol.fork import reusable
+    from rsso_dspy.protocol.store import Store
+
+    other = Store(source)
+    other.read_only = True
+    wanted = set(map(other.path_of, left))
+    taken = [record for record in reusable(other, plan, bound_to, programs) if other.path_of(record) in wanted]
+    say(f"{count(taken, 'record')} of {source} are valid here and are taken over")
+    return taken
 
 
 def play(
@@ -170,6 +194,7 @@ def play(
     settings: "Config",
     bound_to: dict[str, Any],
     kept: "Carried",
+    taken: "list[UnitRecord | TrainingRecord]",
 ) -> None:
     """Play what is left of the plan and print the report."""
     from rsso_dspy.cli.progress import Watch
@@ -185,6 +210,8 @@ def play(
             live.embedder.check()
         with store.lock():
             store.open(bound_to, fingerprints(programs))
+            for record in taken:
+                store.save(record)
             left = missing(plan, store)  # asked under the lock: another process may just have finished some
             with Watch(left) as watch:
                 player = Player(live, store, programs, provenance(settings), kept, watch.trial)

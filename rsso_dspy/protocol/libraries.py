@@ -10,7 +10,7 @@ No language model and no simulator has a part in any of it.
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -141,7 +141,7 @@ def _keeps_skills(record: UnitRecord | TrainingRecord) -> bool:
 
 
 def _chosen(
-    records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Sequence[str]
+    records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Collection[str]
 ) -> UnitRecord | TrainingRecord:
     again = "run the run's own command again to play what is left"
     if not records:

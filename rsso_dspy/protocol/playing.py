@@ -139,12 +139,12 @@ class Player:
 
         def finished(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
             nonlocal begun
-            now = time.perf_counter()
-            self.store.note_seconds(work.key, result.trial, now - begun)
-            begun = now
             trials.append(result)
             if result.trajectory is not None:
                 self.store.save_started(form(trials, memories()))
+            now = time.perf_counter()
+            self.store.note_seconds(work.key, result.trial, now - begun)
+            begun = now
             self.told(work, result)
 
         runtime = replace(self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set)

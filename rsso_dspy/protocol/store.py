@@ -54,11 +54,11 @@ class Store:
             if self.folder.exists() and any(entry.name != ".lock" for entry in self.folder.iterdir()):
                 raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
             return {}
-        known, there = self._read()
+        known, there = self.about()
         if known != identity:
             raise RunMismatch(
                 f"{self.folder} holds a run of another configuration:\n{difference(known, identity)}\n"
-                "Use another --out, or the same settings."
+                f"Use the same settings, or another --out; --fork {self.folder} takes over what is still valid."
             )
         if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
             raise RunMismatch(
@@ -77,13 +77,9 @@ class Store:
         data = {"schema": SCHEMA_VERSION, "arms": arms, "identity": identity}
         write_whole(file, json.dumps(data, indent=1) + "\n")
 
-    def about(self) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """What the results of the run depend on, and its arms in order. Raises `UsageError` when there is no run."""
-        identity, arms = self._read()
-        return identity, tuple(arms)
-
-    def _read(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Identity and arms of the run. Raises `UsageError` when the folder holds none, or a damaged one."""
+    def about(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """What the results of the run depend on, and its arms in order, with the fingerprints of their programs. Raises
+        `UsageError` when the folder holds no run, or a damaged one."""
         file = self.folder / "run.json"
         if not file.exists():
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
@@ -154,7 +150,7 @@ class Store:
         return self._all("trainings", self.load_training)
 
     def _all(self, kind: str, load: Callable[[Path], R | None]) -> Iterator[R]:
-        _, arms = self._read()
+        _, arms = self.about()
         paths = [path for path in self.folder.glob(f"{kind}/*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
         for path in sorted(paths, key=lambda path: _order(path, list(arms))):
             record = load(path)
@@ -215,7 +211,7 @@ def write_whole(path: Path, text: str) -> None:
 
 def difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
     """One line per dotted key that differs."""
-    ours, theirs = _flat(known), _flat(wanted)
+    ours, theirs = flat(known), flat(wanted)
     lines = [
         f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
         for key in sorted({*ours, *theirs})
@@ -224,11 +220,9 @@ def difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The same data under dotted keys."""
+    found: dict[str, Any] = {}
     for key, value in data.items():
-        if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
+        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return found

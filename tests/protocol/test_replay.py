@@ -1,10 +1,12 @@
 """The same command leaves the same bytes: another process, another hash seed, another number of jobs, a used
 simulator or a fresh one."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,3 +115,27 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_completes_it(first, tmp_
     subprocess.run(command(tmp_path), check=True, capture_output=True)
     assert files(tmp_path) == first[1]
     assert all(path.read_bytes() == content for path, content in kept.items())
+
+
+def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(first, tmp_path):
+    for enough in (1, 4):
+        with subprocess.Popen(command(tmp_path), stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            while not (list(tmp_path.glob("started/*/rsso/*/*.json")) and trials_noted(tmp_path) >= enough):
+                assert process.poll() is None, "it came to its end before it could be killed"
+                time.sleep(0.01)
+            process.kill()
+    assert len(list(tmp_path.glob("units/*/*/*.json"))) < 6
+    subprocess.run(command(tmp_path, "--jobs", "2"), check=True, capture_output=True)
+    assert files(tmp_path) == first[1]
+    assert not list((tmp_path / "started").rglob("*.json"))
+    noted = [(line["unit"], line["trial"]) for line in lines(tmp_path)]
+    assert len(noted) == len(set(noted)), "a trial was played twice"
+
+
+def lines(out: Path) -> list[dict]:
+    file = out / "timings.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def trials_noted(out: Path) -> int:
+    return len(lines(out))

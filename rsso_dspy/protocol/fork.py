@@ -1,0 +1,80 @@
+"""What of one run is still valid under another configuration, so that a new run need not play it again.
+
+    for record in reusable(Store(old), plan, identity, programs): ...
+
+A unit depends on the whole configuration less what its method never looks at: the skill memory's settings and the
+embedder mean nothing to a method without skills. The number of trials matters only where they were used up: a solved
+unit is what it would have been with more of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rsso_dspy.programs.methods import Method
+from rsso_dspy.protocol.plan import Plan, Training, Unit, Work
+from rsso_dspy.protocol.store import Store, flat
+from rsso_dspy.trajectory import SOLVED_SCORE, TrainingRecord, UnitRecord
+
+DERIVED = ("protocol", "config_hash", "config.protocol.trials")
+"""What the rest says already, and the number of trials, which each record is asked about."""
+
+NEEDED_FOR = {
+    "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried"),
+    "reflections": ("config.memory.reflections", ".roles.reflector."),
+    "anything learnt": ("config.protocol.train_", "config.protocol.learn_after_last", "config.protocol.frozen"),
+    "optimizers": (".roles.proposer.", ".roles.advisor."),
+}
+"""Parts of a configuration by who looks at them."""
+
+
+def reusable(
+    source: Store, plan: Plan, identity: Mapping[str, Any], programs: Mapping[str, str]
+) -> Iterator[UnitRecord | TrainingRecord]:
+    """Finished units and trainings of `source` that the plan would play to the same result, as records of the new run.
+    `programs` gives the fingerprint of each arm's program. Raises `UsageError` when there is no run in `source`."""
+    known, there = source.about()
+    valid = {
+        arm.name
+        for arm in dict.fromkeys(unit.arm for unit in plan.units)
+        if there.get(arm.name) == programs[arm.name] and _part(known, arm.method) == _part(identity, arm.method)
+    }
+    everything: list[Work] = [*plan.trainings, *plan.units]
+    for work in everything:
+        record = _load(source, work) if work.arm.name in valid else None
+        if record is not None and not record.errored and _same(work, record, plan):
+            provenance = {
+                **record.provenance,
+                "config_hash": str(identity["config_hash"]),
+                "forked_from": str(known["config_hash"]),
+            }
+            yield replace(record, protocol=plan.protocol, provenance=provenance)
+
+
+def _load(store: Store, work: Work) -> UnitRecord | TrainingRecord | None:
+    path = store.path_of(work)
+    return store.load(path) if isinstance(work, Unit) else store.load_training(path)
+
+
+def _same(work: Work, record: UnitRecord | TrainingRecord, plan: Plan) -> bool:
+    """Whether the record is what playing would give."""
+    if isinstance(work, Training):
+        assert isinstance(record, TrainingRecord)
+        return record.budgets == work.budgets
+    assert isinstance(record, UnitRecord)
+    if record.budget != work.budget or record.variant != work.variant:
+        return False
+    played, allowed = len(record.trials), plan.rules.trials
+    solved = plan.rules.stop_on_success and record.trajectories[-1].environment_score >= SOLVED_SCORE
+    return played == allowed or (solved and played < allowed)
+
+
+def _part(identity: Mapping[str, Any], method: Method) -> dict[str, Any]:
+    """What units of the method depend on."""
+    looks_at = {*method.memories, *(["anything learnt"] if method.memories else [])}
+    ignored = [part for who, parts in NEEDED_FOR.items() if who not in looks_at for part in parts]
+    return {key: value for key, value in flat(identity).items() if key not in DERIVED and not _mentions(key, ignored)}
+
+
+def _mentions(key: str, parts: Sequence[str]) -> bool:
+    return any(part in key if part.startswith(".") else key.startswith(part) for part in parts)
