@@ -1,25 +1,13 @@
-"""One configuration tree, read from TOML and `--set a.b=value` overrides. Every field says what it is.
-
-    load(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
-
-Without a file the defaults hold, which need no key and no network. Secrets are never in the tree: a backend names
-the environment variable that holds its key.
-"""
+"""The sections of the configuration. Every field says what it is."""
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
-from rsso_dspy.errors import ConfigError, UnknownName
-
-DEFAULT_FILE = "rsso.toml"
-"""Read from the working directory when no file is named and it exists."""
+from rsso_dspy.errors import UnknownName
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 """actor acts; reflector writes reflections; verbalizer turns windows into skills; advisor writes constitutions;
@@ -251,112 +239,3 @@ class Config(_Section):
         """12 hexadecimal digits over `resolved`."""
         text = json.dumps(self.resolved(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
-    """The configuration of a file (or of `rsso.toml` here, or the defaults) with `key=value` overrides applied.
-
-    Raises `ConfigError` for an unreadable file or a value that does not fit, `UnknownName` for a key that does not
-    exist, with the nearest keys.
-    """
-    data = _read(path)
-    for override in overrides:
-        key, equals, value = override.partition("=")
-        if not equals or not key.strip():
-            raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
-        _assign(data, key.strip().split("."), _value(value.strip()))
-    named = data.setdefault("backends", {})
-    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
-        raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
-    for name, profile in PROFILES.items():
-        named[name] = {**profile, **named.get(name, {})}
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as error:
-        raise _explained(error, path) from None
-    _ = config.active_backend
-    return config
-
-
-def _read(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        path = Path(DEFAULT_FILE)
-        if not path.exists():
-            return {}
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
-
-
-def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
-    for key in keys[:-1]:
-        data = data.setdefault(key, {})
-        if not isinstance(data, dict):
-            raise ConfigError(f"--set {'.'.join(keys)}: {key} holds a value, not a table")
-    data[keys[-1]] = value
-
-
-def _value(text: str) -> Any:
-    """A TOML value, or the text itself when it is none: model names need no quotes."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _explained(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    source = f" in {path}" if path else ""
-    if where.endswith(".[key]"):
-        return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
-    if first["type"] == "extra_forbidden":
-        section = where.rpartition(".")[0]
-        return UnknownName(f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _keys(section)])
-    message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {first['input']!r})")
-
-
-def _keys(section: str) -> list[str]:
-    """Names of the fields of a section given by its dotted path."""
-    model: type[BaseModel] = Config
-    parts = section.split(".") if section else []
-    while parts:
-        part = parts.pop(0)
-        if part == "backends":
-            model, parts = BackendConfig, parts[1:]
-        elif part == "roles":
-            model, parts = RoleOverride, parts[1:]
-        else:
-            annotation = model.model_fields[part].annotation
-            assert isinstance(annotation, type)
-            model = annotation
-    return list(model.model_fields)
-
-
-def template() -> str:
-    """A TOML file with every default, each key under a comment that says what it is."""
-    return "\n".join(_lines(Config, Config(), "")) + "\n"
-
-
-def _lines(model: type[BaseModel], values: BaseModel, section: str) -> list[str]:
-    plain, tables = [], []
-    for name, field in model.model_fields.items():
-        value = getattr(values, name)
-        note = " ".join((field.description or "").split())
-        if isinstance(value, BaseModel):
-            path = f"{section}{name}"
-            tables += ["", f"# {note}", f"[{path}]", *_lines(type(value), value, f"{path}.")]
-        elif name == "backends":
-            for backend, settings in value.items():
-                path = f"{name}.{backend}"
-                tables += ["", f"[{path}]", *_lines(type(settings), settings, f"{path}.")]
-        elif name == "roles":
-            tables += [f"# [{section}roles.actor]  # overrides of one role: {', '.join(RoleOverride.model_fields)}"]
-        else:
-            literal = json.dumps(value) if value is not None else None
-            plain += [f"# {note}", f"{name} = {literal}" if literal else f"# {name} ="]
-    return plain + tables

@@ -1,0 +1,133 @@
+"""One configuration tree, read from TOML and `--set a.b=value` overrides.
+
+    load(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
+
+    sections    what can be set, each field with what it is
+    template    a file with every default
+
+Without a file the defaults hold, which need no key and no network. Secrets are never in the tree: a backend names
+the environment variable that holds its key.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from rsso_dspy.config.sections import (
+    PROFILES,
+    BackendConfig,
+    Config,
+    EmbedderConfig,
+    EnvironmentConfig,
+    MemoryConfig,
+    ProtocolConfig,
+    Role,
+    RoleOverride,
+)
+from rsso_dspy.config.template import template
+from rsso_dspy.errors import ConfigError, UnknownName
+
+__all__ = [
+    "DEFAULT_FILE",
+    "PROFILES",
+    "BackendConfig",
+    "Config",
+    "EmbedderConfig",
+    "EnvironmentConfig",
+    "MemoryConfig",
+    "ProtocolConfig",
+    "Role",
+    "RoleOverride",
+    "load",
+    "template",
+]
+
+DEFAULT_FILE = "rsso.toml"
+"""Read from the working directory when no file is named and it exists."""
+
+
+def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+    """The configuration of a file (or of `rsso.toml` here, or the defaults) with `key=value` overrides applied.
+
+    Raises `ConfigError` for an unreadable file or a value that does not fit, `UnknownName` for a key that does not
+    exist, with the nearest keys.
+    """
+    data = _read(path)
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
+        _assign(data, key.strip().split("."), _value(value.strip()))
+    named = data.setdefault("backends", {})
+    if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
+        raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
+    for name, profile in PROFILES.items():
+        named[name] = {**profile, **named.get(name, {})}
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        raise _explained(error, path) from None
+    _ = config.active_backend
+    return config
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        path = Path(DEFAULT_FILE)
+        if not path.exists():
+            return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+
+
+def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+    for key in keys[:-1]:
+        data = data.setdefault(key, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"--set {'.'.join(keys)}: {key} holds a value, not a table")
+    data[keys[-1]] = value
+
+
+def _value(text: str) -> Any:
+    """A TOML value, or the text itself when it is none: model names need no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _explained(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    source = f" in {path}" if path else ""
+    if where.endswith(".[key]"):
+        return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
+    if first["type"] == "extra_forbidden":
+        section = where.rpartition(".")[0]
+        return UnknownName(f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _keys(section)])
+    message = first["msg"].removeprefix("Value error, ")
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {first['input']!r})")
+
+
+def _keys(section: str) -> list[str]:
+    """Names of the fields of a section given by its dotted path."""
+    model: type[BaseModel] = Config
+    parts = section.split(".") if section else []
+    while parts:
+        part = parts.pop(0)
+        if part == "backends":
+            model, parts = BackendConfig, parts[1:]
+        elif part == "roles":
+            model, parts = RoleOverride, parts[1:]
+        else:
+            annotation = model.model_fields[part].annotation
+            assert isinstance(annotation, type)
+            model = annotation
+    return list(model.model_fields)
