@@ -6,6 +6,7 @@ RssoError                       exit code 1
 │   ├── ConfigError             a value in the configuration does not fit
 │   ├── SplitError              a variant outside the split it was asked from
 │   └── RunMismatch             an output folder holds a run of another configuration
+├── LimitReached                the run has cost what it was allowed to
 ├── EnvironmentFailure          the simulator's side
 │   ├── JavaMissing             no Java runtime can be started
 │   ├── SimulatorDied           the simulator process ended or was killed
@@ -55,6 +56,10 @@ class SplitError(UsageError):
 
 class RunMismatch(UsageError):
     """An output folder holds a run of another configuration."""
+
+
+class LimitReached(RssoError):
+    """The run has cost what it was allowed to."""
 
 
 class EnvironmentFailure(RssoError):

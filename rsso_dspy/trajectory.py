@@ -194,6 +194,8 @@ class Record:
     trials: tuple[TrialResult, ...]
     memories: dict[str, Any] = field(default_factory=dict)
     """Snapshot of every memory after the last trial; empty where they only read what a training had learnt."""
+    models: dict[str, str] = field(default_factory=dict)
+    """Role to the model that answered in it."""
     provenance: dict[str, str] = field(default_factory=dict)
     """Config hash, program hash, versions, git commit."""
     schema: int = SCHEMA_VERSION

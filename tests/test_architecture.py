@@ -13,16 +13,17 @@ ALLOWED = {
     "trajectory": set(),
     "errors": set(),
     "cache": set(),
-    "config": {"errors"},
+    "money": {"trajectory"},
+    "config": BASE | {"money"},
     "signatures": set(),
     "memory": BASE,
     "environments": BASE | {"cache"},
     "programs": BASE | {"signatures", "memory", "environments"},
     "backends": BASE | {"config", "cache"},
-    "report": BASE,
-    "optimize": BASE | {"config", "programs", "environments", "backends", "report", "protocol"},
-    "protocol": BASE | {"config", "programs", "environments", "backends", "memory", "report", "__init__"},
-    "cli": BASE | {"config", "protocol", "optimize", "report", "programs", "environments", "backends", "__init__"},
+    "report": BASE | {"money"},
+    "optimize": BASE | {"money", "config", "programs", "environments", "backends", "report", "protocol"},
+    "protocol": BASE | {"money", "config", "programs", "environments", "backends", "memory", "report", "__init__"},
+    "cli": BASE | {"money", "config", "protocol", "optimize", "report", "programs", "environments", "backends", "__init__"},
 }
 
 

@@ -14,16 +14,22 @@ from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import dspy
+from dspy.utils.exceptions import LMConfigurationError
 
 from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.backends.patience import Patience, PatientLM
-from rsso_dspy.config import BackendConfig, Role, RoleOverride
+from rsso_dspy.config import EMBEDDED, BackendConfig, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
-
-EMBEDDED = "embedded/explorer"
 
 CONNECT_SECONDS = 5.0
 """How long an endpoint may take to accept a connection."""
+
+NATIVE = {"anthropic", "openai", "hosted_vllm", "ollama", "ollama_chat"}
+"""Providers that DSPy speaks to itself. Variables such as ANTHROPIC_BASE_URL make it go through LiteLLM instead, which
+builds other paths: not where the configuration names the endpoint."""
+
+ADDRESSED_BY_HOST = {"anthropic", "ollama", "ollama_chat"}
+"""Providers whose address is usually given without the path, which is /v1 (Ollama's is that of its OpenAI format)."""
 
 
 class Backend:
@@ -88,15 +94,18 @@ class Backend:
             from rsso_dspy.backends.embedded import Explorer
 
             return dspy.LM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
-        return PatientLM(
-            f"{provider}/{name}",
-            self.patience,
-            cache=False,
-            timeout=self.config.timeout,
-            **options,
-            **({"api_base": settings.base_url} if settings.base_url else {}),
-            **({"api_key": self._key(settings)} if settings.key_variable else {}),
-        )
+        if settings.base_url:
+            options["api_base"] = _endpoint(provider, settings.base_url)
+            options["engine"] = "lm15" if provider in NATIVE else "auto"
+        if settings.key_variable:
+            options["api_key"] = self._key(settings)
+        try:
+            return PatientLM(f"{provider}/{name}", self.patience, cache=False, timeout=self.config.timeout, **options)
+        except LMConfigurationError as error:
+            raise ConfigError(
+                f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "
+                f"max_tokens {settings.max_tokens}: {error.message}"
+            ) from None
 
     def _settings(self, role: Role) -> RoleOverride:
         """The backend's settings with the role's overrides on top. A role on another provider inherits neither
@@ -116,3 +125,9 @@ class Backend:
                 f"`export {variable}=...`, or use --backend embedded, which needs none"
             )
         return key
+
+
+def _endpoint(provider: str, url: str) -> str:
+    """The address with its path, where that is left out by custom."""
+    bare = provider in ADDRESSED_BY_HOST and not urlsplit(url).path.strip("/")
+    return f"{url.rstrip('/')}/v1" if bare else url

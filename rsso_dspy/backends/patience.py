@@ -8,7 +8,9 @@ do not come back in step. A rate limit holds back every thread and halves how ma
 round of successes lets one more through.
 """
 
+import os
 import random
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -16,12 +18,19 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import dspy
-from dspy.utils.exceptions import LMError, LMRateLimitError
+from dspy.utils.exceptions import LMError, LMProviderError, LMRateLimitError
 
-from rsso_dspy.backends.policies import policy
+from rsso_dspy.backends.policies import meant, policy
 from rsso_dspy.errors import Stopped
 
 T = TypeVar("T")
+
+KEPT = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
+"""What an error says of itself besides its message."""
+ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
+"""What DSPy's engine adds to a provider's message: advice on settings that do not exist here."""
+SHORTEST_KEY = 8
+"""Characters; anything shorter is a placeholder, like EMPTY, and may stand in any message."""
 
 TICK = 0.2
 """Seconds after which a thread that waits looks whether it is being stopped."""
@@ -112,11 +121,47 @@ def _told(error: BaseException) -> None:
 
 
 class PatientLM(dspy.LM):
-    """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off."""
+    """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off. No error
+    it raises holds a key."""
 
     def __init__(self, model: str, patience: Patience, **options: Any):
         super().__init__(model, num_retries=0, **options)
         self.patience = patience
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        return self.patience.ask(lambda: super(PatientLM, self).__call__(prompt, messages=messages, **kwargs))
+        return self.patience.ask(lambda: self._once(prompt, messages, kwargs))
+
+    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        try:
+            answer = super().__call__(prompt, messages=messages, **kwargs)
+        except LMError as error:
+            failure: LMError = _restated(error, self.kwargs.get("api_key"))
+        else:
+            if answer != []:
+                return answer
+            failure = LMProviderError("an answer without any choice", model=self.model)
+        raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
+
+
+def _restated(error: LMError, key: str | None) -> LMError:
+    """The error as what it means, in the provider's words alone, with every key in them struck out: providers quote
+    the key that they refuse, and messages end up in records."""
+    text = ADVICE.sub("", error.message)
+    for secret in {key or "", *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))}:
+        if len(secret) >= SHORTEST_KEY:
+            text = text.replace(secret, "***")
+    known = {name: getattr(error, name, None) for name in KEPT}
+    if known["retry_after"] is None:
+        known["retry_after"] = _asked_for(error)
+    return meant(error)(message=text, **known)
+
+
+def _asked_for(error: BaseException) -> float | None:
+    """The wait that a server asks for, where LiteLLM keeps it: in the headers of an error further down."""
+    below: BaseException | None = error
+    while below is not None:
+        headers = getattr(below, "litellm_response_headers", None) or {}
+        with suppress(ValueError):
+            return max(0.0, float(headers.get("retry-after", "")))
+        below = below.__cause__
+    return None

@@ -27,6 +27,8 @@ from dspy.utils.exceptions import (
 
 from rsso_dspy.errors import BackendFailure, MissingKey
 
+__all__ = ["POLICIES", "Policy", "meant", "policy", "recorded"]
+
 Policy = Literal["retry", "suspect", "fail", "stop"]
 
 POLICIES: dict[type[Exception], Policy] = {
@@ -46,6 +48,29 @@ POLICIES: dict[type[Exception], Policy] = {
     BackendFailure: "suspect",
 }
 """Error to policy; a subclass that is not named goes with the nearest class above it."""
+
+
+NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")
+"""How providers say, under the status of a rate limit or of a bad request, that an account is empty."""
+
+REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")
+"""Codes of a bad request whose settings a model does not take; some providers begin with the setting instead."""
+
+
+def meant(error: LMError) -> type[LMError]:
+    """The class of an error, or the narrower one that its wording or status asks for: what is not there, be it a model
+    or a path, an empty account and a setting that the model does not take hit every request, however reported."""
+    said = f"{error.provider_code} {error.message}".lower()
+    if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(words in said for words in NO_CREDIT):
+        return LMBillingError
+    if isinstance(error, LMInvalidRequestError) and error.status == 404:
+        return LMUnsupportedModelError
+    setting = error.message.lstrip("`").startswith(("temperature", "max_tokens:"))
+    if isinstance(error, LMInvalidRequestError) and (setting or error.provider_code in REFUSED_SETTING):
+        return LMUnsupportedFeatureError
+    if isinstance(error, LMTransportError) and "timed out" in said:
+        return LMTimeoutError
+    return type(error)
 
 
 def policy(error: type[BaseException]) -> Policy | None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli import compile, config, doctor, evaluate, golds, report, run, show, skills, tasks
+from rsso_dspy.cli import compile, config, doctor, evaluate, golds, merge, report, run, show, skills, tasks
 
 app = typer.Typer(
     name="rsso-dspy",
@@ -18,6 +18,7 @@ app.command("run")(run.run)
 app.command("compile")(compile.compile_program)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
+app.command("merge")(merge.merge)
 app.command("show")(show.show)
 app.command("tasks")(tasks.tasks)
 app.command("doctor")(doctor.doctor)

@@ -10,6 +10,8 @@ from rsso_dspy.cli.options import (
     ConfigFile,
     DryRun,
     Jobs,
+    MaxCost,
+    MaxTokens,
     Overrides,
     PerTask,
     ProtocolName,
@@ -39,6 +41,8 @@ def evaluate(
         Path | None,
         typer.Option(help="Folder of the run; runs/evaluate-NAME when absent. The same command again continues it."),
     ] = None,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
@@ -49,7 +53,8 @@ def evaluate(
 
     It is `rsso-dspy run` with two programs: every unit is written as soon as it is finished.
     """
-    from rsso_dspy.optimize.compiled import load
+    from rsso_dspy.optimize.compiled import load, program_name
+    from rsso_dspy.protocol.held_out import Order
 
     compiled = load(program)
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
@@ -62,16 +67,15 @@ def evaluate(
         f"{program}: {compiled.method}, compiled by {compiled.optimizer} on {len(compiled.calibration)} variants "
         f"under {compiled.identity['protocol']}"
     )
-    held_out_run(
-        settings,
-        [compiled.method],
-        load_programs(["zero-shot", str(program)], settings),
-        tasks,
-        names(variants, "--variants"),
-        per_task,
-        jobs,
-        out or Path("runs") / f"evaluate-{program.stem}",
-        dry_run,
+    order = Order(
+        methods=(compiled.method,),
+        programs=("zero-shot", program_name(program)),
+        tasks=None if tasks is None else tuple(tasks),
+        variants=tuple(names(variants, "--variants")),
+        per_task=per_task,
+        out=out or Path("runs") / f"evaluate-{program.stem}",
     )
+    playing = load_programs(["zero-shot", str(program)], settings)
+    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens)
     if not dry_run:
         typer.echo(f"program: {program}")

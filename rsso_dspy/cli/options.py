@@ -27,6 +27,13 @@ ProtocolName = Annotated[str | None, typer.Option(help="Protocol preset: sso-ada
 Seed = Annotated[int | None, typer.Option(min=0, help="Seed of everything that is drawn or played.")]
 Jobs = Annotated[int, typer.Option(min=1, max=256, help="Played at once, each with its own simulator.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(min=0, help="Stop between two steps once this many US dollars are spent on the run.", metavar="USD"),
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=1, help="Stop between two steps once this many tokens, in and out, are spent.")
+]
 BackendName = Annotated[
     str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
 ]

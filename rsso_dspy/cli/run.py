@@ -1,7 +1,7 @@
 """`rsso-dspy run`: play held-out variants and report."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,8 @@ from rsso_dspy.cli.options import (
     ConfigFile,
     DryRun,
     Jobs,
+    MaxCost,
+    MaxTokens,
     Overrides,
     PerTask,
     ProtocolName,
@@ -22,17 +24,14 @@ from rsso_dspy.cli.options import (
     say,
 )
 from rsso_dspy.cli.programs import agents, load_programs
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import LimitReached, UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Work
-    from rsso_dspy.protocol.playing import Carried
-    from rsso_dspy.protocol.store import Store
-    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
-
+    from rsso_dspy.protocol.held_out import HeldOut, Order
+    from rsso_dspy.protocol.plan import Forecast
+    from rsso_dspy.protocol.purse import Purse
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Skills x reflections in the SSO scaffold."""
@@ -81,6 +80,11 @@ def run(
         Path | None,
         typer.Option(help="Another run's folder: what of it is still valid here is taken over and not played again."),
     ] = None,
+    shard: Annotated[
+        str | None, typer.Option(help="Play part i of n only, e.g. 2/8; `rsso-dspy merge` puts the parts together.")
+    ] = None,
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
@@ -90,6 +94,9 @@ def run(
 
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
+    from rsso_dspy.protocol.held_out import Order
+    from rsso_dspy.protocol.shards import Shard
+
     settings = configuration(
         config,
         set_,
@@ -108,150 +115,108 @@ def run(
         raise UsageError("--frozen reads memories and learns nothing, and there are none to read; add --skills FILE")
     playing = load_programs(names(programs, "--programs"), settings)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
-    held_out_run(
-        settings,
-        names(methods, "--methods") if methods is not None else compiled_for or [*FOUR],
-        playing,
-        None if task_names == "all" else names(task_names, "--tasks"),
-        names(variants, "--variants"),
-        per_task,
-        jobs,
-        out,
-        dry_run,
-        skills,
-        fork,
+    chosen = names(methods, "--methods") if methods is not None else compiled_for or FOUR
+    order = Order(
+        methods=tuple(chosen),
+        programs=tuple(playing),
+        tasks=None if task_names == "all" else tuple(names(task_names, "--tasks")),
+        variants=tuple(names(variants, "--variants")),
+        per_task=per_task,
+        out=out,
+        skills=skills,
+        fork=fork,
+        shard=Shard.parse(shard) if shard else None,
     )
+    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens)
 
 
 def held_out_run(
     settings: "Config",
-    methods: list[str],
+    order: "Order",
     programs: "dict[str, Compiled | None]",
-    tasks: list[str] | None,
-    variants: list[str],
-    per_task: int | None,
     jobs: int,
-    out: Path,
     dry_run: bool,
-    skills: Path | None = None,
-    fork: Path | None = None,
+    max_cost: float | None,
+    max_tokens: int | None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
-    from dataclasses import replace
-
     from rsso_dspy.optimize.compiled import check_methods
-    from rsso_dspy.protocol.executor import fingerprints, missing
-    from rsso_dspy.protocol.libraries import carried
-    from rsso_dspy.protocol.plan import plan_held_out
-    from rsso_dspy.protocol.playing import NOTHING
-    from rsso_dspy.protocol.presets import configured
-    from rsso_dspy.protocol.provenance import identity
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.protocol.held_out import prepare
 
-    check_methods(programs, methods)
-    plan = plan_held_out(settings, methods, tasks, variants, per_task, list(programs), say)
-    playing = agents(plan, programs)
-    kept = carried(skills, settings, plan, say) if skills else NOTHING
-    plan = replace(plan, carried=kept.states)
-    bound_to = identity(settings, configured(settings), kept.digest)
-    store = Store(out)
-    store.read_only = dry_run
-    store.check(bound_to, fingerprints(playing))
-    left = missing(plan, store)
-    for file in store.set_aside:
-        say(f"damaged, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
-    taken = taken_over(fork, plan, left, bound_to, fingerprints(playing)) if fork else []
-    left = [work for work in left if store.path_of(work) not in map(store.path_of, taken)]
-    describe(plan, left, out, settings)
+    check_methods(programs, order.methods)
+    planned = prepare(settings, order, lambda plan: agents(plan, programs), dry_run, say)
+    for file in planned.store.set_aside:
+        say(f"cannot be read, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
+    if order.fork:
+        say(f"{count(planned.taken, 'record')} of {order.fork} are valid here and are taken over")
+    describe(planned)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:
             why = "found nothing better" if compiled.before else "ended before anything was scored"
             say(f"      {name} holds the program it started from: its compile {why}")
+    purse = planned.purse(max_cost, max_tokens)
     if not dry_run:
-        play(plan, playing, jobs, store, settings, bound_to, kept, taken)
+        play(planned, jobs, purse)
 
 
-def taken_over(
-    source: Path, plan: "Plan", left: "list[Work]", bound_to: dict[str, Any], programs: dict[str, str]
-) -> "list[UnitRecord | TrainingRecord]":
-    """Records of another run that stand for work that is left."""
-    from rsso_dspy.protocol.fork import reusable
-    from rsso_dspy.protocol.store import Store
-
-    other = Store(source)
-    other.read_only = True
-    wanted = set(map(other.path_of, left))
-    taken = [record for record in reusable(other, plan, bound_to, programs) if other.path_of(record) in wanted]
-    say(f"{count(taken, 'record')} of {source} are valid here and are taken over")
-    return taken
-
-
-def play(
-    plan: "Plan",
-    programs: "dict[Arm, Agent]",
-    jobs: int,
-    store: "Store",
-    settings: "Config",
-    bound_to: dict[str, Any],
-    kept: "Carried",
-    taken: "list[UnitRecord | TrainingRecord]",
-) -> None:
-    """Play what is left of the plan and print the report."""
+def play(planned: "HeldOut", jobs: int, purse: "Purse") -> None:
+    """Play what is left of a run and print the report."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.protocol.executor import Executor, fingerprints, missing
-    from rsso_dspy.protocol.playing import Player
-    from rsso_dspy.protocol.provenance import provenance
+    from rsso_dspy.config import prices
     from rsso_dspy.protocol.session import session
 
-    with session(settings, jobs=jobs) as live:
+    plan, store, limit, outcome = planned.plan, planned.store, "", None
+    with session(planned.config, jobs=jobs) as live:
         live.backend.reach()
         if any("skills" in unit.arm.method.memories for unit in plan.units):
             live.embedder.check()
-        with store.lock():
-            store.open(bound_to, fingerprints(programs))
-            for record in taken:
-                store.save(record)
-            left = missing(plan, store)  # asked under the lock: another process may just have finished some
-            with Watch(left) as watch:
-                player = Player(live, store, programs, provenance(settings), kept, watch.trial)
-                try:
-                    outcome = Executor(player, watch).run(plan, left, jobs)
-                except KeyboardInterrupt:
-                    watch.say("interrupted: every finished trial is kept; run the same command again to continue")
-                    raise typer.Exit(130) from None
-    print_report(list(store.units()), list(store.trainings()))
+        with Watch(planned.left) as watch:
+            try:
+                outcome = planned.play(live, jobs, watch, purse, watch.trial)
+            except LimitReached as reached:
+                limit = str(reached)
+            except KeyboardInterrupt:
+                watch.say("interrupted: every finished trial is kept; run the same command again to continue")
+                raise typer.Exit(130) from None
+    if units := list(store.units()):
+        print_report(units, list(store.trainings()), prices(planned.config.prices), store.abandoned())
     folder = store.folder
     typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")
-    if outcome.untrained:
+    if outcome and outcome.untrained:
         say(f"{len(outcome.untrained)} units were not played: the training they start from ended in an error")
-    if outcome.errored:
+    if outcome and outcome.errored:
         say(f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial")
+    if limit:
+        say(limit)
+    if limit or (outcome and outcome.errored):
         raise typer.Exit(1)
 
 
-def describe(plan: "Plan", left: "list[Work]", out: Path, settings: "Config") -> None:
+def describe(planned: "HeldOut") -> None:
     """Print what will be played, by which model, and what it may cost."""
     from rsso_dspy.protocol.plan import Unit
 
+    plan, settings = planned.plan, planned.config
     variants = len({unit.variant for unit in plan.units})
-    forecast = plan.forecast(left)
-    units = sum(isinstance(work, Unit) for work in left)
-    trainings = len(left) - units
+    forecast = plan.forecast(planned.left)
+    units = sum(isinstance(work, Unit) for work in planned.left)
     episodes = sum(len(training.episodes) for training in plan.trainings)
     say(
         f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
-        f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {out}\n"
+        f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {planned.store.folder}\n"
         f"      {answering(settings, {'actor', *forecast.calls})}"
     )
     if plan.trainings:
-        say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {trainings} to play")
+        left = len(planned.left) - units
+        say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {left} to play")
     say(f"      {len(plan.units) - units} units finished, {units} to play\n      {cost(forecast)}")
 
 
 def answering(settings: "Config", roles: set[str]) -> str:
     """Which models answer in these roles."""
-    from rsso_dspy.backends import EMBEDDED, Backend
+    from rsso_dspy.backends import Backend
+    from rsso_dspy.config import EMBEDDED
 
     models = Backend(settings.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))

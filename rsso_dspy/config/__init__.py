@@ -3,12 +3,14 @@
     load(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
 
     sections    what can be set, each field with what it is
+    prices      what the models cost
     template    a file with every default
 
 Without a file the defaults hold, which need no key and no network. Secrets are never in the tree: a backend names
 the environment variable that holds its key.
 """
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,13 +18,16 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from rsso_dspy.config.prices import prices
 from rsso_dspy.config.sections import (
+    EMBEDDED,
     PROFILES,
     BackendConfig,
     Config,
     EmbedderConfig,
     EnvironmentConfig,
     MemoryConfig,
+    PriceConfig,
     ProtocolConfig,
     Role,
     RoleOverride,
@@ -32,16 +37,19 @@ from rsso_dspy.errors import ConfigError, UnknownName
 
 __all__ = [
     "DEFAULT_FILE",
+    "EMBEDDED",
     "PROFILES",
     "BackendConfig",
     "Config",
     "EmbedderConfig",
     "EnvironmentConfig",
     "MemoryConfig",
+    "PriceConfig",
     "ProtocolConfig",
     "Role",
     "RoleOverride",
     "load",
+    "prices",
     "template",
 ]
 
@@ -60,7 +68,7 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
-        _assign(data, key.strip().split("."), _value(value.strip()))
+        _assign(data, _path(key.strip()), _value(value.strip()))
     named = data.setdefault("backends", {})
     if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
         raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
@@ -95,6 +103,11 @@ def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     data[keys[-1]] = value
 
 
+def _path(key: str) -> list[str]:
+    """The parts of a dotted key; a part with dots in it stands in quotes."""
+    return [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([^."]+)', key)]
+
+
 def _value(text: str) -> Any:
     """A TOML value, or the text itself when it is none: model names need no quotes."""
     try:
@@ -104,7 +117,8 @@ def _value(text: str) -> Any:
 
 
 def _explained(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
-    first = error.errors()[0]
+    errors = error.errors()
+    first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join(str(part) for part in first["loc"])
     source = f" in {path}" if path else ""
     if where.endswith(".[key]"):
@@ -126,6 +140,8 @@ def _keys(section: str) -> list[str]:
             model, parts = BackendConfig, parts[1:]
         elif part == "roles":
             model, parts = RoleOverride, parts[1:]
+        elif part == "prices":
+            model, parts = PriceConfig, parts[1:]
         else:
             annotation = model.model_fields[part].annotation
             assert isinstance(annotation, type)

@@ -14,6 +14,9 @@ Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 proposer is the optimizer's model."""
 
 
+EMBEDDED = "embedded/explorer"
+"""The rule-based model that answers offline and costs nothing."""
+
 _TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait"}
 """Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
 
@@ -79,7 +82,7 @@ class BackendConfig(_Section):
 
 
 PROFILES: dict[str, dict[str, Any]] = {
-    "embedded": {"model": "embedded/explorer", "temperature": 0.5},
+    "embedded": {"model": EMBEDDED, "temperature": 0.5},
     "anthropic": {
         "model": "anthropic/claude-sonnet-4-6",
         "key_variable": "ANTHROPIC_API_KEY",
@@ -199,6 +202,19 @@ class MemoryConfig(_Section):
     """The skill memory."""
 
 
+class PriceConfig(_Section):
+    """Price of a model in US dollars per million tokens."""
+
+    input: float = Field(ge=0)
+    """Tokens sent."""
+    output: float = Field(ge=0)
+    """Tokens answered."""
+    cached: float | None = Field(None, ge=0)
+    """Tokens the provider reads from its cache; the price of input when absent."""
+    cache_write: float | None = Field(None, ge=0)
+    """Tokens it writes to its cache; the price of input when absent."""
+
+
 class Config(_Section):
     """The whole configuration."""
 
@@ -214,6 +230,8 @@ class Config(_Section):
     """The embedder."""
     environment: EnvironmentConfig = EnvironmentConfig()
     """The simulator."""
+    prices: dict[str, PriceConfig] = Field(default_factory=dict)
+    """Prices by `provider/model`, where they are not those of LiteLLM's table."""
     backends: dict[str, BackendConfig] = Field(
         default_factory=lambda: {name: BackendConfig(**profile) for name, profile in PROFILES.items()}
     )
@@ -228,7 +246,9 @@ class Config(_Section):
     def resolved(self) -> dict[str, Any]:
         """What a result depends on, as JSON data: everything but the backends that are not in use and the ways to reach
         a model, which may have to be mended in the middle of a run."""
-        data = self.model_dump(mode="json", exclude={"environment": {"heap"}, "embedder": _TRANSPORT | {"cache"}})
+        data = self.model_dump(
+            mode="json", exclude={"environment": {"heap"}, "prices": True, "embedder": _TRANSPORT | {"cache"}}
+        )
         used = self.active_backend.model_dump(mode="json", exclude=_TRANSPORT)
         roles = self.active_backend.roles.items()
         used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in roles}

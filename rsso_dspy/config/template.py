@@ -4,7 +4,7 @@ import json
 
 from pydantic import BaseModel
 
-from rsso_dspy.config.sections import Config, RoleOverride
+from rsso_dspy.config.sections import Config, PriceConfig, RoleOverride
 
 
 def template() -> str:
@@ -26,6 +26,8 @@ def _lines(model: type[BaseModel], values: BaseModel, section: str) -> list[str]
                 tables += ["", f"[{path}]", *_lines(type(settings), settings, f"{path}.")]
         elif name == "roles":
             tables += [f"# [{section}roles.actor]  # overrides of one role: {', '.join(RoleOverride.model_fields)}"]
+        elif name == "prices":
+            tables += ["", f"# {note}", f'# [prices."provider/model"]  # {", ".join(PriceConfig.model_fields)}']
         else:
             literal = json.dumps(value) if value is not None else None
             plain += [f"# {note}", f"{name} = {literal}" if literal else f"# {name} ="]

@@ -15,13 +15,14 @@ from typing import Any
 
 import dspy
 
+from rsso_dspy.errors import Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.runtime import Start, TrialRules
 from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Variant
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ Form = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | Trainin
 
 class Player:
     """Plays for one run. `programs` gives the program of every arm; they are shared by the threads. `carried` is what
-    memories hold at the start of every unit. `told` hears of every finished trial, from any thread."""
+    memories hold at the start of every unit. `told` hears of every finished trial and `spend` of every answer's cost,
+    from any thread."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class Player:
         provenance: dict[str, str],
         carried: Carried = NOTHING,
         told: Told = lambda _work, _result: None,
+        spend: Callable[[str, Usage], None] = lambda _role, _usage: None,
     ):
         self.live = live
         self.store = store
@@ -66,14 +69,24 @@ class Player:
         self.provenance = provenance
         self.carried = carried
         self.told = told
+        self.spend = spend
         self.stop = threading.Event()
         """Set it to have every trial under way abandoned before its next step."""
 
     def play(self, plan: Plan, work: Work) -> UnitRecord | TrainingRecord:
         """Play what is left of a unit or training and write it."""
+        self._give_up_errors(work)
         record = self._train(plan, work) if isinstance(work, Training) else self._play(plan, work)
         self.store.save(record)
         return record
+
+    def _give_up_errors(self, work: Work) -> None:
+        """Note what the trials cost that ended in errors and are played again now."""
+        path = self.store.path_of(work)
+        before = self.store.load_training(path) if isinstance(work, Training) else self.store.load(path)
+        if before and before.errored:
+            self.store.note_abandoned(work.arm.name, work.key, before.trials[-1].usage)
+            path.unlink()
 
     def trained(self, plan: Plan, unit: Unit) -> bool:
         """Whether the unit needs no training, or it is finished."""
@@ -136,9 +149,15 @@ class Player:
         """Play a variant from `start` on until trial number `until`, noting each finished trial in its `form`."""
         begun = time.perf_counter()
         trials = list(start.played)
+        under_way: dict[str, Usage] = {}
+
+        def spend(role: str, usage: Usage) -> None:
+            under_way[role] = under_way.get(role, Usage()) + usage
+            self.spend(role, usage)
 
         def finished(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
             nonlocal begun
+            under_way.clear()
             trials.append(result)
             if result.trajectory is not None:
                 self.store.save_started(form(trials, memories()))
@@ -147,10 +166,16 @@ class Player:
             begun = now
             self.told(work, result)
 
-        runtime = replace(self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set)
-        with self.live.here(), runtime.active():
-            program = self.programs[work.arm]
-            return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=finished)
+        runtime = replace(
+            self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set, spend=spend
+        )
+        try:
+            with self.live.here(), runtime.active():
+                program = self.programs[work.arm]
+                return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=finished)
+        except Stopped:
+            self.store.note_abandoned(work.arm.name, work.key, under_way)
+            raise
 
     def _about(self, plan: Plan, work: Work) -> dict[str, Any]:
         """What the records of units and trainings share."""
@@ -161,6 +186,7 @@ class Player:
             "program": work.arm.program,
             "backend": self.live.config.backend,
             "model": self.live.backend.models["actor"],
+            "models": dict(self.live.backend.models),
             "rule_based": self.live.backend.rule_based,
             "seed": work.seed,
             "provenance": {**self.provenance, "program": fingerprint(self.programs[work.arm])},

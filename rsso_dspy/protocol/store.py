@@ -5,6 +5,7 @@
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
     DIR/started/...                                the same two after each trial, until they are finished
     DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
+    DIR/abandoned.jsonl                            what trials cost that are in no record: cut short, or played again
 
 The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
 difference shown.
@@ -15,7 +16,8 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.plan import Unit, Work
-from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
+from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord, Usage
 
 _UNIT = TypeAdapter(UnitRecord)
 _TRAINING = TypeAdapter(TrainingRecord)
@@ -41,8 +43,8 @@ class Store:
         self.read_only = False
         """Whether damaged files stay where they are."""
         self.set_aside: list[Path] = []
-        """Files found damaged by `load`, renamed to *.damaged."""
-        self._timings = threading.Lock()
+        """Files that could not be read, renamed to *.damaged, or *.newer for those of a later version."""
+        self._appending = threading.Lock()
 
     def check(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
         """The arms of the run that is there (name to fingerprint of the program), none when the folder is empty. Raises
@@ -88,7 +90,10 @@ class Store:
             schema, identity, arms = data["schema"], data["identity"], dict(data["arms"])
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{file} is damaged ({error}); restore it, or move the folder away") from None
-        _check_schema(schema, file)
+        if not _readable(schema):
+            raise UsageError(
+                f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+            )
         return identity, arms
 
     def path(self, arm: str, task: str, index: int, seed: int) -> Path:
@@ -119,8 +124,8 @@ class Store:
         write_whole(self.started(self.path_of(record)), _text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
-        """A unit, or None when it was never written. A damaged file is set aside under another name and counts as
-        missing; a file of a newer version is refused."""
+        """A unit, or None when it was never written. A file that is damaged or of a newer version is set aside under
+        another name and counts as missing."""
         return self._load(path, _UNIT)
 
     def load_training(self, path: Path) -> TrainingRecord | None:
@@ -130,16 +135,18 @@ class Store:
     def _load(self, path: Path, form: TypeAdapter[R]) -> R | None:
         try:
             text = path.read_text(encoding="utf-8")
-            _check_schema(json.loads(text).get("schema", 0), path)
-            return form.validate_json(text)
+            if _readable(json.loads(text).get("schema", 0)):
+                return form.validate_json(text)
+            why = "newer"
         except FileNotFoundError:
             return None
         except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
-            aside = path.with_suffix(".json.damaged")
-            if not self.read_only:
-                os.replace(path, aside)
-            self.set_aside.append(aside)
-            return None
+            why = "damaged"
+        aside = path.with_name(f"{path.name}.{why}")
+        if not self.read_only:
+            os.replace(path, aside)
+        self.set_aside.append(aside)
+        return None
 
     def units(self) -> Iterator[UnitRecord]:
         """All units, ordered by arm (as the run was asked for), task, variant and seed."""
@@ -171,8 +178,51 @@ class Store:
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         """Append how long a trial took."""
-        line = json.dumps({"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
-        with self._timings, (self.folder / "timings.jsonl").open("a", encoding="utf-8") as file:
+        self._append("timings.jsonl", {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
+
+    def note_abandoned(self, arm: str, unit: str, usage: Mapping[str, Usage]) -> None:
+        """Append what a trial cost, by role, that no record will tell of."""
+        if usage:
+            costs = {role: asdict(spent) for role, spent in usage.items()}
+            self._append("abandoned.jsonl", {"arm": arm, "unit": unit, "usage": costs})
+
+    def spent(self) -> Iterator[tuple[str, Usage]]:
+        """Role and usage of everything that was paid for in this run."""
+        records: list[UnitRecord | TrainingRecord] = [*self.units(), *self.trainings()]
+        for file in (self.folder / "started").rglob("*.json"):
+            if not (self.folder / file.relative_to(self.folder / "started")).exists():
+                begun = self.load(file) if file.parts[-4] == "units" else self.load_training(file)
+                records += [begun] if begun else []
+        for record in records:
+            for trial in record.trials:
+                yield from trial.usage.items()
+        for _, role, usage in self.abandoned():
+            yield role, usage
+
+    def abandoned(self) -> list[tuple[str, str, Usage]]:
+        """Arm, role and usage of every such cost. A line that a kill cut off is left out."""
+        found = []
+        for line in self._lines("abandoned.jsonl"):
+            with suppress(ValueError, KeyError, TypeError):
+                entry = json.loads(line)
+                found += [(entry["arm"], role, Usage(**spent)) for role, spent in entry["usage"].items()]
+        return found
+
+    def copy_abandoned(self, other: "Store") -> None:
+        """Take over another folder's notes of such costs, each once."""
+        known = set(self._lines("abandoned.jsonl"))
+        new = [line for line in other._lines("abandoned.jsonl") if line not in known]
+        if new:
+            with (self.folder / "abandoned.jsonl").open("a", encoding="utf-8") as file:
+                file.write("".join(f"{line}\n" for line in new))
+
+    def _lines(self, name: str) -> list[str]:
+        file = self.folder / name
+        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+    def _append(self, name: str, entry: dict[str, Any]) -> None:
+        line = json.dumps({"schema": SCHEMA_VERSION, **entry})
+        with self._appending, (self.folder / name).open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
 
@@ -187,11 +237,8 @@ def _text(record: UnitRecord | TrainingRecord) -> str:
     return data.decode() + "\n"
 
 
-def _check_schema(version: Any, file: Path) -> None:
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise UsageError(
-            f"{file} is of schema version {version}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
-        )
+def _readable(version: Any) -> bool:
+    return isinstance(version, int) and version <= SCHEMA_VERSION
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -5,17 +5,19 @@ from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.measure import Measurement
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rsso_dspy.money import PriceOf
+from rsso_dspy.report.bills import Abandoned, bill_json, bill_tables, unpriced
 from rsso_dspy.report.metrics import ArmMetrics, TrainingMetrics, by_arm, metrics, training_metrics
 from rsso_dspy.report.statistics import PairedDifference, paired_difference
+from rsso_dspy.report.terminal import named_table
 from rsso_dspy.trajectory import RULE_BASED_NOTE, TrainingRecord, UnitRecord
 
-NAME_WIDTH = 12
-"""Least width of the column of arms."""
+TROUBLES = ("malformed", "repaired", "truncated", "failed")
+"""What went wrong with answers; all but the first are shown only where they happened."""
 
 
 def summarize(records: Sequence[UnitRecord]) -> tuple[list[ArmMetrics], list[PairedDifference]]:
@@ -26,7 +28,12 @@ def summarize(records: Sequence[UnitRecord]) -> tuple[list[ArmMetrics], list[Pai
     return rows, pairs
 
 
-def report_json(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord] = ()) -> dict[str, Any]:
+def report_json(
+    records: Sequence[UnitRecord],
+    trainings: Sequence[TrainingRecord] = (),
+    price_of: PriceOf = unpriced,
+    abandoned: Sequence[Abandoned] = (),
+) -> dict[str, Any]:
     """The whole report as JSON data."""
     rows, pairs = summarize(records)
     return {
@@ -36,6 +43,7 @@ def report_json(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecor
         "rule_based": any(record.rule_based for record in records),
         "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
         "arms": [asdict(row) for row in rows],
+        "bill": bill_json(records, trainings, price_of, abandoned),
         "trainings": [asdict(row) for row in training_metrics(trainings)],
         "differences": [asdict(pair) for pair in pairs],
         "errored": [
@@ -46,12 +54,17 @@ def report_json(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecor
     }
 
 
-def report_tables(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord] = ()) -> RenderableType:
-    """The whole report for the terminal."""
+def report_tables(
+    records: Sequence[UnitRecord],
+    trainings: Sequence[TrainingRecord] = (),
+    price_of: PriceOf = unpriced,
+    abandoned: Sequence[Abandoned] = (),
+) -> RenderableType:
+    """The whole report for the terminal. `abandoned` is what was spent that no record tells of."""
     rows, pairs = summarize(records)
     trained = training_metrics(trainings)
     parts: list[RenderableType] = [_methods(rows), _learning(rows), *([_trainings(trained)] if trained else [])]
-    parts.append(_tokens(rows, trained))
+    parts += [_tokens(rows, trained), *bill_tables(records, trainings, price_of, abandoned)]
     if pairs:
         parts.append(_differences(pairs))
     errored = [record for record in records if record.errored]
@@ -76,7 +89,7 @@ def report_tables(records: Sequence[UnitRecord], trainings: Sequence[TrainingRec
 
 
 def _methods(rows: Sequence[ArmMetrics]) -> Table:
-    table = _table("Best of t", "arm", "units", "Mean", "+reset", "env", "Solve", "Acc100")
+    table = named_table("Best of t", "arm", "units", "Mean", "+reset", "env", "Solve", "Acc100")
     for row in rows:
         table.add_row(
             row.arm,
@@ -90,7 +103,7 @@ def _methods(rows: Sequence[ArmMetrics]) -> Table:
 
 def _learning(rows: Sequence[ArmMetrics]) -> Table:
     longest = max((len(row.best_of_t) for row in rows), default=0)
-    table = _table(
+    table = named_table(
         "Over trials", "arm", "trials", "trial-1", "mean/trial", *(f"best_of_{t}" for t in range(1, longest + 1))
     )
     for row in rows:
@@ -102,7 +115,7 @@ def _learning(rows: Sequence[ArmMetrics]) -> Table:
 def _trainings(rows: Sequence[TrainingMetrics]) -> Table:
     rounds = max(len(row.rounds) for row in rows)
     columns = (f"round {number}" for number in range(1, rounds + 1))
-    table = _table("Training", "arm", "tasks", "episodes", *columns)
+    table = named_table("Training", "arm", "tasks", "episodes", *columns)
     for row in rows:
         padded = [*row.rounds, *[None] * (rounds - len(row.rounds))]
         tasks = f"{row.tasks}" + (f" ({row.errored} err)" if row.errored else "")
@@ -111,21 +124,22 @@ def _trainings(rows: Sequence[TrainingMetrics]) -> Table:
 
 
 def _tokens(rows: Sequence[ArmMetrics], trained: Sequence[TrainingMetrics]) -> Table:
-    table = _table("Calls and tokens", "arm", "role", "calls", "in", "out", "malformed", "invalid")
-    for row in rows:
-        for role, usage in row.tokens.items():
-            invalid = f"{row.invalid_rate:.1%}" if role == "actor" and row.invalid_rate is not None else ""
-            counts = (f"{n:,}" for n in (usage.calls, usage.input, usage.output, usage.malformed))
-            table.add_row(row.arm, role, *counts, invalid)
-    for training in trained:
-        for role, usage in training.tokens.items():
-            counts = (f"{n:,}" for n in (usage.calls, usage.input, usage.output, usage.malformed))
-            table.add_row(f"{training.arm} (training)", role, *counts, "")
+    spent = [(row.arm, row.tokens, row.invalid_rate) for row in rows]
+    spent += [(f"{row.arm} (training)", row.tokens, None) for row in trained]
+    everything = [usage for _, tokens, _ in spent for usage in tokens.values()]
+    troubles = [name for name in TROUBLES if name == "malformed" or any(getattr(u, name) for u in everything)]
+    table = named_table("Calls and tokens", "arm", "role", "calls", "in", "out", *troubles, "invalid")
+    for arm, tokens, rate in spent:
+        for role, usage in tokens.items():
+            counts = (f"{getattr(usage, name):,}" for name in ("calls", "input", "output", *troubles))
+            table.add_row(arm, role, *counts, f"{rate:.1%}" if role == "actor" and rate is not None else "")
     return table
 
 
 def _differences(pairs: Sequence[PairedDifference]) -> Table:
-    table = _table("Paired differences", "second - first", "pairs", "points", "95% interval", "units +/-", "tasks +/-")
+    table = named_table(
+        "Paired differences", "second - first", "pairs", "points", "95% interval", "units +/-", "tasks +/-"
+    )
     for pair in pairs:
         interval = f"{pair.interval[0]:+.1f} to {pair.interval[1]:+.1f}" if pair.interval else "n/a"
         table.add_row(
@@ -137,20 +151,6 @@ def _differences(pairs: Sequence[PairedDifference]) -> Table:
             f"{pair.tasks_higher}/{pair.tasks_lower}",
         )
     return table
-
-
-def _table(title: str, *columns: str) -> Table:
-    """A table whose first column, of names, gives way where it is narrow: no digit is cut off."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    table.add_column(columns[0], overflow="fold", min_width=NAME_WIDTH)
-    for column in columns[1:]:
-        table.add_column(column, justify="left" if column == "role" else "right", no_wrap=True)
-    return table
-
-
-def width_needed(console: Console, tables: RenderableType) -> int:
-    """Columns below which digits would be cut off."""
-    return Measurement.get(console, console.options.update(max_width=1000), tables).minimum
 
 
 def _points(value: float | None) -> str:

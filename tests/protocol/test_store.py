@@ -5,7 +5,7 @@ import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import SCHEMA_VERSION
+from rsso_dspy.trajectory import SCHEMA_VERSION, Usage
 from tests.records import record
 
 IDENTITY = {"protocol": "sso-adapt/1", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
@@ -53,16 +53,36 @@ def test_a_damaged_unit_is_set_aside_and_counts_as_missing(tmp_path):
     assert store.set_aside[0].read_text() == whole[: len(whole) // 2]
 
 
-def test_a_unit_of_a_newer_version_is_refused_and_left_alone(tmp_path):
+def test_a_unit_of_a_newer_version_is_set_aside_and_never_overwritten(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)
     path = store.save(record("rsso", "boil", 22, [[10]]))
     data = json.loads(path.read_text())
     data["schema"] = SCHEMA_VERSION + 1
     path.write_text(json.dumps(data))
+    assert list(store.units()) == []
+    assert store.set_aside == [path.with_name("22-s0.json.newer")]
+    store.save(record("rsso", "boil", 22, [[20]]))
+    assert json.loads(store.set_aside[0].read_text()) == data
+
+
+def test_a_run_of_a_newer_version_is_refused_and_left_alone(tmp_path):
+    Store(tmp_path).open(IDENTITY)
+    file = tmp_path / "run.json"
+    file.write_text(file.read_text().replace(f'"schema": {SCHEMA_VERSION}', f'"schema": {SCHEMA_VERSION + 1}'))
+    before = file.read_bytes()
     with pytest.raises(UsageError, match="update rsso-dspy"):
-        list(store.units())
-    assert json.loads(path.read_text()) == data
+        Store(tmp_path).open(IDENTITY)
+    assert file.read_bytes() == before
+
+
+def test_costs_that_no_record_tells_of_are_kept_and_a_line_cut_off_by_a_kill_is_left_out(tmp_path):
+    store = Store(tmp_path)
+    store.note_abandoned("rsso", "rsso/boil::22/s0", {"actor": Usage(calls=2, input=10), "reflector": Usage(calls=1)})
+    store.note_abandoned("rsso", "rsso/boil::22/s0", {})
+    with (tmp_path / "abandoned.jsonl").open("a") as file:
+        file.write('{"arm": "rsso", "usa')
+    assert store.abandoned() == [("rsso", "actor", Usage(calls=2, input=10)), ("rsso", "reflector", Usage(calls=1))]
 
 
 def test_a_damaged_run_file_is_named(tmp_path):

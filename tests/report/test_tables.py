@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from rsso_dspy.cli.report import print_report
+from rsso_dspy.report.bills import unpriced
 from rsso_dspy.report.tables import report_tables
 from tests.records import record
 
@@ -26,7 +27,7 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
     whole = Console(width=500, file=StringIO())
     whole.print(report_tables(records()))
     monkeypatch.setenv("COLUMNS", str(width))
-    print_report(records())
+    print_report(records(), (), unpriced, ())
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}

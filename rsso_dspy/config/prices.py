@@ -1,0 +1,70 @@
+"""Prices of models: those of the configuration, else LiteLLM's table as it was installed. Nothing is fetched, and
+LiteLLM itself is not imported, which takes seconds.
+
+    price_of = prices(config.prices)
+    price_of("anthropic/claude-sonnet-4-6")      # Price(input=3e-06, ...); None when it is not known
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.config.sections import EMBEDDED, PriceConfig
+from rsso_dspy.money import FREE, Price, PriceOf
+
+MILLION = 1_000_000
+
+_ALIASES = {"ollama_chat": "ollama"}
+"""Providers that LiteLLM lists under another name."""
+
+
+def prices(own: Mapping[str, PriceConfig]) -> PriceOf:
+    """The price of every model, those in `own` first."""
+
+    def price_of(model: str) -> Price | None:
+        if model in own:
+            return _own(own[model])
+        return FREE if model == EMBEDDED else _listed(model)
+
+    return price_of
+
+
+def _own(given: PriceConfig) -> Price:
+    cached = given.input if given.cached is None else given.cached
+    written = given.input if given.cache_write is None else given.cache_write
+    return Price(given.input / MILLION, given.output / MILLION, cached / MILLION, written / MILLION)
+
+
+def _listed(model: str) -> Price | None:
+    """LiteLLM lists a model as ``provider/name`` or as ``name`` with its provider inside."""
+    provider, _, name = model.partition("/")
+    provider = _ALIASES.get(provider, provider)
+    entry = _table().get(f"{provider}/{name}")
+    if entry is None:
+        entry = _table().get(name)
+        if entry is not None and entry.get("litellm_provider") != provider:
+            entry = None
+    if entry is None or not {"input_cost_per_token", "output_cost_per_token"} <= entry.keys():
+        return None
+    sent = float(entry["input_cost_per_token"])
+    return Price(
+        input=sent,
+        output=float(entry["output_cost_per_token"]),
+        cached=float(entry.get("cache_read_input_token_cost") or sent),
+        cache_write=float(entry.get("cache_creation_input_token_cost") or sent),
+    )
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    spec = find_spec("litellm")
+    if spec is None or spec.origin is None:
+        return {}
+    file = Path(spec.origin).parent / "model_prices_and_context_window_backup.json"
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}

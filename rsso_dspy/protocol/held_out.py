@@ -1,0 +1,133 @@
+"""One held-out run, from what is asked for to what became of it.
+
+run = prepare(config, Order(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")), zero_shot)
+run.left, run.plan.forecast(run.left)           # nothing was changed so far
+with session(config, jobs=2) as live:
+    run.play(live, 2, observer)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.backends import Backend
+from rsso_dspy.config import Config, prices
+from rsso_dspy.errors import LimitReached, Stopped
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.executor import Executor, Observer, Outcome, fingerprints, missing
+from rsso_dspy.protocol.fork import reusable
+from rsso_dspy.protocol.libraries import carried
+from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Plan, Work, plan_held_out
+from rsso_dspy.protocol.playing import NOTHING, Carried, Player
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.provenance import identity, provenance
+from rsso_dspy.protocol.purse import Purse
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.shards import Shard, shard_of
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a command asks for."""
+
+    methods: tuple[str, ...]
+    out: Path
+    """Folder of the run."""
+    programs: tuple[str, ...] = (ZERO_SHOT,)
+    tasks: tuple[str, ...] | None = None
+    """Task types; all when None."""
+    variants: tuple[str, ...] = ("sso",)
+    per_task: int | None = None
+    skills: Path | None = None
+    """Library that every unit starts from."""
+    fork: Path | None = None
+    """Run whose records are taken over where they are valid here."""
+    shard: Shard | None = None
+    """The part of the run that is played here; all of it when None."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A run that is planned and checked. ``left`` is what is neither finished nor taken over."""
+
+    config: Config
+    plan: Plan
+    programs: Mapping[Arm, Agent]
+    store: Store
+    carried: Carried
+    identity: dict[str, Any]
+    taken: list[UnitRecord | TrainingRecord]
+    left: list[Work]
+
+    def purse(self, max_cost: float | None = None, max_tokens: int | None = None) -> Purse:
+        """The run's limits, with what it cost so far. Raises `UsageError` when the price of a model it asks is not
+        known and dollars are limited."""
+        models = Backend(self.config.active_backend).models
+        asked: dict[str, str] = {role: model for role, model in models.items() if role in self.plan.forecast().calls}
+        purse = Purse(max_cost, max_tokens, asked, prices(self.config.prices))
+        purse.before(self.store.spent() if (self.store.folder / "run.json").exists() else ())
+        return purse
+
+    def play(
+        self,
+        live: Session,
+        jobs: int,
+        observer: Observer,
+        purse: Purse | None = None,
+        told: Callable[[Work, TrialResult], None] = lambda _work, _result: None,
+    ) -> Outcome:
+        """Play what is left. `told` hears of every trial. Raises `LimitReached` when the purse is empty, and what
+        `Executor.run` raises; whatever happens, every finished trial is kept."""
+        purse = purse or self.purse()
+        with self.store.lock():
+            self.store.open(self.identity, fingerprints(self.programs))
+            for record in self.taken:
+                self.store.save(record)
+            left = missing(self.plan, self.store)  # another process may just have finished some
+            player = Player(live, self.store, self.programs, provenance(self.config), self.carried, told, purse.spend)
+            purse.stop = player.stop.set
+            if left and purse.passed:
+                raise LimitReached(_limit(purse))
+            try:
+                return Executor(player, observer).run(self.plan, left, jobs)
+            except Stopped:
+                raise LimitReached(_limit(purse)) from None
+
+
+def prepare(
+    config: Config,
+    order: Order,
+    agents: Callable[[Plan], Mapping[Arm, Agent]],
+    read_only: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> HeldOut:
+    """Plan the run and check it against its folder, without changing anything but damaged files, which are set aside
+    (not even these when `read_only`). `agents` gives the program of every arm; `say` is told what a person should know.
+
+    Raises `RunMismatch` when the folder holds another run, and what planning and reading libraries raise.
+    """
+    plan = plan_held_out(config, order.methods, order.tasks, order.variants, order.per_task, order.programs, say)
+    programs = agents(plan)
+    kept = carried(order.skills, config, plan, say) if order.skills else NOTHING
+    plan = shard_of(replace(plan, carried=kept.states), order.shard)
+    bound_to = identity(config, configured(config), kept.digest)
+    store = Store(order.out)
+    store.read_only = read_only
+    store.check(bound_to, fingerprints(programs))
+    left = missing(plan, store)
+    taken: list[UnitRecord | TrainingRecord] = []
+    if order.fork:
+        source = Store(order.fork)
+        source.read_only = True
+        wanted = set(map(source.path_of, left))
+        taken = [r for r in reusable(source, plan, bound_to, fingerprints(programs)) if source.path_of(r) in wanted]
+        have = set(map(store.path_of, taken))
+        left = [work for work in left if store.path_of(work) not in have]
+    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left)
+
+
+def _limit(purse: Purse) -> str:
+    return f"stopped: {purse.passed}. Every finished trial is kept; the same command with a higher limit goes on."

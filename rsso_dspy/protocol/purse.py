@@ -1,0 +1,70 @@
+"""How much a run may cost: told of every answer as it comes, it stops the run between two steps once a limit is passed.
+
+    purse = Purse(max_cost=5.0, max_tokens=None, models={"actor": "openai/gpt-4.1-mini"}, price_of=price_of)
+    purse.stop = stop
+    Player(..., spend=purse.spend)
+
+The answers under way when the limit is passed are still paid for; nothing after them is.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.money import PriceOf, cost, dollars
+from rsso_dspy.trajectory import Usage
+
+
+class Purse:
+    """The limits of one run, in dollars and in tokens sent and answered; None is no limit. `models` maps role to model.
+    ``stop`` is called when a limit is passed. Thread-safe.
+
+    Raises `UsageError` when dollars are limited and a model has no known price.
+    """
+
+    def __init__(
+        self,
+        max_cost: float | None,
+        max_tokens: int | None,
+        models: Mapping[str, str],
+        price_of: PriceOf,
+    ):
+        unpriced = sorted({model for model in models.values() if price_of(model) is None})
+        if max_cost is not None and unpriced:
+            raise UsageError(
+                f"the price of {', '.join(unpriced)} is not known, so that its cost can't be limited: set "
+                f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens), or use --max-tokens'
+            )
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
+        self.cost = 0.0
+        """Dollars spent so far, as far as prices are known."""
+        self.tokens = 0
+        self._models = models
+        self._price_of = price_of
+        self.stop: Callable[[], object] = lambda: None
+        self._lock = threading.Lock()
+
+    def spend(self, role: str, usage: Usage) -> None:
+        """Count what an answer cost."""
+        price = self._price_of(self._models[role]) if role in self._models else None
+        with self._lock:
+            self.cost += cost(usage, price) if price else 0.0
+            self.tokens += usage.input + usage.output
+            passed = self.passed
+        if passed:
+            self.stop()
+
+    def before(self, spent: Iterable[tuple[str, Usage]]) -> None:
+        """Count what the run cost earlier, role by role."""
+        for role, usage in spent:
+            self.spend(role, usage)
+
+    @property
+    def passed(self) -> str:
+        """Which limit was passed, in words; empty while none was."""
+        if self.max_cost is not None and self.cost > self.max_cost:
+            return f"{dollars(self.cost)} of {dollars(self.max_cost)} are spent (--max-cost)"
+        if self.max_tokens is not None and self.tokens > self.max_tokens:
+            return f"{self.tokens:,} of {self.max_tokens:,} tokens are spent (--max-tokens)"
+        return ""

@@ -1,0 +1,25 @@
+"""Tables for a terminal of any width."""
+
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
+from rich.table import Table
+
+NAME_WIDTH = 12
+"""Least width of the column of arms."""
+
+WORDS = ("role", "model")
+"""Columns that hold words; the others hold numbers."""
+
+
+def named_table(title: str, *columns: str) -> Table:
+    """A table whose first column, of names, gives way where it is narrow: no digit is cut off."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    table.add_column(columns[0], overflow="fold", min_width=NAME_WIDTH)
+    for column in columns[1:]:
+        table.add_column(column, justify="left" if column in WORDS else "right", no_wrap=True)
+    return table
+
+
+def width_needed(console: Console, tables: RenderableType) -> int:
+    """Columns below which digits would be cut off."""
+    return Measurement.get(console, console.options.update(max_width=1000), tables).minimum

@@ -1,0 +1,71 @@
+"""What a run may cost, on the command line; and parts of a run put together."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.protocol.store import Store
+from tests.cli.conftest import FAST
+
+RUN = ("run", "--methods", "react-sso,reflexion-sso", "--trials", "2", *FAST)
+ONE = (*RUN, "--variants", "lifespan-longest-lived::98")
+PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')
+
+pytestmark = pytest.mark.usefixtures("at_hand")
+
+
+def units(folder: str) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("units/**/*.json")}
+
+
+def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(rsso):
+    assert rsso(*ONE, "--out", "whole")[0] == 0
+    code, out, err = rsso(*ONE, *PRICED, "--max-cost", "0.16", "--out", "run")
+    assert code == 1
+    assert "of $0.1600 are spent (--max-cost)" in err
+    assert "higher limit" in err
+    assert "Cost in US dollars" in out
+    assert len(units("run")) == 1
+    store = Store(Path("run"))
+    assert store.abandoned(), "the trial that was cut short was paid for"
+    code, out, err = rsso(*ONE, *PRICED, "--max-cost", "0.16", "--out", "run")
+    assert code == 1, "what was spent before counts"
+    code, out, err = rsso(*ONE, *PRICED, "--max-cost", "9", "--out", "run")
+    assert code == 0
+    assert units("run") == units("whole")
+    assert "Not in the tables: " in out
+    spent = sum(usage.input + usage.output for _, usage in store.spent())
+    in_records = sum(usage.input + usage.output for _, usage in Store(Path("whole")).spent())
+    assert spent > in_records
+    bill = json.loads(rsso("report", "run", "--json")[1])["bill"]
+    assert bill["billed"] == 0.0
+    assert bill["abandoned"]
+
+
+def test_tokens_can_be_limited_too(rsso):
+    code, _, err = rsso(*ONE, "--max-tokens", "5000", "--out", "run")
+    assert code == 1
+    assert "of 5,000 tokens are spent (--max-tokens)" in err
+
+
+def test_a_model_without_a_price_can_not_be_limited_in_dollars_and_nothing_is_played(rsso):
+    mine = ("--set", "backend=mine", "--set", "backends.mine.model=hosted_vllm/x")
+    code, _, err = rsso(*ONE, *mine, "--max-cost", "1", "--out", "none")
+    assert code == 2
+    assert 'set [prices."hosted_vllm/x"]' in err
+    assert not Path("none").exists()
+
+
+def test_shards_merged_are_the_run(rsso):
+    two = (*RUN, "--variants", "lifespan-longest-lived::98,lifespan-longest-lived::111")
+    assert rsso(*two, "--out", "whole")[0] == 0
+    for number in (1, 2):
+        assert rsso(*two, "--shard", f"{number}/2", "--out", f"part-{number}")[0] == 0
+    code, out, _ = rsso("merge", "part-1", "part-2", "--out", "merged")
+    assert code == 0
+    assert "4 records of 2 folders" in out
+    assert units("merged") == units("whole")
+    assert Path("merged/run.json").read_bytes() == Path("whole/run.json").read_bytes()
+    assert rsso("report", "merged")[1] == rsso("report", "whole")[1]
+    assert rsso("merge", "part-1", "nowhere", "--out", "other")[0] == 2

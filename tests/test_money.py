@@ -1,0 +1,84 @@
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.config import load, prices
+from rsso_dspy.errors import ConfigError, UnknownName, UsageError
+from rsso_dspy.money import FREE, Price, bill, cost, cost_without_cache, dollars, total
+from rsso_dspy.protocol.purse import Purse
+from rsso_dspy.trajectory import Usage
+from tests.records import record
+
+PRICE = Price(input=3.0, output=15.0, cached=0.5, cache_write=4.0)
+
+
+def test_every_class_of_token_has_its_own_price_and_none_is_counted_twice():
+    usage = Usage(calls=1, input=100, output=10, cached=60, cache_write=20, reasoning=5)
+    assert cost(usage, PRICE) == 20 * 3.0 + 60 * 0.5 + 20 * 4.0 + 10 * 15.0
+    assert cost_without_cache(usage, PRICE) == 100 * 3.0 + 10 * 15.0
+
+
+def test_listed_models_have_a_price_and_unknown_ones_none():
+    price_of = prices({})
+    listed = price_of("anthropic/claude-sonnet-4-6")
+    assert listed is not None
+    assert 0 < listed.cached < listed.input < listed.cache_write < listed.output
+    assert price_of("openai/gpt-4.1-mini") is not None
+    assert price_of("hosted_vllm/served-model") is None
+    assert price_of("openai/claude-sonnet-4-6") is None, "another provider's model of that name"
+    assert price_of("no-such/model") is None
+    assert price_of("embedded/explorer") == FREE
+
+
+def test_a_configured_price_goes_before_the_list():
+    config = load(overrides=['prices."openai/gpt-4.1-mini".input=1', 'prices."openai/gpt-4.1-mini".output=2'])
+    assert prices(config.prices)("openai/gpt-4.1-mini") == Price(1e-6, 2e-6, 1e-6, 1e-6)
+    assert config.hash() == load().hash(), "a price changes no result"
+
+
+@pytest.mark.parametrize(
+    ("override", "error", "words"),
+    [
+        ('prices."a/b".input=-1', ConfigError, "greater than or equal to 0"),
+        ('prices."a/b".inptu=1', UnknownName, "prices.a/b.input"),
+        ('prices."a/b".input=1', ConfigError, "prices.a/b.output"),
+    ],
+)
+def test_a_price_that_makes_no_sense_is_named(override, error, words):
+    with pytest.raises(error, match=words):
+        load(overrides=[override])
+
+
+def test_a_bill_is_by_arm_role_and_model_and_an_unknown_price_is_never_zero():
+    units = [record("rsso", "boil", index, [[10], [20]]) for index in (22, 27)]
+    units = [replace(unit, models={"actor": "a/known", "reflector": "a/other"}) for unit in units]
+    (entry,) = bill(units, {"a/known": PRICE}.get)
+    assert (entry.arm, entry.role, entry.model) == ("rsso", "actor", "a/known")
+    assert entry.usage.input == 40
+    assert entry.billed == cost(entry.usage, PRICE)
+    (entry,) = bill(units, {}.get)
+    assert entry.billed is None
+    assert total([1.0, entry.billed]) is None
+    assert dollars(entry.billed) == "unpriced"
+    assert (dollars(0.0), dollars(0.00123), dollars(1234.5)) == ("$0.00", "$0.0012", "$1,234.50")
+
+
+def test_a_purse_stops_the_run_once_a_limit_is_passed():
+    stopped = []
+    purse = Purse(1.0, None, {"actor": "m"}, {"m": Price(0.1, 0.1, 0.1, 0.1)}.get)
+    purse.stop = lambda: stopped.append(True)
+    purse.before([("actor", Usage(calls=1, input=4, output=4))])
+    assert not stopped
+    purse.spend("actor", Usage(calls=1, input=2))
+    assert not stopped, "at the limit is not past it"
+    purse.spend("actor", Usage(calls=1, output=1))
+    assert stopped
+    assert "$1.10 of $1.00" in purse.passed
+
+
+def test_tokens_can_be_limited_where_no_price_is_known():
+    purse = Purse(None, 10, {"actor": "m"}, {}.get)
+    purse.spend("actor", Usage(calls=1, input=6, output=5))
+    assert "11 of 10 tokens" in purse.passed
+    with pytest.raises(UsageError, match=r'set \[prices."m"\].*--max-tokens'):
+        Purse(1.0, None, {"actor": "m"}, {}.get)
