@@ -29,6 +29,7 @@ from rsso_dspy.errors import LimitReached, UsageError
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.protocol.forecast import Estimate
     from rsso_dspy.protocol.held_out import HeldOut, Order
     from rsso_dspy.protocol.plan import Forecast
     from rsso_dspy.protocol.purse import Purse
@@ -211,6 +212,8 @@ def describe(planned: "HeldOut") -> None:
         left = len(planned.left) - units
         say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {left} to play")
     say(f"      {len(plan.units) - units} units finished, {units} to play\n      {cost(forecast)}")
+    if estimate := planned.estimate():
+        say(f"      {expected(estimate)}")
 
 
 def answering(settings: "Config", roles: set[str]) -> str:
@@ -231,3 +234,22 @@ def cost(forecast: "Forecast") -> str:
         f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
         f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
     )
+
+
+def expected(estimate: "Estimate") -> str:
+    """An estimate in words."""
+    from rsso_dspy.money import dollars
+
+    calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
+    parts = [
+        f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
+        f"{sent.mean / 1e6:.2f}M tokens in ({sent.low / 1e6:.2f}M to {sent.high / 1e6:.2f}M)",
+        f"{answered.mean / 1e6:.2f}M out ({answered.low / 1e6:.2f}M to {answered.high / 1e6:.2f}M)",
+    ]
+    if price is None:
+        parts.append("unpriced")
+    elif price.high:
+        parts.append(f"{dollars(price.mean)} ({dollars(price.low)} to {dollars(price.high)}) uncached")
+    judges = [f"{estimate.own} units of this run"] if estimate.own else []
+    judges += [f"{estimate.shipped} units played on the embedded backend"] if estimate.shipped else []
+    return f"{', '.join(parts)}; judged by {' and '.join(judges)}"

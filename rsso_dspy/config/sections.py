@@ -171,6 +171,8 @@ class ProtocolConfig(_Section):
     """Whether memories learn from the last trial too, which no trial will read; the preset's when absent."""
     frozen: bool | None = None
     """Whether memories are read and never written; they are in held-out trials of the transfer setting."""
+    layout: Literal["paper", "cache"] | None = None
+    """Order of the prompt's regions: `paper` as in Algorithm 1, `cache` with what stays the same first."""
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""

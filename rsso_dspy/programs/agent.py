@@ -151,7 +151,7 @@ class Agent(dspy.Module):
             recalls = {memory.region: memory.recall(states) for memory in memories}
             regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
             roles.shown |= _shown(preambles, recalls)
-            seen = history(states, steps, environment.render, self.method.scaffold)
+            seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
             answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
             step, transition = _take(environment, answer, states[-1], steps)
             recalled = tuple(item for recall in recalls.values() for item in recall.ids)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -18,6 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.environments import Environments
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.programs.layouts import Layout, laid_out
 from rsso_dspy.trajectory import TrialResult, Usage, Variant
 
 
@@ -36,6 +36,8 @@ class TrialRules:
     """Learn from the last trial too, although no trial reads it; it costs model calls."""
     frozen: bool = False
     """Memories are read and never written."""
+    layout: Layout = "paper"
+    """Order of the actor's regions; see `layouts.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,6 @@ class Ledger:
             yield
 
 
-@lru_cache(maxsize=256)
-def _without(signature: type[dspy.Signature], names: tuple[str, ...]) -> type[dspy.Signature]:
-    """The signature less some input fields. Cached: building a signature class is dearer than a simulator step."""
-    for name in names:
-        signature = signature.delete(name)
-    return signature
-
-
 def _encodable(answer: dspy.Prediction) -> dspy.Prediction:
     """The answer with characters replaced that no file and no later prompt can hold (lone surrogates)."""
     for name, value in answer.items():
@@ -182,7 +176,7 @@ class Caller:
         try:
             lm = self.runtime.lm(role, self.rollout)
             with self.ledger.role(role, lm.kwargs.get("max_tokens")):
-                signature = _without(predictor.signature, absent)
+                signature = laid_out(predictor.signature, absent, self.runtime.rules.layout)
                 answer = predictor(signature=signature, lm=lm, **present)
                 return _encodable(answer)
         except AdapterParseError:

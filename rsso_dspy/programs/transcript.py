@@ -2,10 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from rsso_dspy.programs.layouts import Layout, first_state
 from rsso_dspy.trajectory import State, Step, Trajectory
-
-HISTORY_STATES = 10
-"""States in the history window (SSO reference, max_history)."""
 
 NO_SUBGOAL = "none"
 UNREADABLE = "(no action could be read from the answer)"
@@ -16,11 +14,11 @@ def history(
     steps: Sequence[Step],
     render: Callable[[Sequence[State]], list[str]],
     scaffold: str,
-    window: int = HISTORY_STATES,
+    layout: Layout = "paper",
 ) -> str:
-    """The last `window` states with the answers between them, newest last; ``states[i + 1]`` follows ``steps[i]``.
-    The action shown is the one that was sent, not the one that was written."""
-    first = max(0, len(states) - window)
+    """The last states (`first_state` says which) with the answers between them, newest last; ``states[i + 1]`` follows
+    ``steps[i]``. The action shown is the one that was sent, not the one that was written."""
+    first = first_state(len(states), layout)
     parts = []
     for number, text in enumerate(render(states[first:]), start=1):
         parts.append(f"Step #{number}:\n{text}" if scaffold == "sso" else text)

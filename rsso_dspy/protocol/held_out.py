@@ -16,6 +16,7 @@ from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.executor import Executor, Observer, Outcome, fingerprints, missing
+from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.libraries import carried
 from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Plan, Work, plan_held_out
@@ -62,12 +63,21 @@ class HeldOut:
     taken: list[UnitRecord | TrainingRecord]
     left: list[Work]
 
+    @property
+    def asked(self) -> dict[str, str]:
+        """Role to model, of the roles this run has use for."""
+        roles = self.plan.forecast().calls
+        return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
+
+    def estimate(self) -> Estimate | None:
+        """What is left will cost about this much; None when nothing is left."""
+        own = observed(self.store, self.plan)
+        return estimate(self.plan, self.left, own, self.asked, prices(self.config.prices))
+
     def purse(self, max_cost: float | None = None, max_tokens: int | None = None) -> Purse:
         """The run's limits, with what it cost so far. Raises `UsageError` when the price of a model it asks is not
         known and dollars are limited."""
-        models = Backend(self.config.active_backend).models
-        asked: dict[str, str] = {role: model for role, model in models.items() if role in self.plan.forecast().calls}
-        purse = Purse(max_cost, max_tokens, asked, prices(self.config.prices))
+        purse = Purse(max_cost, max_tokens, self.asked, prices(self.config.prices))
         purse.before(self.store.spent() if (self.store.folder / "run.json").exists() else ())
         return purse
 

@@ -1,0 +1,40 @@
+"""In which order the regions of a prompt stand, and how much history.
+
+    paper    the order of Algorithm 1, and the last ten states: what came before moves up by one each step
+    cache    what stays the same stands first and history only grows for ten steps, then loses its ten oldest states;
+             what changes from step to step, the skills, stands last
+
+Providers that recognize the beginning of a prompt they have just read charge less for it. They can under both
+layouts; under `cache` the beginning that two steps share is longer, and so is the prompt. The words are the same.
+"""
+
+from functools import lru_cache
+from typing import Literal
+
+import dspy
+
+Layout = Literal["paper", "cache"]
+
+HISTORY_STATES = 10
+"""States in the history window (SSO reference, max_history)."""
+
+CACHE_ORDER = ("action_templates", "constitution", "task", "plans_from_past_attempts", "history", "skills")
+
+
+def first_state(states: int, layout: Layout, window: int = HISTORY_STATES) -> int:
+    """Index of the oldest state that is shown of so many."""
+    beyond = max(0, states - window)
+    return beyond if layout == "paper" else beyond // window * window
+
+
+@lru_cache(maxsize=256)
+def laid_out(signature: type[dspy.Signature], absent: tuple[str, ...], layout: Layout) -> type[dspy.Signature]:
+    """The signature less some input fields, its other inputs in the layout's order. Cached: building a signature class
+    is dearer than a simulator step."""
+    for name in absent:
+        signature = signature.delete(name)
+    if layout == "cache":
+        for name in (name for name in CACHE_ORDER if name in signature.input_fields):
+            field = signature.input_fields[name]
+            signature = signature.delete(name).append(name, field, field.annotation)
+    return signature

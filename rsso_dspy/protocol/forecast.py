@@ -1,0 +1,150 @@
+"""What a plan will cost, judged by units that were played: calls, tokens and dollars with an interval.
+
+    estimate(plan, left, observed(store, plan), models, price_of).calls       # Spread(mean=812, low=640, high=961)
+
+A unit is expected to take as many calls and tokens per step it is allowed as the observed units of its method did. The
+interval covers 90% of what totals drawn from the observed units would be. Units of the run itself are the better
+judges; while an arm has fewer than `ENOUGH` of them, units played on the embedded backend stand in
+(`benchmarks/observed.py` makes their table).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from rsso_dspy.money import PriceOf, cost
+from rsso_dspy.protocol.plan import Plan, Training, Work
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import UnitRecord, Usage
+
+ENOUGH = 5
+RESAMPLES = 1000
+LEVEL = 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """An expected number with its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is left of a plan will cost about this much."""
+
+    calls: Spread
+    tokens_in: Spread
+    tokens_out: Spread
+    dollars: Spread | None
+    """None when the price of a model is not known."""
+    own: int
+    """Units of the run itself that this is judged by."""
+    shipped: int
+    """Units played on the embedded backend that this is judged by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One unit that was played."""
+
+    arm: str
+    method: str
+    allowed: int
+    """Steps allowed over all its trials."""
+    usage: Mapping[str, Usage]
+    """By role."""
+
+
+def observed(store: Store, plan: Plan) -> list[Observed]:
+    """Finished units of the plan's arms in a run's folder; none when there is no run."""
+    if not (store.folder / "run.json").exists():
+        return []
+    return [of_record(record, plan.rules.trials) for record in store.units() if not record.errored]
+
+
+def of_record(record: UnitRecord, trials: int) -> Observed:
+    """A unit that was allowed so many trials."""
+    usage: dict[str, Usage] = {}
+    for trial in record.trials:
+        for role, spent in trial.usage.items():
+            usage[role] = usage.get(role, Usage()) + spent
+    return Observed(record.arm, record.method, trials * record.budget, usage)
+
+
+@cache
+def shipped() -> tuple[Observed, ...]:
+    """Units played on the embedded backend under sso-adapt/1-cap60."""
+    text = resources.files(__package__).joinpath("data/observed.json").read_text(encoding="utf-8")
+    return tuple(
+        Observed(row["method"], row["method"], row["allowed"], {r: Usage(*spent) for r, spent in row["usage"].items()})
+        for row in json.loads(text)["units"]
+    )
+
+
+def estimate(
+    plan: Plan,
+    work: Sequence[Work],
+    own: Sequence[Observed],
+    models: Mapping[str, str],
+    price_of: PriceOf,
+    seed: int = 0,
+) -> Estimate | None:
+    """The estimate for `work`; None when there is no work. `models` maps role to model. The same input gives the same
+    numbers."""
+    if not work:
+        return None
+    price_known = all(price_of(models[role]) is not None for role in plan.forecast(work).calls)
+    rng = np.random.default_rng(seed)
+    mean, draws = np.zeros(4), np.zeros((RESAMPLES, 4))
+    judges = {"own": 0, "shipped": 0}
+    for arm in dict.fromkeys(each.arm for each in work):
+        pool, whose = [unit for unit in own if unit.arm == arm.name], "own"
+        if len(pool) < ENOUGH:
+            pool, whose = [unit for unit in shipped() if unit.method == arm.method.name], "shipped"
+        judges[whose] += len(pool)
+        rates = np.array([_rates(unit, models, price_of) for unit in pool])
+        allowed = np.array([_allowed(each, plan) for each in work if each.arm == arm])
+        mean += allowed.sum() * np.average(rates, axis=0, weights=[unit.allowed for unit in pool])
+        draws += _totals(rates, allowed, rng)
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    calls, sent, answered, dollars = map(Spread, mean.tolist(), low.tolist(), high.tolist())
+    return Estimate(calls, sent, answered, dollars if price_known else None, **judges)
+
+
+def _totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(RESAMPLES, 4) totals: each time other units are the judges, and each piece of work is like one of them."""
+    judges = rng.integers(len(rates), size=(RESAMPLES, len(rates)))
+    like = np.take_along_axis(judges, rng.integers(len(rates), size=(RESAMPLES, len(allowed))), axis=1)
+    return np.einsum("rwk,w->rk", rates[like], allowed)
+
+
+def _rates(unit: Observed, models: Mapping[str, str], price_of: PriceOf) -> list[float]:
+    """Calls, tokens in, tokens out and dollars, per step allowed."""
+    dollars = sum(cost(usage, price) for role, usage in unit.usage.items() if (price := price_of(models.get(role, ""))))
+    total = sum(unit.usage.values(), Usage())
+    return [number / unit.allowed for number in (total.calls, total.input, total.output, dollars)]
+
+
+def _allowed(work: Work, plan: Plan) -> int:
+    return sum(work.budgets) if isinstance(work, Training) else plan.rules.trials * work.budget
+
+
+def table(units: Iterable[Observed]) -> str:
+    """The table of `shipped`, as a file's text."""
+    rows = [
+        {
+            "method": unit.method,
+            "allowed": unit.allowed,
+            "usage": {role: [usage.calls, usage.input, usage.output] for role, usage in unit.usage.items()},
+        }
+        for unit in units
+    ]
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    return '{"units": [\n' + lines + "\n]}\n"

@@ -1,0 +1,79 @@
+import pytest
+
+from rsso_dspy.config import load, prices
+from rsso_dspy.money import Price
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.protocol import forecast
+from rsso_dspy.protocol.forecast import Observed, estimate, of_record, shipped, table
+from rsso_dspy.protocol.plan import Arm, Plan, Unit, plan_held_out
+from rsso_dspy.trajectory import Usage, Variant
+from tests.records import record
+
+FREE = prices({})
+MODELS = dict.fromkeys(("actor", "reflector", "verbalizer"), "embedded/explorer")
+
+
+def planned(method: str, budgets, trials: int = 3) -> Plan:
+    units = [
+        Unit(Arm(METHODS[method]), Variant("boil", 22 + number), 0, budget) for number, budget in enumerate(budgets)
+    ]
+    return Plan("p", TrialRules(trials=trials), tuple(units))
+
+
+def test_ledgers_of_units_that_were_played_lie_within_forecasts_made_from_others(monkeypatch):
+    inside = []
+    for method in METHODS:
+        for judged_by in (0, 1):
+            units = [unit for unit in shipped() if unit.method == method]
+            judges, later = units[judged_by::2], units[1 - judged_by :: 2]
+            plan = planned(method, [unit.allowed // 3 for unit in later])
+            with monkeypatch.context() as patch:
+                patch.setattr(forecast, "shipped", lambda judges=judges: tuple(judges))
+                found = estimate(plan, plan.units, [], MODELS, FREE)
+            spent = sum((usage for unit in later for usage in unit.usage.values()), Usage())
+            for spread, number in zip(
+                (found.calls, found.tokens_in, found.tokens_out), (spent.calls, spent.input, spent.output), strict=True
+            ):
+                inside.append(spread.low <= number <= spread.high)
+            assert found.calls.high <= plan.forecast().total_calls
+            assert (found.own, found.shipped) == (0, 18)
+    assert sum(inside) / len(inside) >= forecast.LEVEL
+
+
+def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():
+    plan = planned("react", [10, 10])
+    own = [Observed("react", "react", 30, {"actor": Usage(calls=3, input=300, output=30)})] * forecast.ENOUGH
+    found = estimate(plan, plan.units, own, MODELS, FREE)
+    assert (found.calls.mean, found.calls.low, found.calls.high) == (6, 6, 6)
+    assert (found.tokens_in.mean, found.own, found.shipped) == (600, forecast.ENOUGH, 0)
+    fewer = estimate(plan, plan.units, own[1:], MODELS, FREE)
+    assert (fewer.own, fewer.shipped) == (0, 36)
+
+
+def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_out():
+    plan = planned("reflexion", [10])
+    usage = {"actor": Usage(calls=3, input=300, output=30), "reflector": Usage(calls=1, input=60, output=6)}
+    own = [Observed("reflexion", "reflexion", 30, usage)] * forecast.ENOUGH
+    models = {"actor": "a", "reflector": "b"}
+    price_of = {"a": Price(1.0, 2.0, 1.0, 1.0), "b": Price(10.0, 20.0, 10.0, 10.0)}.get
+    found = estimate(plan, plan.units, own, models, price_of)
+    assert found.dollars.mean == pytest.approx(300 + 60 + 600 + 120)
+    assert estimate(plan, plan.units, own, {**models, "reflector": "unknown"}, price_of).dollars is None
+
+
+def test_the_same_plan_has_the_same_forecast_and_more_work_costs_more():
+    config = load(overrides=["protocol.setting=transfer"])
+    plan = plan_held_out(config, ["react-sso", "rsso"], ["boil"], per_task=2)
+    work = [*plan.trainings, *plan.units]
+    assert estimate(plan, work, [], MODELS, FREE) == estimate(plan, work, [], MODELS, FREE)
+    assert estimate(plan, work, [], MODELS, FREE).calls.mean > estimate(plan, plan.units, [], MODELS, FREE).calls.mean
+    assert estimate(plan, [], [], MODELS, FREE) is None
+
+
+def test_the_table_is_what_was_observed():
+    unit = of_record(record("sso", "boil", 22, [[10], [20]]), trials=3)
+    assert unit.allowed == 27
+    assert unit.usage == {"actor": Usage(calls=4, input=20, output=6)}
+    assert '"usage": {"actor": [4, 20, 6]}' in table([unit])
+    assert {unit.method for unit in shipped()} == set(METHODS)
