@@ -64,6 +64,14 @@ class State:
             parts.append(self.inventory)
         return "\n".join(part for part in parts if part)
 
+    @property
+    def inventory_first(self) -> str:
+        """The same text with the inventory before the rest, for embedders that cut off the end of long texts."""
+        whole, carried = self.description, f"\n{self.inventory}"
+        if not self.inventory or not whole.endswith(carried):
+            return whole
+        return f"{self.inventory}\n{whole.removesuffix(carried)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

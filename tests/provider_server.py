@@ -1,67 +1,142 @@
-"""A local HTTP server that speaks the OpenAI chat format, answers what it is told to, and keeps what arrived."""
+"""A local HTTP server that speaks the providers' formats, answers and fails as it is told to, and keeps what arrived.
+
+    with provider(lambda body: Said("hello"), faults={2: "overloaded"}) as served:
+        ...                       # the second request is answered by 529 in Anthropic's words, or 503 in others'
+    served.requests, served.headers, served.paths
+
+What a request is, it sees by the path. One that the format does not allow is answered by 400 and says why.
+"""
 
 import json
+import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.provider_faults import FAULTS, Fault
+from tests.provider_formats import CHAT, FORMATS, Format, Said
+
 Reply = tuple[int, dict[str, Any]]
+
+Answer = Callable[[dict[str, Any]], Reply | Said]
+
+LONGEST_HANG = 5.0
+"""Seconds after which a request that hangs is let go in any case."""
 
 
 @dataclass
 class Provider:
-    """The running server. ``answer`` maps a request body to an HTTP status and a body."""
+    """The running server."""
 
     url: str
+    """Its `base_url` for most providers."""
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    flaws: list[str] = field(default_factory=list)
+    """What was wrong with requests."""
+
+    @property
+    def root(self) -> str:
+        """The address without a path."""
+        return self.url.removesuffix("/v1")
 
 
 def completion(text: str, prompt_tokens: int = 11, completion_tokens: int = 7) -> Reply:
     """A chat completion."""
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    usage["total_tokens"] = prompt_tokens + completion_tokens
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    return 200, {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [choice],
-        "usage": usage,
-    }
+    return 200, CHAT.answer(Said(text, prompt_tokens, completion_tokens))
 
 
 @contextmanager
-def provider(answer: Callable[[dict[str, Any]], Reply]) -> Iterator[Provider]:
-    """Serve on 127.0.0.1 for the time of the block."""
+def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str = "openai") -> Iterator[Provider]:
+    """Serve on 127.0.0.1 for the time of the block. `answer` maps a request body to what is said, or to a status and a
+    body. `faults` maps the numbers of requests, from 1, to names of faults; 0 stands for every request. `wire` is the
+    provider whose words are used for them."""
+    released = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            served.requests.append(body)
+            number = self._keep(self.rfile.read(int(self.headers["Content-Length"])))
+            form, body = FORMATS.get(self.path), served.requests[-1]
+            name = (faults or {}).get(number) or (faults or {}).get(0)
+            if form is None:
+                self._send(404, b"404 page not found", "text/plain")
+            elif flaw := form.flaw(_lower(self.headers), body):
+                served.flaws.append(flaw)
+                self._send_json(400, {"error": {"type": "invalid_request_error", "message": flaw}})
+            elif name:
+                self._fail(FAULTS[name], form, body)
+            else:
+                self._send_json(*_in_form(answer(body), form))
+
+        def _keep(self, sent: bytes) -> int:
+            served.requests.append(json.loads(sent))
             served.headers.append(dict(self.headers.items()))
-            status, reply = answer(body)
-            data = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
+            served.paths.append(self.path)
+            return len(served.requests)
+
+        def _fail(self, fault: Fault, form: Format, body: dict[str, Any]) -> None:
+            if fault.how in ("length", "refused"):
+                cut = {"text": _said(answer(body)).text[:10], "output": form.longest(body)}
+                what = {"ending": fault.how, **(cut if fault.how == "length" else {})}
+                self._send_json(200, form.answer(replace(_said(answer(body)), **what)))
+            elif fault.how == "answer":
+                self._send_json(*fault.reply(wire, form.key(_lower(self.headers))), fault.headers)
+            elif fault.how == "raw":
+                status, text = fault.raw
+                self._send(status, text.encode(), "text/html" if "<" in text else "application/json", fault.headers)
+            else:
+                self._break_off(fault, json.dumps(form.answer(_said(answer(body)))).encode())
+
+        def _break_off(self, fault: Fault, answer: bytes) -> None:
+            if fault.how == "hang":
+                released.wait(LONGEST_HANG)
+            elif fault.how in ("drop after headers", "cut"):
+                self._start(200, len(answer), "application/json")
+                self.wfile.write(answer[:40] if fault.how == "cut" else b"")
+            with suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+
+        def _send_json(self, status: int, reply: dict[str, Any], headers: Mapping[str, str] | None = None) -> None:
+            self._send(status, json.dumps(reply).encode(), "application/json", headers)
+
+        def _send(self, status: int, data: bytes, kind: str, headers: Mapping[str, str] | None = None) -> None:
+            self._start(status, len(data), kind, headers)
             self.wfile.write(data)
+
+        def _start(self, status: int, length: int, kind: str, headers: Mapping[str, str] | None = None) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Type": kind, "Content-Length": str(length), **(headers or {})}.items():
+                self.send_header(name, value)
+            self.end_headers()
 
         def log_message(self, *_: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served = Provider(f"http://127.0.0.1:{server.server_port}/v1")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield served
     finally:
+        released.set()
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _in_form(answer: Reply | Said, form: Format) -> Reply:
+    return (200, form.answer(answer)) if isinstance(answer, Said) else answer
+
+
+def _said(answer: Reply | Said) -> Said:
+    assert isinstance(answer, Said), "a fault of this kind needs an answer in no format"
+    return answer

@@ -23,7 +23,8 @@ ALLOWED = {
     "report": BASE | {"money"},
     "optimize": BASE | {"money", "config", "programs", "environments", "backends", "report", "protocol"},
     "protocol": BASE | {"money", "config", "programs", "environments", "backends", "memory", "report", "__init__"},
-    "cli": BASE | {"money", "config", "protocol", "optimize", "report", "programs", "environments", "backends", "__init__"},
+    "cli": BASE
+    | {"money", "config", "protocol", "optimize", "report", "programs", "environments", "backends", "__init__"},
 }
 
 

@@ -109,11 +109,13 @@ class Backend:
 
     def _settings(self, role: Role) -> RoleOverride:
         """The backend's settings with the role's overrides on top. A role on another provider inherits neither
-        endpoint nor key."""
+        endpoint nor key, and one with an endpoint of its own no key: a key goes where it was meant to."""
         own = self.config.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
         inherited = self.config.model_dump(include=set(RoleOverride.model_fields))
         if own.get("model", self.config.model).partition("/")[0] != self.config.model.partition("/")[0]:
             inherited |= {"base_url": None, "key_variable": None}
+        if own.get("base_url", self.config.base_url) != self.config.base_url:
+            inherited |= {"key_variable": None}
         return RoleOverride(**{**inherited, **own})
 
     def _key(self, settings: RoleOverride) -> str:

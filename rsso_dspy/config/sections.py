@@ -193,6 +193,8 @@ class SkillsConfig(_Section):
     """Whether the fate of skills the actor pursued enters their scores."""
     retrieved: int | None = Field(None, gt=0)
     """Skills shown per step."""
+    inventory_first: bool | None = None
+    """Whether states are embedded with the inventory in front, which embedders that read short texts cut off."""
 
 
 class MemoryConfig(_Section):

@@ -175,7 +175,8 @@ class Caller:
         absent = tuple(name for name in predictor.signature.input_fields if name not in present)
         try:
             lm = self.runtime.lm(role, self.rollout)
-            with self.ledger.role(role, lm.kwargs.get("max_tokens")):
+            longest = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
+            with self.ledger.role(role, longest):
                 signature = laid_out(predictor.signature, absent, self.runtime.rules.layout)
                 answer = predictor(signature=signature, lm=lm, **present)
                 return _encodable(answer)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.extract import cut, windows
+from rsso_dspy.trajectory import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, trajectory, walk
 
 PLATEAU = "a b c+10 d e f g+10 h i"
@@ -389,6 +391,7 @@ def test_a_snapshot_of_other_settings_is_refused():
 
 SCRIPT = """
 import json
+from rsso_dspy.trajectory import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import skill_memory, walk, plain
 from test_skill_memory import NOISY
 memory = skill_memory()
@@ -424,3 +427,35 @@ def test_the_same_bytes_under_any_hash_seed():
 def test_settings_that_make_no_sense_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         SkillSettings(**wrong)
+
+
+# What stands for a state.
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_the_inventory_may_stand_in_front_of_what_is_embedded_and_nowhere_else(first):
+    state = State("You move.", "This room is the kitchen. In it, you see: a sink", "In your inventory, you see: a cup")
+    settings = replace(SkillSettings(), inventory_first=first)
+    asked = []
+    memory = skill_memory(settings, embed=lambda texts: asked.extend(texts) or hash_embed(texts))
+    steps = [Step("wait", "wait", replace(state, observation=f"{n}."), 5 * (n == 3), 0, True) for n in (1, 2, 3)]
+    for trial in (1, 2):
+        memory.learn(Trajectory(Variant("boil", 22), trial, "task", state, 0, tuple(steps), "budget"))
+    memory.recall([state])
+    described = [text for text in asked if "kitchen" in text]
+    assert described
+    assert all(text.startswith("In your inventory") == first for text in described)
+    assert all(text.count("a cup") == text.count("a sink") == 1 for text in described)
+    assert state.description.endswith("a cup")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        State("You see a cup in your inventory.", "You see a room", "you see a cup"),
+        State("", "A room", ""),
+        State("In your inventory, you see: a cup", "A room", "In your inventory, you see: a cup"),
+    ],
+)
+def test_an_inventory_that_does_not_stand_last_stays_where_it_is(state):
+    assert state.inventory_first == state.description

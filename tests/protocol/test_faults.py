@@ -1,6 +1,7 @@
 """Every fault of every provider, in a run on the simulator: what passes leaves no trace but a count, what does not is
 an error and never a score, and what would hit every unit stops the run."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -14,12 +15,14 @@ from tests.provider_runs import KEY, STEPS, VARIABLE, files_with, run_against
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
+ENGINES = ("anthropic", "litellm")
+"""A provider for each engine: enough where what counts is the class of an error, which other tests establish."""
 CASES = [(name, wire) for name in FAULTS for wire in WIRES]
 
 
-def fated(*fates: str) -> pytest.MarkDecorator:
+def fated(fate: str, wires: Collection[str] = WIRES) -> pytest.MarkDecorator:
     """The cases that should end so."""
-    chosen = [(name, wire) for name, wire in CASES if FAULTS[name].of(wire)[0] in fates]
+    chosen = [(name, wire) for name, wire in CASES if wire in wires and FAULTS[name].of(wire)[0] == fate]
     return pytest.mark.parametrize(("name", "wire"), chosen)
 
 
@@ -80,7 +83,7 @@ def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp
     assert uncounted(record) == unharmed(wire)
 
 
-@fated("recovers")
+@fated("recovers", wires=ENGINES)
 def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, live, tmp_path):
     with run_against(live, wire, tmp_path, {0: name}, retries=1, **soon(name, 0.4)) as run:
         outcome = run.play(units=1)
@@ -109,7 +112,7 @@ def test_an_error_that_no_request_explains_is_no_score_and_the_run_goes_on(name,
     assert fine.trials[0].trajectory is not None
 
 
-@fated("suspect")
+@fated("suspect", wires=ENGINES)
 def test_such_errors_in_a_row_stop_the_run(name, wire, live, tmp_path):
     with run_against(live, wire, tmp_path, {0: name}) as run, pytest.raises(BackendUnreachable, match="doctor"):
         run.play(units=FAILURES_TO_STOP + 1)

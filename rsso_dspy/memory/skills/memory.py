@@ -16,7 +16,7 @@ from rsso_dspy.memory.skills.score import score
 from rsso_dspy.memory.skills.select import select
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores, Skill, Span, Verbalization, Window
-from rsso_dspy.memory.skills.texts import Embed, Texts, normalise
+from rsso_dspy.memory.skills.texts import Embed, Texts, embedded, normalise
 from rsso_dspy.memory.skills.use import pursued
 from rsso_dspy.trajectory import State, Trajectory
 
@@ -84,7 +84,9 @@ class SkillMemory:
 
     def nearest(self, state: State) -> list[tuple[Skill, float]]:
         """Every skill of the library with its similarity to ``state``, -1 to 1, in the order of retrieval."""
-        return [(skill, similarity / BILLION) for skill, similarity in rank(self.library, state, self._texts)]
+        return [
+            (skill, similarity / BILLION) for skill, similarity in rank(self.library, state, self._texts, self.settings)
+        ]
 
     def inspect(self) -> Inspection:
         held = self._held
@@ -173,7 +175,8 @@ class SkillMemory:
     def _indexed(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
             piece = self._held.pieces[index]
-            both = self._texts.indices([*(state.description for state in piece.states), *piece.actions])
+            described = [embedded(state, self.settings) for state in piece.states]
+            both = self._texts.indices([*described, *piece.actions])
             states, actions = both[: len(piece)], both[len(piece) :]
             self._piece_texts[index] = PieceTexts(states, actions, tuple(windows(piece.rewards, self.settings)))
         return self._piece_texts[index]

@@ -4,20 +4,21 @@ skillset.py:140-161)."""
 from collections.abc import Sequence
 
 from rsso_dspy.memory import NOTHING, Recall
+from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import Skill
-from rsso_dspy.memory.skills.texts import Texts
+from rsso_dspy.memory.skills.texts import Texts, embedded
 from rsso_dspy.trajectory import State
 
 __all__ = ["rank", "render"]
 
 
-def rank(library: Sequence[Skill], state: State, texts: Texts) -> list[tuple[Skill, int]]:
+def rank(library: Sequence[Skill], state: State, texts: Texts, settings: SkillSettings) -> list[tuple[Skill, int]]:
     """Every skill with its similarity to ``state``, best first, equals in library order: the mean over its windows of
     the cosine between the window's first state description and this one, in billionths."""
     if not library:
         return []
-    here = texts.indices([state.description])
-    starts = texts.indices(window.states[0].description for skill in library for window in skill.windows)
+    here = texts.indices([embedded(state, settings)])
+    starts = texts.indices(embedded(window.states[0], settings) for skill in library for window in skill.windows)
     cosines = iter(texts.similarity(starts, here)[:, 0].tolist())
     means = [sum(next(cosines) for _ in skill.windows) // len(skill.windows) for skill in library]
     return sorted(zip(library, means, strict=True), key=lambda pair: -pair[1])

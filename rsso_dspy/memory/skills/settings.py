@@ -60,6 +60,9 @@ class SkillSettings:
     keep_when_constant: bool = True
     """While a similarity has had one value only, its mean separates nothing: the filter lets every candidate pass
     (True) or none (release)."""
+    inventory_first: bool = False
+    """Embed state descriptions with the inventory in front. Where the embedder reads the beginning of a text only, as
+    all-MiniLM-L6-v2 does with 256 word pieces, the release's order loses the inventory of cluttered rooms."""
     count_overhang: bool = False
     """Meet the last windows of a new piece a second time, as windows one state too long for it. They change nothing
     but the running means. A by-product of a loop bound of the release (skillset.py:99-105)."""

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION
+from rsso_dspy.trajectory import State
 
 __all__ = ["Embed", "Integers", "Texts", "normalise"]
 
@@ -27,6 +29,11 @@ def normalise(text: str, keep_fill_words: bool = False) -> str:
     (release, utils.py:12-20)."""
     words = (word.strip(PUNCTUATION) for word in text.lower().split())
     return " ".join(word for word in words if word and (keep_fill_words or word not in FILL_WORDS))
+
+
+def embedded(state: State, settings: SkillSettings) -> str:
+    """The text that stands for a state where states are compared."""
+    return state.inventory_first if settings.inventory_first else state.description
 
 
 class Texts:

@@ -1,0 +1,102 @@
+"""Runs against a local provider, on the simulator that all tests share.
+
+    with run_against(live, "anthropic", tmp_path, faults={2: "overloaded"}) as run:
+        run.play()
+    run.records, run.served.requests
+
+The environment must hold the planted key, as `VARIABLE`.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.backends import Backend
+from rsso_dspy.config import BackendConfig, load
+from rsso_dspy.protocol.executor import Executor, Outcome, zero_shot
+from rsso_dspy.protocol.plan import Plan, plan_held_out
+from rsso_dspy.protocol.playing import Player
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.provenance import identity, provenance
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import UnitRecord
+from tests.live import FAST, says
+from tests.protocol.test_replay import Quiet
+from tests.provider_formats import WIRES, Said
+from tests.provider_server import Answer, Provider, provider
+
+KEY = "sk-planted-secret"
+VARIABLE = "TEST_PROVIDER_KEY"
+
+SHORT = "inclined-plane-determine-angle::163"
+STEPS = 2
+"""Of each unit; nothing in it is rewarded, and it is quick to load."""
+UNITS = 4
+
+
+def look(_: dict[str, Any]) -> Said:
+    """An actor that looks around."""
+    return Said(says(thought="hm", action="look around"))
+
+
+def table(wire: str, served: Provider, base: str | None = None, **more: Any) -> dict[str, Any]:
+    """The backend table of a wire that points at a server; `base` is the path there, the usual one when absent."""
+    about = WIRES[wire]
+    plain = {"retries": 0, "longest_wait": 0.01, "timeout": 20.0, "max_tokens": 77, "temperature": 0.25}
+    return {
+        "model": about.model,
+        "base_url": served.root + (about.base if base is None else base),
+        "key_variable": VARIABLE,
+        **plain,
+        **more,
+    }
+
+
+def backend(wire: str, served: Provider, base: str | None = None, **more: Any) -> Backend:
+    """The backend of that table."""
+    return Backend(BackendConfig(**table(wire, served, base, **more)))
+
+
+@dataclass
+class Run:
+    """A run of UNITS units that differ in their seed alone, with react, whose only role is the actor."""
+
+    plan: Plan
+    store: Store
+    executor: Executor
+    served: Provider
+
+    def play(self, units: int = UNITS) -> Outcome:
+        return self.executor.run(self.plan, self.plan.units[:units], jobs=1)
+
+    @property
+    def records(self) -> list[UnitRecord]:
+        """In the order of their seeds, which is that of playing."""
+        return sorted(self.store.units(), key=lambda record: record.seed)
+
+
+@contextmanager
+def run_against(
+    live: Session, wire: str, out: Path, faults: Mapping[int, str] | None = None, answer: Answer = look, **more: Any
+) -> Iterator[Run]:
+    """A run in `out` whose model is a local server that speaks as the provider does. `more` goes to the backend."""
+    with provider(answer, faults, wire) as served:
+        config = load(overrides=[*FAST, "protocol.trials=1", "backend=mine", 'backends.mine.model="openai/m"'])
+        mine = BackendConfig(**table(wire, served, **more))
+        config = config.model_copy(update={"backends": {"mine": mine}})
+        model = Backend(mine)
+        runtime = replace(live.runtime, lm=model.lm, rules=configured(config).rules)
+        used = replace(live, config=config, protocol=configured(config), backend=model, runtime=runtime)
+        plan = plan_held_out(config, ["react"], variants=[SHORT])
+        units = tuple(replace(plan.units[0], seed=seed, budget=STEPS) for seed in range(UNITS))
+        plan, store = replace(plan, units=units), Store(out)
+        store.open(identity(config, used.protocol))
+        yield Run(plan, store, Executor(Player(used, store, zero_shot(plan), provenance(config)), Quiet()), served)
+
+
+def files_with(text: str, folder: Path) -> list[Path]:
+    """The files that hold a text."""
+    return [file for file in folder.rglob("*") if file.is_file() and text.encode() in file.read_bytes()]
