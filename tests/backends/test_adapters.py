@@ -246,3 +246,11 @@ def test_a_backend_reads_tolerantly_and_streaming_knows_its_adapter(adapter):
     assert type(configured) is ADAPTERS[adapter]
     assert type(configured).__name__ == THEIRS[adapter].__name__
     assert isinstance(configured, THEIRS[adapter])
+
+
+@pytest.mark.parametrize("stuck", ['{"', "[", '{"a": ['])
+@pytest.mark.parametrize("adapter", [ChatAdapter, JSONAdapter, XMLAdapter])
+@pytest.mark.timeout(20)
+def test_a_model_that_got_stuck_on_a_bracket_holds_nobody_up(adapter, stuck):
+    with pytest.raises(AdapterParseError):
+        adapter().parse(signatures.SkillActor, stuck * 3000)

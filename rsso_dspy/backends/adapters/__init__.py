@@ -23,6 +23,8 @@ __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
 
 DECORATED = re.compile(r"^\s*\[\[ ## \w+ ## \]\][*_]{0,3}:", re.M)
 """A marker with a colon after it."""
+BRACKETS = 300
+"""Opening brackets beyond which JSON is not tried: a model that got stuck on one would keep a parser for minutes."""
 LINES_OF = r"^\s*\[\[ ## %s ## \]\](.*?)(?=^\s*\[\[ ## \w+ ## \]\]|\Z)"
 
 
@@ -89,6 +91,11 @@ class JSONAdapter(_Tolerant, dspy.JSONAdapter):
     """One JSON object. DSPy misreads a text that is given as null, list or object (it becomes its Python form), and of
     several objects it takes the last, which is the model playing on by itself; and a field that was cut off before it
     began becomes empty text."""
+
+    def _read(self, signature: type[dspy.Signature], text: str) -> dict[str, Any] | AdapterParseError:
+        if text.count("{") + text.count("[") > BRACKETS:
+            return AdapterParseError(type(self).__name__, signature, text, "More brackets than an answer has.")
+        return super()._read(signature, text)
 
     def _second_look(self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]) -> dict[str, Any] | None:
         texts = [name for name, info in signature.output_fields.items() if is_text(info)]
