@@ -169,7 +169,7 @@ def _head(data: dict[str, Any]) -> None:
 
 
 def _print_library(data: dict[str, Any]) -> None:
-    learnt = ", ".join(map(str, data["learnt_from"])) or "none"
+    learnt = _spans(data["learnt_from"]) or "none"
     _wrapped(
         f"Library after trial {data['trials']}: {count(data['library'], 'skill')}, learnt from trials: {learnt}. "
         "Use is counted over all trials."

@@ -84,7 +84,7 @@ def test_show_reads_well_in_60_columns(rsso, played, monkeypatch):
     assert max(map(len, out.splitlines())) <= 60
     (skill,) = json.loads(rsso("skills", "show", played, UNIT, "--json")[1])["library"]
     said = " ".join(out.split())
-    assert "1 skill, learnt from trials: 1, 2." in said
+    assert "1 skill, learnt from trials: 1-2." in said
     assert "say nothing about language models" in said
     for text in (skill["name"], skill["target"], *skill["instructions"], f"score {skill['scores']['total']:.3f}"):
         assert " ".join(text.split()) in said

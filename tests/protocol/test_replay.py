@@ -16,6 +16,7 @@ from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.executor import Executor, fingerprints, zero_shot
+from rsso_dspy.protocol.libraries import exported, finished
 from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.presets import configured
@@ -67,6 +68,9 @@ def test_hash_seed_and_job_count_leave_identical_records(first, tmp_path):
     steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
     assert any(step.recalled for step in steps), "without a recalled skill this would hold nothing of the skill memory"
     assert play(tmp_path / "run", "2", "--jobs", "2") == first[1]
+    for key in (record.key for record in records):
+        library, again = (exported(finished(out, key, "rsso")).text() for out in (first[0], tmp_path / "run"))
+        assert library == again
 
 
 def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, live):

@@ -77,10 +77,14 @@ def _check(data: dict[str, Any], settings: SkillSettings) -> None:
             f"this skill memory was stored with schema {data['schema']}, and schema {SCHEMA} was expected; "
             "restore it with the version of rsso-dspy that stored it"
         )
-    stored, now = data["settings"], asdict(settings)
-    differing = [name for name in now if stored.get(name) != now[name]]
+    now = asdict(settings)
+    stored = {
+        **asdict(SkillSettings()),
+        **data["settings"],
+    }  # a setting that is younger than the file was as by default
+    differing = [name for name in now if stored[name] != now[name]]
     if differing:
-        changes = ", ".join(f"{name} {stored.get(name)!r} (now {now[name]!r})" for name in differing)
+        changes = ", ".join(f"{name} {stored[name]!r} (now {now[name]!r})" for name in differing)
         raise RunMismatch(
             f"this skill memory was stored under other settings: {changes}; set them as they were, or start a new run"
         )
