@@ -46,6 +46,21 @@ def compile_program(
         int | None, typer.Option(min=1, help="Rollouts at most; four times all calibration variants when absent.")
     ] = None,
     max_lm_calls: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="US dollars at most; the best so far is kept.", metavar="USD")
+    ] = None,
+    max_idle: Annotated[
+        int | None, typer.Option(min=1, help="End a trial after this many steps in a row that earned nothing.")
+    ] = None,
+    roles: Annotated[
+        str | None,
+        typer.Option(
+            help="Roles or predictors that may change, comma-separated, e.g. actor,reflector; all when absent."
+        ),
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="Compiled program to improve on; zero-shot when absent.")
+    ] = None,
     protocol: ProtocolName = None,
     seed: Seed = None,
     jobs: Jobs = 1,
@@ -61,14 +76,19 @@ def compile_program(
     """
     settings = configuration(config, set_, backend, protocol__preset=protocol, seed=seed)
     from rsso_dspy.optimize.calibration import draw
-    from rsso_dspy.optimize.compile import already_compiled
+    from rsso_dspy.optimize.compile import already_compiled, asked_for, environment
+    from rsso_dspy.optimize.compiled import check_environment, load
     from rsso_dspy.optimize.request import request
+    from rsso_dspy.optimize.shelf import Shelf
     from rsso_dspy.programs.methods import method
     from rsso_dspy.protocol.presets import configured
 
     preset = configured(settings)
     tasks = None if task_names == "all" else names(task_names, "--tasks")
     calibration = draw(calib, tasks, settings.seed, settings.environment.simplification)
+    base = load(start) if start else None
+    if base:
+        check_environment(base, str(start), environment(settings))
     wanted = request(
         method(method_name),
         preset,
@@ -80,32 +100,49 @@ def compile_program(
         max_lm_calls,
         settings.seed,
         say,
+        max_cost,
+        names(roles, "--roles") if roles is not None else None,
+        base,
+        max_idle,
     )
     there = already_compiled(out, settings, wanted)
+    kept = 0 if there else Shelf.beside(out).check(asked_for(settings, wanted))
     forecast = wanted.forecast(preset)
     say(
         f"plan: {optimizer} compiles {method_name} on {count(calibration.learn, 'variant')} to learn from and "
         f"{len(calibration.choose)} to choose by ({calib}), protocol {preset.id}, into {out}\n"
         f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
         f"      {answering(settings, {'actor', *forecast.calls})}\n"
-        f"      {_cost(forecast, wanted)}"
+        f"      {_cost(forecast, wanted, settings)}"
     )
+    if kept:
+        say(f"      {count(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again")
     for note in calibration.notes:
         say(f"      {note}")
     if there:
         say(f"      {out} holds the result already: kept")
     if dry_run:
         return
-    compiled = there or _compile(wanted, jobs, out, settings)
+    compiled = there or _compile(wanted, base, jobs, out, settings)
     _report(compiled, out)
 
 
-def _cost(forecast: "Forecast", wanted: "Request") -> str:
-    limit = wanted.limits.lm_calls
-    return cost(forecast) + (f"; stopped after {limit:,} calls" if limit is not None else "")
+def _cost(forecast: "Forecast", wanted: "Request", settings: "Config") -> str:
+    from rsso_dspy.backends import Backend
+    from rsso_dspy.config import prices
+    from rsso_dspy.money import cost as price
+    from rsso_dspy.money import dollars, total
+
+    price_of, models = prices(settings.prices), Backend(settings.active_backend).models
+    by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}  # type: ignore[index]
+    amount = total(price(usage, known) if known else None for usage, known in by_role.values())
+    said = cost(forecast) + (f", {dollars(amount)}" if amount is None or amount else "")
+    calls, money = wanted.limits.lm_calls, wanted.limits.cost
+    said += f"; stopped after {calls:,} calls" if calls is not None else ""
+    return said + (f"; stopped after {dollars(money)}" if money is not None else "")
 
 
-def _compile(wanted: "Request", jobs: int, out: Path, settings: "Config") -> "Compiled":
+def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, settings: "Config") -> "Compiled":
     from rsso_dspy.cli.progress import CompileWatch
     from rsso_dspy.optimize.compile import compile_agent
     from rsso_dspy.programs.agent import Agent
@@ -117,9 +154,10 @@ def _compile(wanted: "Request", jobs: int, out: Path, settings: "Config") -> "Co
             live.embedder.check()
         with CompileWatch(wanted.limits.rollouts) as watch:
             try:
-                return compile_agent(Agent(wanted.method.name), live, wanted, jobs, watch, out)
+                agent = base.agent() if base else Agent(wanted.method.name)
+                return compile_agent(agent, live, wanted, jobs, watch, out)
             except KeyboardInterrupt:
-                watch.say(f"interrupted: {out} holds the best so far; the same command again plays from the start")
+                watch.say(f"interrupted: {out} holds the best so far; the same command again plays no rollout twice")
                 raise typer.Exit(130) from None
 
 
@@ -128,17 +166,22 @@ def _report(compiled: "Compiled", out: Path) -> None:
     from rsso_dspy.trajectory import RULE_BASED_NOTE
 
     before, after = compiled.before, compiled.after
+    start = "zero-shot" if compiled.start == "zero-shot" else "the program it started from"
     spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
     tokens_in, tokens_out = (
         sum(getattr(usage, kind) for usage in compiled.usage.values()) for kind in ("input", "output")
     )
     if before is None or after is None:
-        said = "the budget ended before the zero-shot program was scored"
+        said = f"the budget ended before {'the zero-shot program' if start == 'zero-shot' else start} was scored"
     elif compiled.improved:
         said = f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}"
     else:
-        said = f"nothing better than zero-shot was found (metric {before.metric:.3f}, Mean {before.mean:.2f})"
-    ended = {"rollouts": "; the rollouts were spent", "lm-calls": "; the model calls were spent"}
+        said = f"nothing better than {start} was found (metric {before.metric:.3f}, Mean {before.mean:.2f})"
+    ended = {
+        "rollouts": "; the rollouts were spent",
+        "lm-calls": "; the model calls were spent",
+        "cost": "; the money was spent",
+    }
     typer.echo(
         f"{compiled.method}, {compiled.optimizer}: {said}, on {count(compiled.choose, 'variant')} to choose by; "
         f"{count(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
@@ -149,7 +192,7 @@ def _report(compiled: "Compiled", out: Path) -> None:
         typer.echo(f"changed: {', '.join(compiled.changes)}")
         typer.echo("The best of several on few variants looks better than it is: held-out variants tell.")
     else:
-        typer.echo(f"{out} holds the zero-shot program, marked as such.")
+        typer.echo(f"{out} holds {'the zero-shot program' if start == 'zero-shot' else start}, marked as such.")
     for note in compiled.notes:
         typer.echo(f"note: {note}")
     if compiled.rule_based:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rsso_dspy.config import Config
 from rsso_dspy.errors import RunMismatch, UsageError
@@ -23,6 +24,7 @@ from rsso_dspy.optimize.optimizers import PERFECT
 from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
 from rsso_dspy.optimize.rollouts import Candidate, Halt, Observer, Rollout, Rollouts
+from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.presets import configured
@@ -45,14 +47,27 @@ def compile(
     steps: int = STEPS,
     max_rollouts: int | None = None,
     max_lm_calls: int | None = None,
+    max_cost: float | None = None,
+    roles: Sequence[str] | None = None,
 ) -> Compiled:
     """Compile a program on calibration variants (see `draw`) of the named tasks, with seed and protocol of the
-    session's configuration and as many simulators as it has. Raises what `draw`, `request` and `compile_agent` raise.
+    session's configuration and as many simulators as it has; `roles` are the predictors, or roles, that may be changed.
+    Raises what `draw`, `request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw(calib, tasks, config.seed, config.environment.simplification)
     wanted = request(
-        agent.method, live.protocol, calibration, optimizer, trials, steps, max_rollouts, max_lm_calls, config.seed
+        agent.method,
+        live.protocol,
+        calibration,
+        optimizer,
+        trials,
+        steps,
+        max_rollouts,
+        max_lm_calls,
+        config.seed,
+        max_cost=max_cost,
+        roles=roles,
     )
     return compile_agent(agent, live, wanted, live.jobs)
 
@@ -69,13 +84,26 @@ def compile_agent(
 
     The program as it is and every candidate are scored on the variants to choose by; the best one is returned, the
     program as it was when none is better. A spent budget ends the search with the best so far. So do Ctrl-C and a
-    failing backend: then `out` is written and the error goes on.
+    failing backend: then `out` is written and the error goes on. With `out`, rollouts are kept beside it until the
+    compile has come to its end: cut short and called again, it plays none of them twice.
     """
+    shelf = None
     if out is not None:
         check_writable(out)
+        shelf = Shelf.beside(out)
+        shelf.open(asked_for(live.config, wanted))
     calibration = wanted.calibration
     rollouts = Rollouts(
-        live, calibration.choose, wanted.budgets, wanted.trials, wanted.seed, wanted.limits, observer or _Silent()
+        live,
+        calibration.choose,
+        wanted.budgets,
+        wanted.trials,
+        wanted.seed,
+        wanted.limits,
+        observer or _Silent(),
+        wanted.tuned,
+        shelf,
+        wanted.max_idle,
     )
     try:
         with interruptible(rollouts), quiet():
@@ -91,6 +119,8 @@ def compile_agent(
     compiled = _compiled(agent, live, wanted, rollouts)
     if out is not None and not (rollouts.ended_by in CUT_SHORT and _better_there(out, compiled)):
         compiled.save(out)
+    if shelf is not None and rollouts.ended_by not in CUT_SHORT:
+        shelf.remove()
     if rollouts.ended_by == "interrupted":
         raise KeyboardInterrupt
     if rollouts.error is not None:
@@ -127,24 +157,33 @@ def already_compiled(out: Path, config: Config, wanted: Request) -> Compiled | N
         there = load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now = {
-        "method": wanted.method.name,
-        "optimizer": wanted.optimizer.name,
-        "trials": wanted.trials,
-        "steps": wanted.steps,
-        "seed": wanted.seed,
-        "max_rollouts": wanted.limits.rollouts,
-        "max_lm_calls": wanted.limits.lm_calls,
-        "learn": [variant.key for variant in wanted.calibration.learn],
-        "choose": [variant.key for variant in wanted.calibration.choose],
-        "identity": identity(config, configured(config)),
-    }
+    now = asked_for(config, wanted)
     then = {key: list(value) if isinstance(value := getattr(there, key), tuple) else value for key in now}
     if then != now:
         raise RunMismatch(
             f"{out} holds the result of another compile:\n{difference(then, now)}\nUse another -o, or move it away."
         )
     return None if there.ended_by in CUT_SHORT else there
+
+
+def asked_for(config: Config, wanted: Request) -> dict[str, Any]:
+    """What the result of a compile depends on, as JSON data."""
+    return {
+        "method": wanted.method.name,
+        "optimizer": wanted.optimizer.name,
+        "trials": wanted.trials,
+        "steps": wanted.steps,
+        "max_idle": wanted.max_idle,
+        "seed": wanted.seed,
+        "max_rollouts": wanted.limits.rollouts,
+        "max_lm_calls": wanted.limits.lm_calls,
+        "max_cost": wanted.limits.cost,
+        "roles": list(wanted.tuned),
+        "start": wanted.start,
+        "learn": [variant.key for variant in wanted.calibration.learn],
+        "choose": [variant.key for variant in wanted.calibration.choose],
+        "identity": identity(config, configured(config)),
+    }
 
 
 def environment(config: Config) -> Environment:
@@ -191,11 +230,16 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         notes=_notes(wanted, original),
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
+        max_cost=wanted.limits.cost,
+        roles=wanted.tuned,
+        start=wanted.start,
+        seen=wanted.seen,
+        max_idle=wanted.max_idle,
         learn=tuple(variant.key for variant in wanted.calibration.learn),
         choose=tuple(variant.key for variant in wanted.calibration.choose),
         before=_scores(original, rollouts.choose),
         after=_scores(best, rollouts.choose),
-        tried=tuple(Tried(candidate.program, scores) for candidate, scores in tried if scores),
+        tried=tuple(Tried(c.program, scores, _per_variant(c)) for c, scores in tried if scores),
         rollouts=rollouts.spent,
         lm_calls=rollouts.lm_calls,
         usage=dict(sorted(rollouts.usage.items())),
@@ -221,6 +265,11 @@ def _notes(wanted: Request, original: Candidate) -> tuple[str, ...]:
 def _scores(candidate: Candidate, choose: Sequence[Variant]) -> Scores | None:
     metric, mean = candidate.mean(choose), candidate.mean(choose, "accumulator")
     return None if metric is None or mean is None else Scores(metric, mean)
+
+
+def _per_variant(candidate: Candidate) -> dict[str, float]:
+    """Metric by variant, in an order that does not depend on when each was played."""
+    return {variant.key: round(candidate.rollouts[variant].score, 4) for variant in sorted(candidate.rollouts, key=str)}
 
 
 class _Silent:

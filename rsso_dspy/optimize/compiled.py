@@ -45,6 +45,8 @@ class Tried:
 
     program: str
     scores: Scores
+    per_variant: dict[str, float] = field(default_factory=dict)
+    """Key of a calibration variant to the metric there, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Compiled:
     method: str
     improved: bool
     """Whether anything better than the program to improve was found. If not, that one is in `state`."""
-    ended_by: Literal["rollouts", "lm-calls", "interrupted", "error"] | None
+    ended_by: Literal["rollouts", "lm-calls", "cost", "interrupted", "error"] | None
     """What cut the compile short; None when the optimizer came to its end."""
     optimizer: str
     trials: int
@@ -131,13 +133,23 @@ class Compiled:
     """Fingerprint of the state."""
     state: dict[str, PredictorState]
     """DSPy's state of the program, by predictor."""
+    max_cost: float | None = None
+    """US dollars."""
+    roles: tuple[str, ...] = ()
+    """Predictors that might be changed."""
+    start: str = ZERO_SHOT
+    """Fingerprint of the compiled program that was improved on; zero-shot when it was none."""
+    seen: tuple[str, ...] = ()
+    """Keys of the variants that program was compiled on."""
+    max_idle: int | None = None
+    """Steps in a row that might earn nothing before a trial was ended."""
     kind: str = KIND
     schema: int = field(default=SCHEMA)
 
     @property
     def calibration(self) -> tuple[str, ...]:
-        """Keys of all variants that the program has seen."""
-        return (*self.learn, *self.choose)
+        """Keys of all variants that the program has seen, those of the program it was made from included."""
+        return tuple(dict.fromkeys((*self.seen, *self.learn, *self.choose)))
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -155,8 +167,8 @@ class Compiled:
         """The program. Raises `UsageError` when the state does not fit the method's predictors."""
         agent = Agent(self.method)
         misfits = {
-            name: _misfit(self.state.get(name), predictor.signature) for name, predictor in agent.named_predictors()
-        } | dict.fromkeys(self.state.keys() - dict(agent.named_predictors()).keys(), "is no predictor")
+            name: _misfit(self.state.get(name), predictor.signature) for name, predictor in agent.by_name.items()
+        } | dict.fromkeys(self.state.keys() - agent.by_name.keys(), "is no predictor")
         if wrong := [f"{name} {what}" for name, what in misfits.items() if what]:
             raise UsageError(f"its state does not fit the method {self.method}: {', '.join(wrong)}; compile again")
         agent.load_state(self.state)
@@ -221,6 +233,8 @@ def _check(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
     Calibration(tuple(map(parse, compiled.learn)), tuple(map(parse, compiled.choose)))
+    if held_out := [key for key in compiled.seen if parse(key).split == "test"]:
+        raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
     if compiled.signatures != schema_hash(Agent(compiled.method)):
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
@@ -272,7 +286,7 @@ def schema_hash(agent: Agent) -> str:
             (key, str(info.annotation), key in predictor.signature.output_fields)
             for key, info in predictor.signature.fields.items()
         ]
-        for name, predictor in agent.named_predictors()
+        for name, predictor in agent.by_name.items()
     }
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
 

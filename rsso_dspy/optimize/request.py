@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.candidates import Limits
+from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.optimizers import Optimizer, optimizer
-from rsso_dspy.optimize.rollouts import Limits
+from rsso_dspy.optimize.student import tuned
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Unit, step_budgets
+from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Forecast, Plan, Unit, step_budgets
 from rsso_dspy.protocol.presets import Preset
 from rsso_dspy.trajectory import Variant
 
@@ -37,6 +39,14 @@ class Request:
     """Bound on `budgets`."""
     seed: int
     limits: Limits
+    tuned: tuple[str, ...] = tuple(ROLE_OF)
+    """Predictors that may be changed."""
+    start: str = ZERO_SHOT
+    """Fingerprint of the compiled program that is improved on; zero-shot when it is none."""
+    seen: tuple[str, ...] = ()
+    """Keys of the variants that program was compiled on."""
+    max_idle: int | None = None
+    """Steps in a row that may earn nothing before a trial is ended."""
 
     def forecast(self, protocol: Preset) -> Forecast:
         """Calls at most, by role: rollouts are spread evenly over the variants to learn from and over those to choose
@@ -52,7 +62,7 @@ class Request:
             key=lambda calls: sum(sum(call.values()) for call in calls),
         )
         roles = {role: sum(call.get(role, 0) for call in worst) for role in ("actor", "reflector", "verbalizer")}
-        predictors = sum(roles[role] > 0 for role in ROLE_OF.values() if role in roles)
+        predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
         return Forecast({role: count for role, count in roles.items() if count})
 
@@ -72,6 +82,10 @@ def request(
     max_lm_calls: int | None = None,
     seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
+    max_cost: float | None = None,
+    roles: Sequence[str] | None = None,
+    start: Compiled | None = None,
+    max_idle: int | None = None,
 ) -> Request:
     """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate. Gold
     lengths that are not known are computed; `say` is told."""
@@ -94,7 +108,35 @@ def request(
         rollouts = min(rollouts, most)
     budgets = step_budgets(protocol, calibration.variants, say)
     capped = {variant: min(budget, steps) for variant, budget in budgets.items()}
-    return Request(method, calibration, capped, chosen, trials, steps, seed, Limits(rollouts, max_lm_calls))
+    if start is not None and start.method != method.name:
+        raise UsageError(
+            f"the program to start from is of {start.method}, not {method.name}; give --method {start.method}"
+        )
+    chosen_roles = tuned(roles)
+    if not any(_used(method, name) for name in chosen_roles):
+        raise UsageError(
+            f"{method.name} never asks {', '.join(roles or ())}, so there is nothing to change; name others"
+        )
+    return Request(
+        method,
+        calibration,
+        capped,
+        chosen,
+        trials,
+        steps,
+        seed,
+        Limits(rollouts, max_lm_calls, max_cost),
+        chosen_roles,
+        start.program if start else ZERO_SHOT,
+        start.calibration if start else (),
+        max_idle,
+    )
+
+
+def _used(method: Method, predictor: str) -> bool:
+    """Whether the method ever calls the predictor."""
+    needs = {"actor": True, "reflector": "reflections" in method.memories, "verbalizer": "skills" in method.memories}
+    return needs.get(ROLE_OF[predictor], False)
 
 
 def _dearest(costs: Sequence[dict[str, int]], count: int) -> list[dict[str, int]]:

@@ -9,78 +9,34 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import itemgetter
-from statistics import fmean
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import dspy
 from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.backends.policies import recorded
+from rsso_dspy.config import prices
 from rsso_dspy.environments import Environments
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.progress import Goal
 from rsso_dspy.errors import BackendFailure, Stopped
+from rsso_dspy.optimize.candidates import Call, Candidate, Ending, Limits, Rollout
 from rsso_dspy.optimize.metric import score
+from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
-from rsso_dspy.trajectory import TrialResult, Usage, Variant
+from rsso_dspy.trajectory import Usage, Variant
 
-Call = tuple[str, Mapping[str, Any], dspy.Prediction]
-"""Predictor name, inputs, outputs."""
-
-Ending = Literal["rollouts", "lm-calls", "interrupted", "error"]
-"""What cut a compile short: a budget, the user, or infrastructure."""
+__all__ = ["Call", "Candidate", "Ending", "Halt", "Limits", "Observer", "Rollout", "Rollouts"]
 
 
 class Halt(BaseException):
     """The compile ends here. Not an `Exception`, because optimizers swallow those."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a compile may spend."""
-
-    rollouts: int
-    lm_calls: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rollout:
-    """One trial-sequence of one candidate."""
-
-    variant: Variant
-    score: float
-    """The metric, 0 to 1."""
-    trials: tuple[TrialResult, ...]
-    progress: tuple[tuple[Goal, ...], ...]
-    """Per trial the goals at its end: kinds and states, no texts."""
-    calls: tuple[Call, ...]
-    """The informative calls, in order."""
-
-    @property
-    def accumulator(self) -> int:
-        """Best accumulator over the trials, the paper's score."""
-        return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
-
-
-@dataclass
-class Candidate:
-    """A program that was tried."""
-
-    program: str
-    """Its fingerprint."""
-    state: dict[str, Any]
-    """Its DSPy state."""
-    rollouts: dict[Variant, Rollout] = field(default_factory=dict)
-
-    def mean(self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score") -> float | None:
-        """Mean over `variants`; None while one of them has not been played."""
-        if not all(variant in self.rollouts for variant in variants):
-            return None
-        return fmean(getattr(self.rollouts[variant], of) for variant in variants)
 
 
 class Observer(Protocol):
@@ -103,10 +59,22 @@ class Rollouts:
         seed: int,
         limits: Limits,
         observer: Observer,
+        tuned: Sequence[str] = tuple(ROLE_OF),
+        shelf: Shelf | None = None,
+        max_idle: int | None = None,
     ):
         self.live = live
         self.choose = tuple(choose)
         self.limits = limits
+        self.tuned = tuple(tuned)
+        """Predictors that may be changed."""
+        self.recalled = 0
+        """Rollouts of `spent` that were not played but found on the shelf."""
+        models: dict[str, str] = {role: model for role, model in live.backend.models.items() if role != "advisor"}
+        self.purse = Purse(limits.cost, None, models, prices(live.config.prices))
+        self.purse.stop = lambda: self.halt("cost")
+        self._shelf = shelf
+        self._max_idle = max_idle
         self.candidates: dict[str, Candidate] = {}
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
         self.spent = 0
@@ -160,7 +128,7 @@ class Rollouts:
         if known is not None:
             return known.result()
         try:
-            rollout = candidate.rollouts[variant] = self._play(program, variant)
+            rollout = candidate.rollouts[variant] = self._found(name, variant) or self._play(program, name, variant)
         except BaseException as error:
             self._fail(error)
             future.set_exception(Halt())
@@ -200,12 +168,19 @@ class Rollouts:
         """Add what an answer cost to the compile's account."""
         with self._lock:
             self.usage[role] = self.usage.get(role, Usage()) + usage
+        self.purse.spend(role, usage)
 
     @contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count every request to a model inside the block, also those that repeat one whose answer could not be read;
-        `Halt` is raised instead of one too many."""
-        with dspy.context(callbacks=[*dspy.settings.callbacks, _Counter(self._ask)]):
+    def counted(self, also: list[int] | None = None) -> Iterator[None]:
+        """Count every request to a model inside the block, in ``also[0]`` too, also those that repeat one whose answer
+        could not be read; `Halt` is raised instead of one too many."""
+
+        def ask() -> None:
+            self._ask()
+            if also is not None:
+                also[0] += 1
+
+        with dspy.context(callbacks=[*dspy.settings.callbacks, _Counter(ask)]):
             yield
 
     def _ask(self) -> None:
@@ -231,9 +206,23 @@ class Rollouts:
         elif not isinstance(error, Halt | Stopped):
             self.halt("error", error)
 
-    def _play(self, program: Agent, variant: Variant) -> Rollout:
+    def _found(self, name: str, variant: Variant) -> Rollout | None:
+        """The rollout, when an earlier attempt at this compile has paid for it; it is on the account all the same."""
+        rollout = self._shelf.find(name, variant) if self._shelf else None
+        if rollout is None:
+            return None
+        with self._lock:
+            self.recalled += 1
+            self.lm_calls += rollout.requests
+        for trial in rollout.trials:
+            for role, usage in trial.usage.items():
+                self.spend(role, usage)
+        return rollout
+
+    def _play(self, program: Agent, name: str, variant: Variant) -> Rollout:
         """Play, and once more when infrastructure failed. Raises `BackendFailure` for what fails again."""
-        names = {id(predictor): name for name, predictor in program.named_predictors()}
+        names = {id(predictor): each for each, predictor in program.by_name.items()}
+        asked = [0]
         error: str | None = None
         for _ in range(2):
             watched = Watched(self.live.runtime.environments)
@@ -242,15 +231,19 @@ class Rollouts:
                 environments=watched,
                 budget=self._budgets.__getitem__,
                 spend=self.spend,
-                rules=replace(self.live.runtime.rules, trials=self._trials),
+                rules=replace(self.live.runtime.rules, trials=self._trials, max_idle=self._max_idle),
                 stopped=self._halted.is_set,
             )
-            with self.live.here(), runtime.active(), self.counted(), dspy.context(trace=[]):
+            with self.live.here(), runtime.active(), self.counted(asked), dspy.context(trace=[]):
                 played = Agent.forward(program, variant, seed=self._seed)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             error = played.trials[-1].error
             if error is None:
-                return Rollout(variant, score(played.trials), played.trials, tuple(watched.progress), calls)
+                trials = played.trials
+                rollout = Rollout(variant, score(trials), trials, tuple(watched.progress), calls, asked[0])
+                if self._shelf:
+                    self._shelf.keep(name, rollout)
+                return rollout
             if recorded(error) == "stop":
                 break
         raise BackendFailure(

@@ -1,16 +1,19 @@
 """The program as optimizers see it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import dspy
 
+from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.roles import ROLE_OF
 
 
 class Student(Agent):
     """An `Agent` whose rollouts come from `Rollouts`. Its copies share them, and its trace, which optimizers sample
-    from, holds the calls that `shown` lets through."""
+    from, holds the calls that `shown` lets through. Predictors that are not to be changed are none of its named ones,
+    so that no optimizer can reach them; they play all the same."""
 
     def __init__(self, agent: Agent, rollouts: Rollouts, shown: Callable[[Rollout, Call], bool] = lambda *_: True):
         super().__init__(agent.method.name)
@@ -18,11 +21,26 @@ class Student(Agent):
         self.rollouts = rollouts
         self.shown = shown
 
+    def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
+        """The predictors that may be changed."""
+        return [(name, predictor) for name, predictor in self.by_name.items() if name in self.rollouts.tuned]
+
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``."""
         rollout = self.rollouts.play(self, self.rollouts.variant(variant))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
-            calls = [call for call in rollout.calls if self.shown(rollout, call)]
+            calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
             dspy.settings.trace.extend((predictors[name], dict(given), said) for name, given, said in calls)
         return dspy.Prediction(trials=rollout.trials, progress=rollout.progress)
+
+
+def tuned(names: Collection[str] | None) -> tuple[str, ...]:
+    """The predictors that these names mean, all of them when None: a predictor's own name, or a role's, for all its
+    predictors. Raises `UnknownName`."""
+    if names is None:
+        return tuple(ROLE_OF)
+    for name in names:
+        if name not in ROLE_OF and name not in ROLE_OF.values():
+            raise UnknownName("role", name, {*ROLE_OF, *ROLE_OF.values()})
+    return tuple(predictor for predictor, role in ROLE_OF.items() if predictor in names or role in names)

@@ -20,7 +20,7 @@ from rsso_dspy.environments import Environment, Transition
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.methods import Method, method
-from rsso_dspy.programs.roles import MEMORIES, Answer, Roles
+from rsso_dspy.programs.roles import MEMORIES, ROLE_OF, Answer, Roles
 from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Start, TrialRules
 from rsso_dspy.programs.tracing import trial_trace
 from rsso_dspy.programs.transcript import history
@@ -59,6 +59,11 @@ class Agent(dspy.Module):
         self.rule_writer = dspy.Predict(WriteRules)
         self.constitution_summarizer = dspy.Predict(SummarizeConstitution)
 
+    @property
+    def by_name(self) -> dict[str, dspy.Predict]:
+        """Every predictor by its name, those too that an optimizer is not to see."""
+        return {name: getattr(self, name) for name in ROLE_OF}
+
     def forward(
         self,
         variant: Variant | str,
@@ -78,7 +83,7 @@ class Agent(dspy.Module):
         total = runtime.rules.trials if trials is None else trials
         if total < 1:
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
-        roles = Roles(dict(self.named_predictors()), self.method.scaffold)
+        roles = Roles(self.by_name, self.method.scaffold)
         memories = {name: MEMORIES[name](roles, runtime) for name in self.method.memories}
         for name in memories.keys() & start.memories.keys():
             memories[name].restore(start.memories[name])
@@ -203,6 +208,9 @@ def _ending(steps: Sequence[Step], move: Transition | None, rules: TrialRules, b
     limit = rules.max_repeat
     if limit is not None and len(steps) > limit and len({step.action for step in steps[-limit:]}) == 1:
         return "repeated"
+    idle = rules.max_idle
+    if idle is not None and len(steps) >= idle and not any(step.reward > 0 for step in steps[-idle:]):
+        return "budget"
     return "budget" if len(steps) >= budget else None
 
 

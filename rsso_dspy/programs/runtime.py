@@ -32,6 +32,8 @@ class TrialRules:
     """End a trial, once it has more steps than this, when this many actions in a row were equal."""
     max_ticks: int | None = None
     """End a trial when the simulator's clock passes this."""
+    max_idle: int | None = None
+    """End a trial after this many steps in a row that earned nothing."""
     learn_after_last: bool = False
     """Learn from the last trial too, although no trial reads it; it costs model calls."""
     frozen: bool = False

@@ -11,7 +11,7 @@ from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.protocol.selection import choose
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.trajectory import Usage, Variant
 
 ZERO_SHOT = "zero-shot"
 
@@ -85,8 +85,14 @@ class Forecast:
     @property
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens if every call were made and of average size."""
-        sizes = [(count, TOKENS_PER_CALL[role]) for role, count in self.calls.items()]
-        return sum(n * size[0] for n, size in sizes), sum(n * size[1] for n, size in sizes)
+        usage = self.usage
+        return sum(spent.input for spent in usage.values()), sum(spent.output for spent in usage.values())
+
+    @property
+    def usage(self) -> dict[str, Usage]:
+        """The same by role."""
+        sizes = {role: TOKENS_PER_CALL[role] for role in self.calls}
+        return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
 
 @dataclass(frozen=True, slots=True)

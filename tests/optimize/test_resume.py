@@ -1,0 +1,189 @@
+"""A compile that is cut short pays for nothing twice; what may change, where it starts, and what it may cost."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.config import PriceConfig
+from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
+from rsso_dspy.optimize.calibration import Calibration, check_held_out
+from rsso_dspy.optimize.candidates import Limits
+from rsso_dspy.optimize.compile import already_compiled, asked_for, compile_agent
+from rsso_dspy.optimize.compiled import load
+from rsso_dspy.optimize.request import request
+from rsso_dspy.optimize.shelf import Shelf
+from rsso_dspy.optimize.student import tuned
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.trajectory import Variant
+from tests.live import acting
+from tests.optimize.conftest import REQUESTS
+from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, Keep, Models, actor, advised, proposer, wanted
+
+
+class CutShort(Keep):
+    """Ends the compile after so many rollouts, as Ctrl-C would."""
+
+    def __init__(self, after: int):
+        super().__init__()
+        self.after = after
+
+    def rollout(self, rollouts, candidate, rollout):
+        super().rollout(rollouts, candidate, rollout)
+        if len(self.told) == self.after:
+            rollouts.halt("interrupted")
+
+
+@pytest.fixture(scope="module")
+def whole(live, tmp_path_factory):
+    """A compile in one go: its file's bytes, and what was played."""
+    out, observed = tmp_path_factory.mktemp("whole") / "program.json", Keep()
+    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=observed, out=out)
+    assert not Shelf.beside(out).folder.exists(), "a compile that came to its end keeps no rollouts"
+    return out.read_bytes(), played(observed)
+
+
+def played(observed: Keep) -> list[tuple[str, str]]:
+    return sorted((program, rollout.variant.key) for program, rollout in observed.told)
+
+
+@pytest.mark.parametrize("after", [1, 4, 6])
+def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_same_bytes(live, whole, tmp_path, after):
+    out, first, second = tmp_path / "program.json", CutShort(after), Keep()
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=first, out=out)
+    assert already_compiled(out, live.config, REQUESTS["gepa"]) is None
+    kept = Shelf.beside(out).check(asked_for(live.config, REQUESTS["gepa"]))
+    assert kept == len(first.told) >= after
+    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=second, out=out)
+    assert second.of.recalled == kept
+    assert out.read_bytes() == whole[0]
+    assert played(second) == whole[1]
+    assert not Shelf.beside(out).folder.exists()
+
+
+def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_path):
+    out = tmp_path / "program.json"
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=CutShort(1), out=out)
+    out.unlink()
+    with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
+        compile_agent(Agent("rsso"), live, replace(REQUESTS["gepa"], seed=1), out=out)
+
+
+def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
+    out = tmp_path / "program.json"
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=CutShort(3), out=out)
+    damaged = sorted(Shelf.beside(out).folder.glob("*/*.json"))[0]
+    damaged.write_text(damaged.read_text()[:100])
+    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], out=out)
+    assert out.read_bytes() == whole[0]
+
+
+# What may change
+
+
+def test_roles_are_named_by_predictor_or_by_role():
+    assert tuned(None) == tuple(ROLE_OF)
+    assert tuned(["reflector"]) == ("reflector",)
+    assert tuned(["verbalizer", "actor"]) == (
+        "actor",
+        "skill_summary",
+        "skill_instructions",
+        "skill_target",
+        "skill_equivalence",
+    )
+    assert tuned(["skill_target"]) == ("skill_target",)
+    with pytest.raises(UnknownName, match="reflector"):
+        tuned(["reflecter"])
+
+
+@pytest.mark.parametrize("optimizer", ["gepa", "bootstrap"])
+def test_a_role_that_is_frozen_stays_as_it_was_and_plays_all_the_same(live, optimizer):
+    observed = Keep()
+    frozen = replace(REQUESTS[optimizer], tuned=tuned(["reflector"]))
+    compiled = compile_agent(Agent("rsso"), live, frozen, observer=observed)
+    original = Agent("rsso").dump_state()
+    candidates = [candidate.state for candidate in observed.of.candidates.values()]
+    changed = {name for state in candidates for name in state if state[name] != original[name]}
+    assert changed <= {"reflector"}
+    assert changed or compiled.usage["proposer"].calls > 0, "the reflector was worked on"
+    called = {name for _, rollout in observed.told for name, _, _ in rollout.calls}
+    assert {"actor", "reflector", "skill_target"} <= called
+
+
+def test_a_method_that_never_asks_the_roles_is_refused(live):
+    calibration = Calibration(LONGEST[:1], LONGEST[1:2])
+    with pytest.raises(UsageError, match="react never asks reflector"):
+        request(METHODS["react"], live.protocol, calibration, roles=["reflector"])
+
+
+# Where it starts
+
+
+def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live, tmp_path):
+    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+    first = compile_agent(Agent("react"), models.within(live), wanted(rollouts=6), out=tmp_path / "first.json")
+    assert first.improved
+    start = load(tmp_path / "first.json")
+    calibration = Calibration(LONGEST[2:3], SHORTEST[2:3])
+    again = request(
+        METHODS["react"], live.protocol, calibration, "gepa", trials=1, steps=2, max_rollouts=4, start=start
+    )
+    second = compile_agent(start.agent(), models.within(live), again, out=tmp_path / "second.json")
+    there = load(tmp_path / "second.json")
+    assert there.start == start.program
+    assert second.before.metric == start.after.metric
+    assert set(there.calibration) == {*start.calibration, LONGEST[2].key, SHORTEST[2].key}
+    with pytest.raises(SplitError, match="compiled on"):
+        check_held_out(there.calibration, LONGEST[:1])
+    with pytest.raises(UsageError, match="--method react"):
+        request(METHODS["rsso"], live.protocol, calibration, start=start)
+    data = json.loads((tmp_path / "second.json").read_text())
+    data["seen"] = ["boil::22"]
+    (tmp_path / "second.json").write_text(json.dumps(data))
+    with pytest.raises(SplitError, match="boil::22"):
+        load(tmp_path / "second.json")
+
+
+# What it may cost
+
+
+def test_a_compile_stops_at_its_cost_with_the_best_so_far(live, tmp_path):
+    price = PriceConfig(input=1000.0, output=0.0)
+    priced = replace(live, config=live.config.model_copy(update={"prices": {"embedded/explorer": price}}))
+    full = compile_agent(Agent("rsso"), priced, REQUESTS["gepa"])
+    spent = sum(usage.input for usage in full.usage.values()) / 1000
+    out = tmp_path / "program.json"
+    limited = replace(REQUESTS["gepa"], limits=Limits(REQUESTS["gepa"].limits.rollouts, None, spent / 2))
+    compiled = compile_agent(Agent("rsso"), priced, limited, out=out)
+    assert compiled.ended_by == "cost"
+    assert 0 < compiled.rollouts < full.rollouts
+    assert sum(usage.input for usage in compiled.usage.values()) / 1000 < spent
+    assert already_compiled(out, priced.config, limited) is not None
+    assert not Shelf.beside(out).folder.exists()
+
+
+def test_a_trial_may_end_once_nothing_was_earned_for_a_while(live):
+    models = Models(actor=actor(lambda _: False))
+    with acting(live, models, budget=lambda _: 9):
+        assert len(Agent("react")(variant="lifespan-longest-lived::98", trials=1).trials[0].trajectory.steps) == 9
+    rules = replace(live.runtime.rules, max_idle=4)
+    with acting(live, models, budget=lambda _: 9, rules=rules):
+        (trial,) = Agent("react")(variant="lifespan-longest-lived::98", trials=1).trials
+    assert len(trial.trajectory.steps) == 4
+    assert trial.trajectory.outcome == "budget"
+
+
+def test_scores_by_variant_stand_in_the_file(whole):
+    data = json.loads(whole[0])
+    keys = {*data["learn"], *data["choose"]}
+    assert all(set(tried["per_variant"]) <= keys for tried in data["tried"])
+    first = data["tried"][0]
+    assert first["scores"]["metric"] == pytest.approx(
+        sum(first["per_variant"][key] for key in data["choose"]) / len(data["choose"]), abs=1e-3
+    )
+    assert all(Variant(*key.split("::")) for key in keys)
