@@ -84,6 +84,13 @@ def run(
     shard: Annotated[
         str | None, typer.Option(help="Play part i of n only, e.g. 2/8; `rsso-dspy merge` puts the parts together.")
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where units are played: threads of this process, or ray: tasks of the Ray cluster that this machine "
+            "belongs to, else of one started here."
+        ),
+    ] = "threads",
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
     dry_run: DryRun = False,
@@ -128,7 +135,7 @@ def run(
         fork=fork,
         shard=Shard.parse(shard) if shard else None,
     )
-    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens)
+    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, engine)
 
 
 def held_out_run(
@@ -139,6 +146,7 @@ def held_out_run(
     dry_run: bool,
     max_cost: float | None,
     max_tokens: int | None,
+    engine: str = "threads",
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
     from rsso_dspy.optimize.compiled import check_methods
@@ -157,10 +165,10 @@ def held_out_run(
             say(f"      {name} holds the program it started from: its compile {why}")
     purse = planned.purse(max_cost, max_tokens)
     if not dry_run:
-        play(planned, jobs, purse)
+        play(planned, jobs, purse, engine)
 
 
-def play(planned: "HeldOut", jobs: int, purse: "Purse") -> None:
+def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads") -> None:
     """Play what is left of a run and print the report."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
@@ -174,7 +182,7 @@ def play(planned: "HeldOut", jobs: int, purse: "Purse") -> None:
             live.embedder.check()
         with Watch(planned.left) as watch:
             try:
-                outcome = planned.play(live, jobs, watch, purse, watch.trial)
+                outcome = planned.play(live, jobs, watch, purse, watch.trial, engine)
             except LimitReached as reached:
                 limit = str(reached)
             except KeyboardInterrupt:

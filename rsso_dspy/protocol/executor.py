@@ -1,16 +1,18 @@
-"""Plays a plan on several threads: its trainings, then its units.
+"""Plays a plan: its trainings, then its units, several at once on an engine, which is threads or a Ray cluster.
 
 An errored unit is written too, marked; it has no score, is listed, and is played again by the next run. A backend
 that fails everything stops the run instead of burning through it.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
-from rsso_dspy.errors import BackendUnreachable
+from rsso_dspy.errors import BackendUnreachable, UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
@@ -24,8 +26,58 @@ FAILURES_TO_STOP = 3
 """Units in a row that end in a model error before the run is stopped."""
 
 
+class Engine(Protocol):
+    """Where units and trainings are played."""
+
+    def submit(self, plan: Plan, work: Work) -> Future[UnitRecord | TrainingRecord]:
+        """Have it played. Its record is in the store when the future is done; `Stopped` comes out of the future when
+        the player is being stopped."""
+        ...
+
+
+EngineOf = Callable[[Player, int], AbstractContextManager[Engine]]
+"""Opens an engine that plays what the player would play, so many at once. Leaving the block does not wait for what is
+under way."""
+
+
+@contextmanager
+def threads(player: Player, jobs: int) -> Iterator[Engine]:
+    """The engine of this process: `jobs` threads."""
+    pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="unit")
+    try:
+        yield _Threads(player, pool)
+    finally:
+        pool.shutdown(wait=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Threads:
+    player: Player
+    pool: ThreadPoolExecutor
+
+    def submit(self, plan: Plan, work: Work) -> Future[UnitRecord | TrainingRecord]:
+        return self.pool.submit(self.player.play, plan, work)
+
+
+def engine_named(name: str) -> EngineOf:
+    """An engine by name, threads or ray. Raises `UsageError` when Ray is asked for and not installed."""
+    if name == "threads":
+        return threads
+    if name != "ray":
+        raise UnknownName("engine", name, ("threads", "ray"))
+    # Ray reads this when it is imported; else it prints on stdout, among the results, whenever it retries a task.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    try:
+        from rsso_dspy.protocol.cluster import tasks
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'rsso-dspy[ray]'") from None
+    return tasks
+
+
 class Observer(Protocol):
-    """Told what happens, from any thread."""
+    """Told what happens."""
 
     def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None: ...
 
@@ -66,48 +118,49 @@ def fingerprints(programs: Mapping[Arm, Agent]) -> dict[str, str]:
 
 
 class Executor:
-    """Has a player play on several threads and minds its failures."""
+    """Has work played on an engine and minds its failures."""
 
-    def __init__(self, player: Player, observer: Observer):
+    def __init__(self, player: Player, observer: Observer, engine: EngineOf = threads):
         self.player = player
         self.observer = observer
+        self.engine = engine
         self._failures = 0
 
     def run(self, plan: Plan, work: Sequence[Work], jobs: int) -> Outcome:
-        """Play `work` with `jobs` threads, trainings first. Ctrl-C keeps every finished trial and raises
-        KeyboardInterrupt after the threads have let go; a failing backend raises `BackendUnreachable` likewise."""
+        """Play `work`, up to `jobs` at once, trainings first. Ctrl-C keeps every finished trial and raises
+        KeyboardInterrupt after what is under way has let go; a failing backend raises `BackendUnreachable` likewise."""
         outcome = Outcome()
-        self._all(plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
-        units = [each for each in work if isinstance(each, Unit)]
-        ready = [unit for unit in units if self.player.trained(plan, unit)]
-        outcome.untrained = [unit for unit in units if unit not in ready]
-        self._all(plan, ready, jobs, outcome)
+        if not work:
+            return outcome
+        with self.engine(self.player, jobs) as engine:
+            self._all(engine, plan, [each for each in work if isinstance(each, Training)], jobs, outcome)
+            units = [each for each in work if isinstance(each, Unit)]
+            ready = [unit for unit in units if self.player.trained(plan, unit)]
+            outcome.untrained = [unit for unit in units if unit not in ready]
+            self._all(engine, plan, ready, jobs, outcome)
         return outcome
 
-    def _all(self, plan: Plan, work: Sequence[Work], jobs: int, outcome: Outcome) -> None:
+    def _all(self, engine: Engine, plan: Plan, work: Sequence[Work], jobs: int, outcome: Outcome) -> None:
         waiting = iter(work)
-        with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="unit") as threads:
-            running: set[Future[UnitRecord | TrainingRecord]] = set()
-            try:
-                while True:
-                    while len(running) < jobs and (each := next(waiting, None)) is not None:
-                        running.add(threads.submit(self._play, plan, each))
-                    if not running:
-                        return
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        self._count(future.result(), outcome)
-            except BaseException:
-                self.player.stop.set()
-                self.observer.stopping()
-                raise
+        running: dict[Future[UnitRecord | TrainingRecord], Work] = {}
+        try:
+            while True:
+                while len(running) < jobs and (each := next(waiting, None)) is not None:
+                    running[engine.submit(plan, each)] = each
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    self._count(running.pop(future), future.result(), outcome)
+        except BaseException:
+            self.player.stop.set()
+            self.observer.stopping()
+            for future in wait(running).done:  # Ctrl-C again ends the wait
+                if future.exception() is None:
+                    self.observer.finished(running[future], future.result())
+            raise
 
-    def _play(self, plan: Plan, work: Work) -> UnitRecord | TrainingRecord:
-        record = self.player.play(plan, work)
+    def _count(self, work: Work, record: UnitRecord | TrainingRecord, outcome: Outcome) -> None:
         self.observer.finished(work, record)
-        return record
-
-    def _count(self, record: UnitRecord | TrainingRecord, outcome: Outcome) -> None:
         outcome.played += 1
         if not record.errored:
             self._failures = 0
@@ -125,10 +178,14 @@ class Executor:
 
 __all__ = [
     "FAILURES_TO_STOP",
+    "Engine",
+    "EngineOf",
     "Executor",
     "Observer",
     "Outcome",
+    "engine_named",
     "fingerprints",
     "missing",
+    "threads",
     "zero_shot",
 ]

@@ -15,7 +15,7 @@ from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.executor import Executor, Observer, Outcome, fingerprints, missing
+from rsso_dspy.protocol.executor import Executor, Observer, Outcome, engine_named, fingerprints, missing
 from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.libraries import carried
@@ -88,9 +88,12 @@ class HeldOut:
         observer: Observer,
         purse: Purse | None = None,
         told: Callable[[Work, TrialResult], None] = lambda _work, _result: None,
+        engine: str = "threads",
     ) -> Outcome:
-        """Play what is left. `told` hears of every trial. Raises `LimitReached` when the purse is empty, and what
-        `Executor.run` raises; whatever happens, every finished trial is kept."""
+        """Play what is left. `told` hears of every trial; `engine` is threads or ray. Raises `LimitReached` when the
+        purse is empty, and what `engine_named` and `Executor.run` raise; whatever happens, every finished trial is
+        kept."""
+        where = engine_named(engine)
         purse = purse or self.purse()
         with self.store.lock():
             self.store.open(self.identity, fingerprints(self.programs))
@@ -102,7 +105,7 @@ class HeldOut:
             if left and purse.passed:
                 raise LimitReached(_limit(purse))
             try:
-                return Executor(player, observer).run(self.plan, left, jobs)
+                return Executor(player, observer, where).run(self.plan, left, jobs)
             except Stopped:
                 raise LimitReached(_limit(purse)) from None
 

@@ -1,0 +1,80 @@
+"""At home: the actor beside the driver, which holds the run's store for all workers."""
+
+import signal
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.errors import RssoError
+from rsso_dspy.protocol.plan import Work
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import TrialResult, Usage
+
+
+class Home:
+    """The run as its workers see it, an actor on the driver's node: the store, and what the driver wants to hear. Does
+    one thing after another."""
+
+    def __init__(self, folder: Path):
+        leave_interrupts()
+        self._store = Store(folder)
+        self._news: list[tuple[str, Any, Any]] = []
+        self._stopping = False
+        self._tickets: Counter[str] = Counter()
+        self._paid: dict[str, tuple[str, dict[str, Usage]]] = {}
+
+    def begin(self, work: Work) -> int:
+        """The ticket of a task that begins to play this; those given before for it are void: their process is dead. 0
+        when the run is being stopped."""
+        self._abandon(work.key)
+        self._tickets[work.key] += 1
+        return 0 if self._stopping else self._tickets[work.key]
+
+    def ask(self, key: str, ticket: int, method: str, *arguments: Any) -> Any:
+        """What a method of the store gives, for the task that holds the valid ticket."""
+        if ticket != self._tickets[key]:
+            raise RssoError(f"{key} is played by another process")
+        if method in ("save_started", "note_seconds", "note_abandoned"):
+            self._paid.pop(key, None)  # it is in a record now, or is noted
+        if method == "unlink":
+            return arguments[0].unlink(missing_ok=True)
+        return getattr(self._store, method)(*arguments)
+
+    def spent(self, arm: str, key: str, role: str, usage: Usage) -> None:
+        """An answer was paid for."""
+        under_way = self._paid.setdefault(key, (arm, {}))[1]
+        under_way[role] = under_way.get(role, Usage()) + usage
+        self._news.append(("spend", role, usage))
+
+    def told(self, work: Work, result: TrialResult) -> None:
+        """A trial is finished."""
+        self._news.append(("told", work, result))
+
+    def news(self) -> list[tuple[str, Any, Any]]:
+        """What happened since this was asked last: a callback of the player, and its two arguments."""
+        news, self._news = self._news, []
+        return news
+
+    def stop(self) -> None:
+        """Have every task stop before its next step."""
+        self._stopping = True
+
+    def stopping(self) -> bool:
+        return self._stopping
+
+    def close(self) -> None:
+        """Note what was paid for trials that nobody finishes any more."""
+        for key in list(self._paid):
+            self._abandon(key)
+
+    def _abandon(self, key: str) -> None:
+        if key in self._paid:
+            arm, usage = self._paid.pop(key)
+            self._store.note_abandoned(arm, key, usage)
+
+
+def leave_interrupts() -> None:
+    """Leave Ctrl-C to the driver: a terminal sends it to the processes of a cluster started here too."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,205 @@
+"""Units as tasks of a real Ray cluster: what is left is what threads would have left, also when a node is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.config import load
+from rsso_dspy.errors import BackendUnreachable, LimitReached, MissingKey, UsageError
+from rsso_dspy.protocol.executor import engine_named, zero_shot
+from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
+from rsso_dspy.protocol.presets import configured
+from tests.live import FAST
+from tests.protocol.test_replay import Quiet
+
+pytestmark = [
+    # Ray's own: sockets and files of its processes, and changes that it announces.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray.*"),
+]
+
+SETTINGS = (*FAST, "protocol.trials=3", "protocol.stop_on_success=false")
+VARIANTS = ("find-plant::229", "lifespan-longest-lived::98")
+KEY = "RSSO_TEST_KEY"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator["Cluster"]:  # noqa: F821, Ray is imported when a cluster is wanted
+    """A cluster of one node with one CPU, which RAY_ADDRESS names. Its processes know one key."""
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # a socket's path must be short
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", KEY: "not-a-secret"}.items():
+            patch.setenv(name, value)
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": {"health_check_period_ms": 500}}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        patch.setenv("RAY_ADDRESS", made.address)
+        try:
+            yield made
+        finally:
+            made.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def whole(live, tmp_path_factory) -> dict[str, bytes]:
+    """What threads leave."""
+    out = tmp_path_factory.mktemp("threads")
+    planned = planned_run(out, SETTINGS)
+    outcome = planned.play(lent(live, SETTINGS), 1, Quiet())
+    assert (outcome.played, outcome.errored) == (4, [])
+    return records(out)
+
+
+def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> HeldOut:
+    order = Order(methods=("react-sso", "rsso"), out=out, variants=variants)
+    return prepare(load(overrides=settings), order, zero_shot)
+
+
+def lent(live, settings: tuple[str, ...]):
+    config = load(overrides=settings)
+    return replace(live, config=config, protocol=configured(config))
+
+
+def records(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/**/*.json")}
+
+
+def processes(parent: int) -> dict[int, str]:
+    """Process id to command line of a process's children."""
+    said = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
+    return {int(pid): command for pid, command in (line.split(maxsplit=1) for line in said.stdout.splitlines())}
+
+
+def kill(cluster, node) -> None:
+    """A node that is there no more from one moment to the next."""
+    (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
+    for pid in (raylet, *processes(raylet)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes(cluster, live, whole, tmp_path):
+    node = cluster.add_node(num_cpus=1)
+    (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
+    told, lost = [], []
+
+    def hear(work, result):
+        told.append((work.key, result.trial))
+        if not lost and any(work.key in command for command in processes(raylet).values()):
+            kill(cluster, node)
+            lost.append(work.key)
+            assert not planned.store.path_of(work).exists()
+            assert planned.store.started(planned.store.path_of(work)).exists()
+
+    planned = planned_run(tmp_path, SETTINGS)
+    outcome = planned.play(lent(live, SETTINGS), 2, Quiet(), told=hear, engine="ray")
+    assert (outcome.played, outcome.errored) == (4, [])
+    assert lost, "no unit was played on the node that was to be killed"
+    assert records(tmp_path) == whole
+    assert not list((tmp_path / "started").rglob("*.json"))
+    noted = [json.loads(line) for line in (tmp_path / "timings.jsonl").read_text().splitlines()]
+    assert max(Counter((line["unit"], line["trial"]) for line in noted).values()) == 1
+    assert {trial for key, trial in told if key == lost[0]} == {1, 2, 3}
+    assert all(arm == lost[0].partition("/")[0] for arm, _, _ in planned.store.abandoned())
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted(live, whole, tmp_path):
+    planned = planned_run(tmp_path, SETTINGS, VARIANTS[1:])
+    with pytest.raises(LimitReached, match=r"of 20,000 tokens are spent \(--max-tokens\)"):
+        planned.play(lent(live, SETTINGS), 1, Quiet(), planned.purse(max_tokens=20_000), engine="ray")
+    assert len(records(tmp_path)) < 2
+    assert planned.store.abandoned()
+    with pytest.raises(LimitReached):
+        planned.play(lent(live, SETTINGS), 1, Quiet(), planned.purse(max_tokens=20_000), engine="ray")
+    outcome = planned.play(lent(live, SETTINGS), 1, Quiet(), engine="ray")
+    assert not outcome.errored
+    assert len(records(tmp_path)) == 2
+    assert records(tmp_path).items() <= whole.items()
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Knows no key, and counts who asked."""
+
+    def do_POST(self) -> None:
+        self.server.asked += 1
+        body = json.dumps({"error": {"message": "no such key", "type": "invalid_request_error"}}).encode()
+        self.send_response(401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_) -> None: ...
+
+
+@contextmanager
+def refusing() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        server.asked = 0
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def hosted(port: int, key: str) -> tuple[str, ...]:
+    mine = {"model": "openai/any", "base_url": f"http://127.0.0.1:{port}/v1", "key_variable": key}
+    return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
+    with refusing() as server:
+        settings = hosted(server.server_port, KEY)
+        planned = planned_run(tmp_path, settings, VARIANTS[:1])
+        with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
+            planned.play(lent(live, settings), 1, Quiet(), engine="ray")
+        assert server.asked == 1
+    assert [record.errored for record in planned.store.units()] == [True]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("RSSO_LATE_KEY", "not-a-secret")  # here, and not where the cluster was started
+    settings = hosted(9, "RSSO_LATE_KEY")
+    with pytest.raises(MissingKey, match=r"on node .*RSSO_LATE_KEY is not set.*each node's `ray start`"):
+        planned_run(tmp_path, settings, VARIANTS[:1]).play(lent(live, settings), 1, Quiet(), engine="ray")
+    assert not records(tmp_path)
+
+
+def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
+    with pytest.raises(UsageError, match="ray start --address"):
+        planned_run(tmp_path, SETTINGS).play(lent(live, SETTINGS), 1, Quiet(), engine="ray")
+
+
+def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(live, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "rsso_dspy.protocol.cluster", raising=False)
+    planned = planned_run(tmp_path / "run", SETTINGS)
+    with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
+        planned.play(lent(live, SETTINGS), 1, Quiet(), engine="ray")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_engine_of_another_name_is_refused():
+    with pytest.raises(UsageError, match="threads"):
+        engine_named("thread")
