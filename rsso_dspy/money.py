@@ -58,7 +58,7 @@ class Entry:
     model: str
     usage: Usage
     billed: float | None
-    """None when the model's price is not known."""
+    """None when the model's price is not known, or the server did not tell all tokens."""
     without_cache: float | None
 
 
@@ -66,13 +66,15 @@ def bill(records: Iterable[Record], price_of: PriceOf) -> list[Entry]:
     """Entries by arm, role and model, in the order in which they first appear."""
     totals: dict[tuple[str, str, str], Usage] = defaultdict(Usage)
     for record in records:
+        arm = record.arm + (" (taken over)" if "forked_from" in record.provenance else "")
         for trial in record.trials:
             for role, usage in trial.usage.items():
-                totals[record.arm, role, record.models.get(role, record.model)] += usage
+                totals[arm, role, record.models.get(role, record.model)] += usage
     entries = []
     for (arm, role, model), usage in totals.items():
         price = price_of(model)
-        amounts = (cost(usage, price), cost_without_cache(usage, price)) if price else (None, None)
+        known = price is not None and (price.free or not usage.unmetered)
+        amounts = (cost(usage, price), cost_without_cache(usage, price)) if price and known else (None, None)
         entries.append(Entry(arm, role, model, usage, *amounts))
     return entries
 

@@ -153,6 +153,8 @@ class Usage:
     """Answers cut off at the longest length allowed."""
     failed: int = 0
     """Requests that got no answer, whether or not they were asked again."""
+    unmetered: int = 0
+    """Answers whose tokens the server did not tell: what they cost is not known."""
     cached: int = 0
     """Input tokens that the provider read from its cache."""
     cache_write: int = 0
@@ -202,6 +204,10 @@ class Record:
     trials: tuple[TrialResult, ...]
     memories: dict[str, Any] = field(default_factory=dict)
     """Snapshot of every memory after the last trial; empty where they only read what a training had learnt."""
+    start: str = ""
+    """What the memories held before the first trial: nothing, or the name of what was learnt elsewhere."""
+    learnt_on: tuple[str, ...] = ()
+    """Keys of the variants that this was learnt on, however long ago."""
     models: dict[str, str] = field(default_factory=dict)
     """Role to the model that answered in it."""
     provenance: dict[str, str] = field(default_factory=dict)
@@ -224,10 +230,6 @@ class UnitRecord(Record):
     variant: Variant
     budget: int
     """Steps allowed per trial."""
-    start: str = ""
-    """What the memories held before the first trial: nothing, or the name of what was learnt elsewhere."""
-    learnt_on: tuple[str, ...] = ()
-    """Keys of the variants that this was learnt on."""
 
     @property
     def key(self) -> str:

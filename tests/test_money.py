@@ -76,6 +76,25 @@ def test_a_purse_stops_the_run_once_a_limit_is_passed():
     assert "$1.10 of $1.00" in purse.passed
 
 
+def test_answers_without_counts_are_no_free_answers():
+    unit = record("rsso", "boil", 22, [[10]])
+    trial = replace(unit.trials[0], usage={"actor": Usage(calls=2, unmetered=2)})
+    (entry,) = bill([replace(unit, trials=(trial,))], lambda _: PRICE)
+    assert entry.billed is None
+    for limits in ((1.0, None), (None, 100)):
+        purse = Purse(*limits, {"actor": "m"}, {"m": PRICE}.get)
+        purse.spend("actor", Usage(calls=1, unmetered=1))
+        assert "does not tell how many tokens" in purse.passed
+    purse = Purse(None, None, {"actor": "m"}, {"m": PRICE}.get)
+    purse.spend("actor", Usage(calls=1, unmetered=1))
+    assert not purse.passed
+
+
+def test_what_was_taken_over_is_billed_apart():
+    unit = replace(record("rsso", "boil", 22, [[10]]), provenance={"forked_from": "abc"})
+    assert bill([unit], {}.get)[0].arm == "rsso (taken over)"
+
+
 def test_tokens_can_be_limited_where_no_price_is_known():
     purse = Purse(None, 10, {"actor": "m"}, {}.get)
     purse.spend("actor", Usage(calls=1, input=6, output=5))

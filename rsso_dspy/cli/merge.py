@@ -5,19 +5,22 @@ from typing import Annotated
 
 import typer
 
+from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
+
 
 def merge(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of the parts, played with --shard.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the whole run; it may hold some of it already.")],
+    config: ConfigFile = None,
+    set_: Overrides = None,
 ) -> None:
     """Put the units of several folders of one run into one folder, and print the report."""
-    from rsso_dspy.cli.options import count
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import load, prices
     from rsso_dspy.protocol import shards
     from rsso_dspy.protocol.store import Store
 
     store = Store(out)
-    merged = shards.merge(folders, store)
-    print_report(list(store.units()), list(store.trainings()), prices(load().prices), store.abandoned())
+    merged = shards.merge(folders, store, say)
+    print_report(store, prices(load(config, set_ or ()).prices))
     typer.echo(f"\nrun: {out}, {count(range(merged), 'record')} of {count(folders, 'folder')}")

@@ -1,5 +1,7 @@
 """`rsso-dspy run`: play held-out variants and report."""
 
+import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -187,9 +189,10 @@ def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads")
                 limit = str(reached)
             except KeyboardInterrupt:
                 watch.say("interrupted: every finished trial is kept; run the same command again to continue")
+                if any(thread.name.startswith("unit") for thread in threading.enumerate()):
+                    os._exit(130)  # pressed twice: nobody waits for the answers under way; what they cost is noted
                 raise typer.Exit(130) from None
-    if units := list(store.units()):
-        print_report(units, list(store.trainings()), prices(planned.config.prices), store.abandoned())
+    print_report(store, prices(planned.config.prices))
     folder = store.folder
     typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")
     if outcome and outcome.untrained:
@@ -208,7 +211,7 @@ def describe(planned: "HeldOut") -> None:
 
     plan, settings = planned.plan, planned.config
     variants = len({unit.variant for unit in plan.units})
-    forecast = plan.forecast(planned.left)
+    forecast = planned.forecast()
     units = sum(isinstance(work, Unit) for work in planned.left)
     episodes = sum(len(training.episodes) for training in plan.trainings)
     say(

@@ -30,6 +30,7 @@ def show(
     from rsso_dspy.protocol.store import Store
 
     store = Store(folder)
+    store.read_only = True
     played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
     records = [r for r in played if r.key == unit]
     if not records:

@@ -139,7 +139,7 @@ def _about(found: "Finished") -> dict[str, Any]:
     record = found.record
     return {
         "unit": record.key,
-        "start": getattr(record, "start", ""),
+        "start": record.start,
         "arm": record.arm,
         "seed": record.seed,
         "protocol": record.protocol,

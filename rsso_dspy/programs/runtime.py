@@ -119,6 +119,7 @@ class Ledger:
                 cache_write=read.get("cache_creation_tokens") or 0,
                 reasoning=written.get("reasoning_tokens") or 0,
                 truncated=int(self._longest is not None and said >= self._longest),
+                unmetered=int(not usage.get("prompt_tokens") and not said),
             )
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
-from rsso_dspy.errors import BackendUnreachable, UnknownName, UsageError
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
@@ -23,7 +23,7 @@ from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 W = TypeVar("W", Unit, Training)
 
 FAILURES_TO_STOP = 3
-"""Units in a row that end in a model error before the run is stopped."""
+"""Units in a row that end in an error of the model's or the simulator's side before the run is stopped."""
 
 
 class Engine(Protocol):
@@ -151,9 +151,10 @@ class Executor:
                     return
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     self._count(running.pop(future), future.result(), outcome)
-        except BaseException:
+        except BaseException as error:
             self.player.stop.set()
-            self.observer.stopping()
+            if isinstance(error, KeyboardInterrupt):
+                self.observer.stopping()
             for future in wait(running).done:  # Ctrl-C again ends the wait
                 if future.exception() is None:
                     self.observer.finished(running[future], future.result())
@@ -168,11 +169,12 @@ class Executor:
         outcome.errored.append(record)
         error = record.trials[-1].error or ""
         policy = recorded(error)
-        self._failures += policy in ("retry", "suspect")
+        self._failures += policy != "fail"
         if policy == "stop" or self._failures >= FAILURES_TO_STOP:
-            raise BackendUnreachable(
-                f"stopped: the backend {self.player.live.config.backend!r} fails ({error}). What is finished is kept; "
-                "mend the backend (`rsso-dspy doctor`) and run the same command again."
+            what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
+            raise (BackendUnreachable if policy else EnvironmentFailure)(
+                f"stopped: {what} fails ({error}). What is finished is kept; mend the cause (`rsso-dspy doctor`) and "
+                "run the same command again."
             )
 
 

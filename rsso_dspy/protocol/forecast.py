@@ -17,7 +17,7 @@ from importlib import resources
 import numpy as np
 
 from rsso_dspy.money import PriceOf, cost
-from rsso_dspy.protocol.plan import Plan, Training, Work
+from rsso_dspy.protocol.plan import NOTHING_PLAYED, Plan, Training, Work
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import UnitRecord, Usage
 
@@ -94,10 +94,11 @@ def estimate(
     own: Sequence[Observed],
     models: Mapping[str, str],
     price_of: PriceOf,
+    played: Mapping[str, int] = NOTHING_PLAYED,
     seed: int = 0,
 ) -> Estimate | None:
-    """The estimate for `work`; None when there is no work. `models` maps role to model. The same input gives the same
-    numbers."""
+    """The estimate for `work`; None when there is no work. `models` maps role to model, `played` are trials that are
+    finished, by key. The same input gives the same numbers."""
     if not work:
         return None
     price_known = all(price_of(models[role]) is not None for role in plan.forecast(work).calls)
@@ -110,7 +111,7 @@ def estimate(
             pool, whose = [unit for unit in shipped() if unit.method == arm.method.name], "shipped"
         judges[whose] += len(pool)
         rates = np.array([_rates(unit, models, price_of) for unit in pool])
-        allowed = np.array([_allowed(each, plan) for each in work if each.arm == arm])
+        allowed = np.array([_allowed(each, plan, played.get(each.key, 0)) for each in work if each.arm == arm])
         mean += allowed.sum() * np.average(rates, axis=0, weights=[unit.allowed for unit in pool])
         draws += _totals(rates, allowed, rng)
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
@@ -132,8 +133,11 @@ def _rates(unit: Observed, models: Mapping[str, str], price_of: PriceOf) -> list
     return [number / unit.allowed for number in (total.calls, total.input, total.output, dollars)]
 
 
-def _allowed(work: Work, plan: Plan) -> int:
-    return sum(work.budgets) if isinstance(work, Training) else plan.rules.trials * work.budget
+def _allowed(work: Work, plan: Plan, played: int) -> int:
+    """Steps allowed in the trials that are left."""
+    if isinstance(work, Training):
+        return sum(work.budgets[played:])
+    return max(0, plan.rules.trials - played) * work.budget
 
 
 def table(units: Iterable[Observed]) -> str:

@@ -19,7 +19,7 @@ from rsso_dspy.protocol.executor import Executor, Observer, Outcome, engine_name
 from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.libraries import carried
-from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Plan, Work, plan_held_out
+from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Forecast, Plan, Work, plan_held_out
 from rsso_dspy.protocol.playing import NOTHING, Carried, Player
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
@@ -62,6 +62,10 @@ class HeldOut:
     identity: dict[str, Any]
     taken: list[UnitRecord | TrainingRecord]
     left: list[Work]
+    played: Mapping[str, int]
+    """Trials that are finished already of what is left, by key."""
+    shard: str = ""
+    """``i/n`` of the part that is played here; empty when that is all."""
 
     @property
     def asked(self) -> dict[str, str]:
@@ -72,12 +76,17 @@ class HeldOut:
     def estimate(self) -> Estimate | None:
         """What is left will cost about this much; None when nothing is left."""
         own = observed(self.store, self.plan)
-        return estimate(self.plan, self.left, own, self.asked, prices(self.config.prices))
+        return estimate(self.plan, self.left, own, self.asked, prices(self.config.prices), self.played)
+
+    def forecast(self) -> Forecast:
+        """What is left will cost this much at most."""
+        return self.plan.forecast(self.left, self.played)
 
     def purse(self, max_cost: float | None = None, max_tokens: int | None = None) -> Purse:
         """The run's limits, with what it cost so far. Raises `UsageError` when the price of a model it asks is not
         known and dollars are limited."""
-        purse = Purse(max_cost, max_tokens, self.asked, prices(self.config.prices))
+        models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
+        purse = Purse(max_cost, max_tokens, models, prices(self.config.prices), self.asked)
         purse.before(self.store.spent() if (self.store.folder / "run.json").exists() else ())
         return purse
 
@@ -96,7 +105,7 @@ class HeldOut:
         where = engine_named(engine)
         purse = purse or self.purse()
         with self.store.lock():
-            self.store.open(self.identity, fingerprints(self.programs))
+            self.store.open(self.identity, fingerprints(self.programs), self.shard)
             for record in self.taken:
                 self.store.save(record)
             left = missing(self.plan, self.store)  # another process may just have finished some
@@ -139,7 +148,9 @@ def prepare(
         taken = [r for r in reusable(source, plan, bound_to, fingerprints(programs)) if source.path_of(r) in wanted]
         have = set(map(store.path_of, taken))
         left = [work for work in left if store.path_of(work) not in have]
-    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left)
+    begun = {store.path_of(record): len(record.trajectories) for record in store.begun()}
+    played = {work.key: begun.get(store.path_of(work), 0) for work in left}
+    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, str(order.shard or ""))
 
 
 def _limit(purse: Purse) -> str:

@@ -166,7 +166,7 @@ def _chosen(
 def exported(unit: Finished) -> Library:
     """The library with where it came from."""
     record = unit.record
-    before = record.learnt_on if isinstance(record, UnitRecord) else ()
+    before = record.learnt_on
     own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
     provenance: dict[str, Any] = {
         "protocol": record.protocol,
@@ -180,7 +180,7 @@ def exported(unit: Finished) -> Library:
         "variants": list(dict.fromkeys([*before, *own])),
         "simplification": record.trajectories[0].variant.simplification,
         "seed": record.seed,
-        "start": record.start if isinstance(record, UnitRecord) else "",
+        "start": record.start,
         "trials": len(record.trials),
         "learnt_from": unit.learnt_from,
         "made_by": record.provenance,

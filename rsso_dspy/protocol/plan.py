@@ -1,7 +1,7 @@
 """Which units a command plays, and what they may cost, before anything is started."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rsso_dspy.config import Config
@@ -14,6 +14,8 @@ from rsso_dspy.protocol.selection import choose
 from rsso_dspy.trajectory import Usage, Variant
 
 ZERO_SHOT = "zero-shot"
+
+NOTHING_PLAYED: Mapping[str, int] = {}
 
 TOKENS_PER_CALL = {"actor": (2400, 150), "reflector": (1400, 185), "verbalizer": (1300, 32), "proposer": (4000, 250)}
 """Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
@@ -121,31 +123,34 @@ class Plan:
         wanted = (unit.arm, unit.variant.task, unit.seed)
         return next((t for t in self.trainings if (t.arm, t.task, t.seed) == wanted), None)
 
-    def forecast(self, work: Sequence[Work] | None = None) -> Forecast:
+    def forecast(self, work: Sequence[Work] | None = None, played: Mapping[str, int] = NOTHING_PLAYED) -> Forecast:
         """What the trainings and units (all of them when None) cost at most, as long as every answer can be read: DSPy
-        asks for a malformed one once more."""
+        asks for a malformed one once more. `played` are trials that are finished, by key."""
         calls: Counter[str] = Counter(actor=0, reflector=0, verbalizer=0)
         everything: Sequence[Work] = [*self.trainings, *self.units]
         for each in everything if work is None else work:
             if isinstance(each, Training):
-                calls.update(_calls(each.arm.method, each.budgets, self.training_rules, self.carried))
+                begun = played.get(each.key, 0)
+                calls.update(_calls(each.arm.method, each.budgets, self.training_rules, self.carried, begun))
             else:
                 training = self.training_of(each)
                 known = sum(training.budgets) + len(training.budgets) if training else self.carried
-                calls.update(_calls(each.arm.method, [each.budget] * self.rules.trials, self.rules, known))
+                begun = played.get(each.key, 0)
+                calls.update(_calls(each.arm.method, [each.budget] * self.rules.trials, self.rules, known, begun))
         return Forecast({role: count for role, count in calls.items() if count})
 
 
-def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int) -> dict[str, int]:
-    """Calls per role of serial trials with these steps, at most, when the skill memory knows so many states before."""
+def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int) -> dict[str, int]:
+    """Calls per role of serial trials with these steps, at most, when the skill memory knows so many states before, and
+    so many trials are played."""
     learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
-    calls = {"actor": sum(budgets)}
+    calls = {"actor": sum(budgets[played:])}
     if "reflections" in method.memories:
-        calls["reflector"] = learnt
+        calls["reflector"] = max(0, learnt - played)
     if "skills" in method.memories:
         # A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
         # most n / 8 of them; each costs three calls and one question whether it is known.
-        first = 1 if known else 2
+        first = max(played + 1, 1 if known else 2)
         states = [known + sum(budgets[:t]) + t for t in range(first, learnt + 1)]
         calls["verbalizer"] = sum(4 * (n // 8) for n in states)
     return calls

@@ -15,7 +15,6 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.errors import Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.runtime import Start, TrialRules
@@ -76,8 +75,10 @@ class Player:
     def play(self, plan: Plan, work: Work) -> UnitRecord | TrainingRecord:
         """Play what is left of a unit or training and write it."""
         self._give_up_errors(work)
+        self.store.recover_under_way(work)
         record = self._train(plan, work) if isinstance(work, Training) else self._play(plan, work)
         self.store.save(record)
+        self.store.forget_under_way(work)
         return record
 
     def _give_up_errors(self, work: Work) -> None:
@@ -101,8 +102,9 @@ class Player:
         if training:
             learnt = self.store.load_training(self.store.path_of(training))
             assert learnt is not None
-            met = dict.fromkeys(variant.key for variant in training.episodes)
-            kept = Carried(learnt.memories, f"training on {learnt.task}", variants=tuple(met))
+            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
+            name = f"training on {learnt.task}" + (f" after {learnt.start}" if learnt.start else "")
+            kept = Carried(learnt.memories, name, variants=tuple(met))
 
         if not kept.memories.keys() & set(unit.arm.method.memories):
             kept = NOTHING
@@ -124,17 +126,21 @@ class Player:
         return record(played.trials, played.memories)
 
     def _train(self, plan: Plan, training: Training) -> TrainingRecord:
+        kept = self.carried if self.carried.memories.keys() & set(training.arm.method.memories) else NOTHING
+
         def record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> TrainingRecord:
             return TrainingRecord(
                 **self._about(plan, training),
                 task=training.task,
                 budgets=training.budgets,
+                start=kept.name,
+                learnt_on=kept.variants,
                 trials=tuple(trials),
                 memories=dict(memories),
             )
 
         begun = self.store.load_training(self.store.started(self.store.path_of(training)))
-        start = Start(begun.memories, begun.trials) if begun else Start(self.carried.memories)
+        start = Start(begun.memories, begun.trials) if begun else Start(kept.memories)
         for number in range(len(start.played), len(training.episodes)):
             variant, budget = training.episodes[number], training.budgets[number]
             played = self._continue(plan.training_rules, training, variant, budget, number + 1, start, record)
@@ -153,14 +159,16 @@ class Player:
 
         def spend(role: str, usage: Usage) -> None:
             under_way[role] = under_way.get(role, Usage()) + usage
+            self.store.note_under_way(work, role, usage)
             self.spend(role, usage)
 
         def finished(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
             nonlocal begun
-            under_way.clear()
             trials.append(result)
             if result.trajectory is not None:
                 self.store.save_started(form(trials, memories()))
+                self.store.forget_under_way(work)
+            under_way.clear()
             now = time.perf_counter()
             self.store.note_seconds(work.key, result.trial, now - begun)
             begun = now
@@ -173,8 +181,9 @@ class Player:
             with self.live.here(), runtime.active():
                 program = self.programs[work.arm]
                 return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=finished)
-        except Stopped:
+        except BaseException:
             self.store.note_abandoned(work.arm.name, work.key, under_way)
+            self.store.forget_under_way(work)
             raise
 
     def _about(self, plan: Plan, work: Work) -> dict[str, Any]:

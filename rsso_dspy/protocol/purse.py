@@ -8,7 +8,7 @@ The answers under way when the limit is passed are still paid for; nothing after
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.money import PriceOf, cost, dollars
@@ -16,8 +16,8 @@ from rsso_dspy.trajectory import Usage
 
 
 class Purse:
-    """The limits of one run, in dollars and in tokens sent and answered; None is no limit. `models` maps role to model.
-    ``stop`` is called when a limit is passed. Thread-safe.
+    """The limits of one run, in dollars and in tokens sent and answered; None is no limit. `models` maps role to model;
+    `asked` are the roles that will be asked, all when None. ``stop`` is called when a limit is passed. Thread-safe.
 
     Raises `UsageError` when dollars are limited and a model has no known price.
     """
@@ -28,8 +28,10 @@ class Purse:
         max_tokens: int | None,
         models: Mapping[str, str],
         price_of: PriceOf,
+        asked: Collection[str] | None = None,
     ):
-        unpriced = sorted({model for model in models.values() if price_of(model) is None})
+        wanted = models.keys() if asked is None else asked
+        unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
         if max_cost is not None and unpriced:
             raise UsageError(
                 f"the price of {', '.join(unpriced)} is not known, so that its cost can't be limited: set "
@@ -40,6 +42,8 @@ class Purse:
         self.cost = 0.0
         """Dollars spent so far, as far as prices are known."""
         self.tokens = 0
+        self.unmetered = 0
+        """Answers whose tokens the server did not tell."""
         self._models = models
         self._price_of = price_of
         self.stop: Callable[[], object] = lambda: None
@@ -51,6 +55,7 @@ class Purse:
         with self._lock:
             self.cost += cost(usage, price) if price else 0.0
             self.tokens += usage.input + usage.output
+            self.unmetered += usage.unmetered
             passed = self.passed
         if passed:
             self.stop()
@@ -62,7 +67,9 @@ class Purse:
 
     @property
     def passed(self) -> str:
-        """Which limit was passed, in words; empty while none was."""
+        """Which limit was passed, or can't be kept, in words; empty while none was."""
+        if self.unmetered and not (self.max_cost is None and self.max_tokens is None):
+            return "the server does not tell how many tokens its answers take, so that no limit can be kept"
         if self.max_cost is not None and self.cost > self.max_cost:
             return f"{dollars(self.cost)} of {dollars(self.max_cost)} are spent (--max-cost)"
         if self.max_tokens is not None and self.tokens > self.max_tokens:

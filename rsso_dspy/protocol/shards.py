@@ -6,7 +6,7 @@
 All arms of a variant are in one shard, and under transfer all variants of a task, which share trainings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +31,9 @@ class Shard:
             raise UsageError(f"--shard {text}: expected i/n with i from 1 to n, e.g. 2/8")
         return cls(int(number), int(of))
 
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
 
 def shard_of(plan: Plan, shard: Shard | None) -> Plan:
     """The plan with the units and trainings of one shard only."""
@@ -49,8 +52,10 @@ def _group(plan: Plan, unit: Unit) -> str:
     return unit.variant.task if plan.trainings else unit.variant.key
 
 
-def merge(sources: Sequence[Path], target: Store) -> int:
+def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = lambda _: None) -> int:
     """Put the records of several folders of one run into `target`, which may hold some already; gives how many came.
+    Trials of units that are not finished come too. `say` is told of shards that are missing and of files that could
+    not be read.
 
     Raises `RunMismatch` when the folders are not of one run, or hold different records of the same unit. Nothing is
     written before all of them were looked at.
@@ -68,6 +73,7 @@ def merge(sources: Sequence[Path], target: Store) -> int:
             raise RunMismatch(f"{store.folder} and {stores[0].folder} played other programs as {', '.join(other)}")
         arms = {**arms, **there}
     target.check(identity, arms)
+    _say_what_is_missing(stores, say)
     records: dict[Path, UnitRecord | TrainingRecord] = {}
     for store in (*stores, *([target] if (target.folder / "run.json").exists() else [])):
         found: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
@@ -79,7 +85,21 @@ def merge(sources: Sequence[Path], target: Store) -> int:
             target.save(record)
         for store in stores:
             target.copy_abandoned(store)
+            for begun in store.begun():
+                if target.path_of(begun) not in records:
+                    target.save_started(begun)
+    for store in (*stores, target):
+        for file in store.set_aside:
+            say(f"{store.folder} holds a file that can't be read, its unit is missing: {file.name} ({file.parent})")
     return len(records)
+
+
+def _say_what_is_missing(stores: Sequence[Store], say: Callable[[str], None]) -> None:
+    parts = [Shard.parse(text) for store in stores if (text := store.shard())]
+    for of in sorted({part.of for part in parts}):
+        there = {part.number for part in parts if part.of == of}
+        if missing := [f"{number}/{of}" for number in range(1, of + 1) if number not in there]:
+            say(f"shards are missing: {', '.join(missing)}")
 
 
 def _add(

@@ -5,6 +5,7 @@
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
     DIR/started/...                                the same two after each trial, until they are finished
     DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
+    DIR/started/...under-way                       what the trial under way cost so far, answer by answer
     DIR/abandoned.jsonl                            what trials cost that are in no record: cut short, or played again
 
 The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
@@ -18,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,14 +71,15 @@ class Store:
             )
         return there
 
-    def open(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> None:
-        """Make the run, or continue it, maybe with more arms; raises what `check` raises."""
+    def open(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None, shard: str = "") -> None:
+        """Make the run, or continue it, maybe with more arms; raises what `check` raises. `shard` says which part of a
+        run it is."""
         file = self.folder / "run.json"
         before = self.check(identity, arms)
         arms = {**before, **(arms or {})}
         if file.exists() and arms == before:
             return
-        data = {"schema": SCHEMA_VERSION, "arms": arms, "identity": identity}
+        data = {"schema": SCHEMA_VERSION, **({"shard": shard} if shard else {}), "arms": arms, "identity": identity}
         write_whole(file, json.dumps(data, indent=1) + "\n")
 
     def about(self) -> tuple[dict[str, Any], dict[str, str]]:
@@ -87,7 +90,7 @@ class Store:
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
-            schema, identity, arms = data["schema"], data["identity"], dict(data["arms"])
+            schema, identity, arms = data["schema"], dict(data["identity"]), dict(data["arms"])
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{file} is damaged ({error}); restore it, or move the folder away") from None
         if not _readable(schema):
@@ -95,6 +98,12 @@ class Store:
                 f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
             )
         return identity, arms
+
+    def shard(self) -> str:
+        """Which part of a run this is, ``i/n``; empty when it is no part."""
+        self.about()
+        data = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        return str(data.get("shard", ""))
 
     def path(self, arm: str, task: str, index: int, seed: int) -> Path:
         """The file of a unit."""
@@ -136,13 +145,15 @@ class Store:
         try:
             text = path.read_text(encoding="utf-8")
             if _readable(json.loads(text).get("schema", 0)):
-                return form.validate_json(text)
-            why = "newer"
+                record = form.validate_json(text)
+                if record.trials:
+                    return record
+            why = "damaged" if _readable(json.loads(text).get("schema", 0)) else "newer"
         except FileNotFoundError:
             return None
         except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
             why = "damaged"
-        aside = path.with_name(f"{path.name}.{why}")
+        aside = next(name for n in count() if not (name := path.with_name(f"{path.name}.{why}{n or ''}")).exists())
         if not self.read_only:
             os.replace(path, aside)
         self.set_aside.append(aside)
@@ -186,24 +197,55 @@ class Store:
             costs = {role: asdict(spent) for role, spent in usage.items()}
             self._append("abandoned.jsonl", {"arm": arm, "unit": unit, "usage": costs})
 
-    def spent(self) -> Iterator[tuple[str, Usage]]:
-        """Role and usage of everything that was paid for in this run."""
-        records: list[UnitRecord | TrainingRecord] = [*self.units(), *self.trainings()]
-        for file in (self.folder / "started").rglob("*.json"):
+    def begun(self) -> list[UnitRecord | TrainingRecord]:
+        """Finished trials of units and trainings that have no record yet."""
+        found: list[UnitRecord | TrainingRecord] = []
+        for file in sorted((self.folder / "started").rglob("*.json")):
             if not (self.folder / file.relative_to(self.folder / "started")).exists():
                 begun = self.load(file) if file.parts[-4] == "units" else self.load_training(file)
-                records += [begun] if begun else []
+                found += [begun] if begun else []
+        return found
+
+    def spent(self) -> Iterator[tuple[str, Usage]]:
+        """Role and usage of everything that was paid for in this run; what was taken over was paid for elsewhere."""
+        records: list[UnitRecord | TrainingRecord] = [*self.units(), *self.trainings(), *self.begun()]
         for record in records:
-            for trial in record.trials:
-                yield from trial.usage.items()
+            if "forked_from" not in record.provenance:
+                for trial in record.trials:
+                    yield from trial.usage.items()
         for _, role, usage in self.abandoned():
             yield role, usage
+
+    def note_under_way(self, work: Work, role: str, usage: Usage) -> None:
+        """Append what an answer cost in the trial under way, so that even a kill does not lose it."""
+        file = self._under_way(work)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps([role, asdict(usage)]) + "\n")
+
+    def forget_under_way(self, work: Work) -> None:
+        """The trial is in a record, or its cost is noted."""
+        self._under_way(work).unlink(missing_ok=True)
+
+    def recover_under_way(self, work: Work) -> None:
+        """Note what a trial cost that a kill cut short."""
+        totals: dict[str, Usage] = {}
+        for line in _lines_of(self._under_way(work)):
+            with suppress(ValueError, TypeError):
+                role, usage = json.loads(line)
+                totals[role] = totals.get(role, Usage()) + Usage(**usage)
+        self.note_abandoned(work.arm.name, work.key, totals)
+        self.forget_under_way(work)
+
+    def _under_way(self, work: Work) -> Path:
+        path = self.started(self.path_of(work))
+        return path.with_name(f"{path.stem}.under-way")
 
     def abandoned(self) -> list[tuple[str, str, Usage]]:
         """Arm, role and usage of every such cost. A line that a kill cut off is left out."""
         found = []
         for line in self._lines("abandoned.jsonl"):
-            with suppress(ValueError, KeyError, TypeError):
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
                 entry = json.loads(line)
                 found += [(entry["arm"], role, Usage(**spent)) for role, spent in entry["usage"].items()]
         return found
@@ -217,13 +259,15 @@ class Store:
                 file.write("".join(f"{line}\n" for line in new))
 
     def _lines(self, name: str) -> list[str]:
-        file = self.folder / name
-        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        return _lines_of(self.folder / name)
 
     def _append(self, name: str, entry: dict[str, Any]) -> None:
         line = json.dumps({"schema": SCHEMA_VERSION, **entry})
-        with self._appending, (self.folder / name).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with self._appending, (self.folder / name).open("ab+") as file:
+            if file.tell():  # a line that a kill cut off must not swallow this one
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else f"\n{line}"
+            file.write(f"{line}\n".encode())
 
 
 def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
@@ -235,6 +279,10 @@ def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
 def _text(record: UnitRecord | TrainingRecord) -> str:
     data = _UNIT.dump_json(record) if isinstance(record, UnitRecord) else _TRAINING.dump_json(record)
     return data.decode() + "\n"
+
+
+def _lines_of(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
 
 
 def _readable(version: Any) -> bool:

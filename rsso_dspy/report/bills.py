@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rsso_dspy.money import Entry, Price, PriceOf, bill, cost, dollars, total
 from rsso_dspy.report.terminal import named_table
-from rsso_dspy.trajectory import Record, TrainingRecord, UnitRecord, Usage
+from rsso_dspy.trajectory import Record, Usage
 
 Abandoned = tuple[str, str, Usage]
 """Arm, role and usage of what no record tells of: trials cut short, or errored and played again."""
@@ -22,16 +22,20 @@ def unpriced(_model: str) -> Price | None:
 
 
 def bill_tables(
-    records: Sequence[UnitRecord],
-    trainings: Sequence[TrainingRecord],
-    price_of: PriceOf,
-    abandoned: Sequence[Abandoned],
+    records: Sequence[Record], price_of: PriceOf, abandoned: Sequence[Abandoned], begun: int = 0
 ) -> list[RenderableType]:
-    """A table of costs by arm, role and model, unless everything is free; and a line on what stands in no record."""
+    """A table of costs by arm, role and model, unless everything is free; and a line on what stands in no record. The
+    last `begun` records are of units and trainings that are not finished."""
     parts: list[RenderableType] = []
-    entries = _entries(records, trainings, price_of)
+    entries = bill(records, price_of)
     if any(price is None or not price.free for price in (price_of(entry.model) for entry in entries)):
         parts.append(_table(entries))
+    if begun:
+        spent = sum((usage for each in records[-begun:] for t in each.trials for usage in t.usage.values()), Usage())
+        said = f"{spent.calls:,} calls, {spent.input:,} tokens in and {spent.output:,} out"
+        parts.append(
+            Text(f"Of units and trainings that are not finished: {said}; in costs, not in scores.", style="dim")
+        )
     if abandoned:
         spent = sum((usage for _, _, usage in abandoned), Usage())
         more = _lost(abandoned, _models(records), price_of)
@@ -45,14 +49,9 @@ def bill_tables(
     return parts
 
 
-def bill_json(
-    records: Sequence[UnitRecord],
-    trainings: Sequence[TrainingRecord],
-    price_of: PriceOf,
-    abandoned: Sequence[Abandoned],
-) -> dict[str, Any]:
+def bill_json(records: Sequence[Record], price_of: PriceOf, abandoned: Sequence[Abandoned]) -> dict[str, Any]:
     """The same as JSON data; dollars, null where a price is not known."""
-    entries = _entries(records, trainings, price_of)
+    entries = bill(records, price_of)
     return {
         "currency": "USD",
         "entries": [asdict(entry) for entry in entries],
@@ -61,11 +60,6 @@ def bill_json(
         "abandoned": [{"arm": arm, "role": role, "usage": asdict(usage)} for arm, role, usage in abandoned],
         "abandoned_billed": _lost(abandoned, _models(records), price_of),
     }
-
-
-def _entries(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord], price_of: PriceOf) -> list[Entry]:
-    everything: list[Record] = [*records, *trainings]
-    return bill(everything, price_of)
 
 
 def _table(entries: Sequence[Entry]) -> Table:
@@ -92,7 +86,7 @@ def _table(entries: Sequence[Entry]) -> Table:
     return table
 
 
-def _models(records: Sequence[UnitRecord]) -> dict[str, str]:
+def _models(records: Sequence[Record]) -> dict[str, str]:
     return {role: model for record in records for role, model in record.models.items()}
 
 

@@ -14,9 +14,9 @@ from rsso_dspy.report.bills import Abandoned, bill_json, bill_tables, unpriced
 from rsso_dspy.report.metrics import ArmMetrics, TrainingMetrics, by_arm, metrics, training_metrics
 from rsso_dspy.report.statistics import PairedDifference, paired_difference
 from rsso_dspy.report.terminal import named_table
-from rsso_dspy.trajectory import RULE_BASED_NOTE, TrainingRecord, UnitRecord
+from rsso_dspy.trajectory import RULE_BASED_NOTE, Record, TrainingRecord, UnitRecord
 
-TROUBLES = ("malformed", "repaired", "truncated", "failed")
+TROUBLES = ("malformed", "repaired", "truncated", "failed", "unmetered")
 """What went wrong with answers; all but the first are shown only where they happened."""
 
 
@@ -33,6 +33,7 @@ def report_json(
     trainings: Sequence[TrainingRecord] = (),
     price_of: PriceOf = unpriced,
     abandoned: Sequence[Abandoned] = (),
+    begun: Sequence[Record] = (),
 ) -> dict[str, Any]:
     """The whole report as JSON data."""
     rows, pairs = summarize(records)
@@ -43,13 +44,12 @@ def report_json(
         "rule_based": any(record.rule_based for record in records),
         "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
         "arms": [asdict(row) for row in rows],
-        "bill": bill_json(records, trainings, price_of, abandoned),
+        "bill": bill_json([*records, *trainings, *begun], price_of, abandoned),
         "trainings": [asdict(row) for row in training_metrics(trainings)],
         "differences": [asdict(pair) for pair in pairs],
         "errored": [
-            {"arm": r.arm, "unit": r.variant.key, "seed": r.seed, "error": r.trials[-1].error}
-            for r in records
-            if r.errored
+            {"arm": r.arm, "unit": r.key, "seed": r.seed, "error": r.trials[-1].error}
+            for r in _errored(records, trainings)
         ],
     }
 
@@ -59,18 +59,23 @@ def report_tables(
     trainings: Sequence[TrainingRecord] = (),
     price_of: PriceOf = unpriced,
     abandoned: Sequence[Abandoned] = (),
+    begun: Sequence[Record] = (),
 ) -> RenderableType:
-    """The whole report for the terminal. `abandoned` is what was spent that no record tells of."""
+    """The whole report for the terminal. `abandoned` is what was spent that no record tells of, `begun` are units and
+    trainings that are not finished."""
+    everything: list[Record] = [*records, *trainings, *begun]
+    bills = bill_tables(everything, price_of, abandoned, len(begun))
+    if not records:
+        return Group(Text("No unit is finished yet."), *bills)
     rows, pairs = summarize(records)
     trained = training_metrics(trainings)
     parts: list[RenderableType] = [_methods(rows), _learning(rows), *([_trainings(trained)] if trained else [])]
-    parts += [_tokens(rows, trained), *bill_tables(records, trainings, price_of, abandoned)]
+    parts += [_tokens(rows, trained), *bills]
     if pairs:
         parts.append(_differences(pairs))
-    errored = [record for record in records if record.errored]
-    if errored:
-        lines = [f"  {r.arm} {r.variant.key}: {r.trials[-1].error}" for r in errored]
-        parts.append(Text("Errored units (no score; played again by the next run):\n" + "\n".join(lines), style="red"))
+    if errored := _errored(records, trainings):
+        lines = [f"  {r.arm} {r.key}: {r.trials[-1].error}" for r in errored]
+        parts.append(Text("Errored (no score; played again by the next run):\n" + "\n".join(lines), style="red"))
     protocols = ", ".join(sorted({record.protocol for record in records}))
     models = ", ".join(sorted({f"{record.model} (backend {record.backend})" for record in records}))
     parts.append(
@@ -86,6 +91,11 @@ def report_tables(
     if any(record.rule_based for record in records):
         parts.append(Text(RULE_BASED_NOTE, style="dim"))
     return Group(*parts)
+
+
+def _errored(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord]) -> list[UnitRecord | TrainingRecord]:
+    everything: list[UnitRecord | TrainingRecord] = [*records, *trainings]
+    return [record for record in everything if record.errored]
 
 
 def _methods(rows: Sequence[ArmMetrics]) -> Table:

@@ -29,6 +29,10 @@ def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(
     assert len(units("run")) == 1
     store = Store(Path("run"))
     assert store.abandoned(), "the trial that was cut short was paid for"
+    data = json.loads(rsso("report", "run", "--json", *PRICED)[1])["bill"]
+    paid = sum(usage.input * 3 + usage.output * 15 for _, usage in store.spent()) / 1e6
+    assert data["billed"] + data["abandoned_billed"] == pytest.approx(paid)
+    assert paid > 0.16
     code, out, err = rsso(*ONE, *PRICED, "--max-cost", "0.16", "--out", "run")
     assert code == 1, "what was spent before counts"
     code, out, err = rsso(*ONE, *PRICED, "--max-cost", "9", "--out", "run")
@@ -69,3 +73,18 @@ def test_shards_merged_are_the_run(rsso):
     assert Path("merged/run.json").read_bytes() == Path("whole/run.json").read_bytes()
     assert rsso("report", "merged")[1] == rsso("report", "whole")[1]
     assert rsso("merge", "part-1", "nowhere", "--out", "other")[0] == 2
+    code, _, err = rsso("merge", "part-1", "--out", "half")
+    assert code == 0
+    assert "shards are missing: 2/2" in err
+    next(Path("part-2").rglob("units/*/*/*.json")).write_text("{")
+    assert "can't be read, its unit is missing" in rsso("merge", "part-1", "part-2", "--out", "less")[2]
+
+
+def test_a_bill_can_be_seen_before_any_unit_is_finished(rsso):
+    assert rsso(*ONE, "--methods", "react-sso", "--max-tokens", "30000", "--out", "run")[0] == 1
+    assert not units("run")
+    code, out, _ = rsso("report", "run", *PRICED)
+    assert code == 0
+    assert "No unit is finished yet." in out
+    assert "Not in the tables: " in out
+    assert "trials that were cut short" in out

@@ -224,6 +224,17 @@ def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, unit, lib
 
 
 @pytest.mark.usefixtures("at_hand")
+def test_what_a_library_was_learnt_on_is_not_forgotten_in_a_training(rsso, library):
+    transfer = ("--setting", "transfer", "--train-trials", "1", "--train-per-task", "1", "--trials", "1")
+    assert rsso(*ELSEWHERE, *transfer, "--methods", "sso", "--skills", library, "--out", "trained")[0] == 0
+    rsso("skills", "export", "trained", "use-thermometer", "-o", "washed.json")
+    assert UNIT in read_library("washed.json").provenance["variants"]
+    code, _, err = rsso("run", "--variants", UNIT, *FAST, "--methods", "sso", "--skills", "washed.json", "--dry-run")
+    assert code == 2
+    assert f"was learnt on {UNIT}, which this run holds out" in err
+
+
+@pytest.mark.usefixtures("at_hand")
 def test_a_frozen_library_stays_what_it_was(rsso, unit, library):
     code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--skills", library, "--frozen", "--out", "frozen")
     assert code == 0, err

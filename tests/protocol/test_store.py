@@ -4,8 +4,10 @@ import os
 import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.protocol.plan import Arm, Unit
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import SCHEMA_VERSION, Usage
+from rsso_dspy.trajectory import SCHEMA_VERSION, Usage, Variant
 from tests.records import record
 
 IDENTITY = {"protocol": "sso-adapt/1", "config": {"seed": 0, "backends": {"embedded": {"temperature": 0.5}}}}
@@ -74,6 +76,27 @@ def test_a_run_of_a_newer_version_is_refused_and_left_alone(tmp_path):
     with pytest.raises(UsageError, match="update rsso-dspy"):
         Store(tmp_path).open(IDENTITY)
     assert file.read_bytes() == before
+
+
+def test_what_a_killed_trial_cost_is_noted_by_the_next_attempt(tmp_path):
+    store, unit = Store(tmp_path), Unit(Arm(METHODS["rsso"]), Variant("boil", 22), 0, 60)
+    for _ in range(2):
+        store.note_under_way(unit, "actor", Usage(calls=1, input=5))
+    store.note_under_way(unit, "reflector", Usage(calls=1))
+    with next(tmp_path.rglob("*.under-way")).open("a") as file:
+        file.write('["actor", {"cal')
+    Store(tmp_path).recover_under_way(unit)
+    assert store.abandoned() == [("rsso", "actor", Usage(calls=2, input=10)), ("rsso", "reflector", Usage(calls=1))]
+    Store(tmp_path).recover_under_way(unit)
+    assert len(store.abandoned()) == 2
+
+
+@pytest.mark.parametrize("line", [b'{"arm":"x","usage":[]}\n', b'{"calls":"5"}\n', b"\xff\n", b'{"arm": "x", "us'])
+def test_a_damaged_line_takes_no_other_with_it(tmp_path, line):
+    store = Store(tmp_path)
+    (tmp_path / "abandoned.jsonl").write_bytes(line)
+    store.note_abandoned("rsso", "u", {"actor": Usage(calls=1)})
+    assert store.abandoned() == [("rsso", "actor", Usage(calls=1))]
 
 
 def test_costs_that_no_record_tells_of_are_kept_and_a_line_cut_off_by_a_kill_is_left_out(tmp_path):

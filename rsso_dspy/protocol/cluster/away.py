@@ -105,6 +105,13 @@ class Away:
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         self.ask("note_seconds", unit, trial, seconds)
 
+    def note_under_way(self, work: Work, role: str, usage: Usage) -> None:
+        """Home hears of every answer anyway, and notes what nobody finishes."""
+
+    def forget_under_way(self, work: Work) -> None: ...
+
+    def recover_under_way(self, work: Work) -> None: ...
+
     def note_abandoned(self, arm: str, unit: str, usage: Mapping[str, Usage]) -> None:
         self.ask("note_abandoned", arm, unit, usage)
 
