@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli import compile, config, doctor, evaluate, golds, merge, report, run, show, skills, tasks
+from rsso_dspy.cli import compile, config, doctor, evaluate, golds, merge, program, report, run, show, skills, tasks
 
 app = typer.Typer(
     name="rsso-dspy",
@@ -24,6 +24,7 @@ app.command("tasks")(tasks.tasks)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
 app.add_typer(golds.app, name="golds")
+app.add_typer(program.app, name="program")
 app.add_typer(skills.app, name="skills")
 
 

@@ -1,28 +1,48 @@
-"""Advice to the actor: which actions to take again, which to leave, and how to reach the goals that were missed.
+"""Advice to the actor: which actions to take again, which to leave, and which circles to break.
 
 Sentences are imperative and stand alone, so that a proposer can pick among them. None names the variant or the step
-budget. Of the simulator's goals only the class is used, never the description: that names the answer.
+budget.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from rsso_dspy.environments.scienceworld.progress import Goal
 from rsso_dspy.trajectory import Step, Trajectory
 
 MOST = 4
 """Bound on each list."""
 _LOOP = 3
 """From this often on, the same action is called a loop."""
+_WIDEST = 4
+"""Most actions of a circle; longer stretches that come back are seldom one habit."""
 _LONGEST = 80
 """Longer texts that were not understood are no actions and not worth quoting."""
 _TRAVEL = re.compile(r"(?:teleport|go)(?: to)? (.+)")
 _LOOK = re.compile(r"(?:teleport|go|open) .+")
 
 
-def advice(trials: Sequence[Trajectory], progress: Sequence[Sequence[Goal]] = ()) -> list[str]:
-    """Advice from all trials of one variant, and from the goals of each of them where they are known."""
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """A few actions that were taken in the same order again and again, with the same answers and no gain: A B A B."""
+
+    start: int
+    """Index of the first step."""
+    end: int
+    """Index after the last whole round."""
+    actions: tuple[str, ...]
+    """Two to four, not all the same."""
+    lost: int
+    """Points that were lost on the way."""
+
+    @property
+    def rounds(self) -> int:
+        return (self.end - self.start) // len(self.actions)
+
+
+def advice(trials: Sequence[Trajectory]) -> list[str]:
+    """Advice from all trials of one variant."""
     best = earned(trials)
     paid = set(best)
     return [
@@ -30,8 +50,31 @@ def advice(trials: Sequence[Trajectory], progress: Sequence[Sequence[Goal]] = ()
         *_never(trials, paid),
         *_in_vain(trials, paid),
         *_loops(trials, paid),
-        *_missed(progress),
+        *_in_circles(trials),
     ]
+
+
+def circles(trial: Trajectory) -> list[Circle]:
+    """The circles of a trial, in order and apart from each other."""
+    found, start = [], 0
+    while start < len(trial.steps):
+        circle = next((c for wide in range(2, _WIDEST + 1) if (c := _circle(trial.steps, start, wide))), None)
+        if circle:
+            found.append(circle)
+        start = circle.end if circle else start + 1
+    return found
+
+
+def _circle(steps: Sequence[Step], start: int, wide: int) -> Circle | None:
+    """The circle of this many actions that begins here, as far as it goes; None when it does not come round."""
+    did = [(step.action, step.state.observation) for step in steps[start:]]
+    first, end = did[:wide], start
+    while did[end - start : end - start + wide] == first and not any(s.reward > 0 for s in steps[end : end + wide]):
+        end += wide
+    actions = tuple(action for action, _ in first)
+    if end < start + 2 * wide or len(set(actions)) < 2 or not all(actions):
+        return None
+    return Circle(start, end, actions, -sum(step.reward for step in steps[start:end]))
 
 
 def earned(trials: Iterable[Trajectory]) -> Counter[str]:
@@ -89,6 +132,19 @@ def _loops(trials: Sequence[Trajectory], paid: set[str]) -> Iterator[str]:
         yield "Do not repeat an action that changed nothing."
 
 
+def _in_circles(trials: Sequence[Trajectory]) -> Iterator[str]:
+    """What went round and round, the longest first."""
+    found = sorted((each for trial in trials for each in circles(trial)), key=lambda each: each.start - each.end)
+    for circle in found[:MOST]:
+        lost = f" and cost {circle.lost} points" if circle.lost else ""
+        yield (
+            f"The actions {' and '.join(circle.actions)} were taken in turn, {circle.rounds} times each, earned nothing"
+            f"{lost}."
+        )
+    if found:
+        yield "Never do the same few actions in a circle."
+
+
 def _located(trial: Trajectory) -> Iterator[tuple[str, Step]]:
     """Every step with the room it was taken in, for travel the one it led to; empty before the first travel."""
     room = ""
@@ -106,76 +162,3 @@ def _gerund(action: str) -> str:
 def _place(action: str) -> str:
     match = _TRAVEL.fullmatch(action)
     return match.group(1) if match else ""
-
-
-def _missed(progress: Sequence[Sequence[Goal]]) -> Iterator[str]:
-    """Advice for the kinds of goals that no trial reached, or that the task requires more of; required ones first."""
-    goals = [list(trial) for trial in zip(*progress, strict=False)]
-    reached = {each[0].kind for each in goals if any(goal.done for goal in each)}
-    undone = [each[0] for each in goals if not any(goal.done for goal in each)]
-    for goal in sorted(undone, key=lambda each: not each.required):
-        if goal.required or goal.kind not in reached:
-            yield from BY_KIND.get(goal.kind, ())
-
-
-_FIND = ("First search for what the task asks for, and focus on it as soon as you see it.",)
-_FOCUS = ("When the task names it, focus on the thing.",)
-_STAGE = ("Focus on the stages of life in their order, earliest first.", "When the next stage is still to come, wait.")
-_PLANE = ("Before you focus on one of the planes, try each of them in the same way.",)
-_HOLD = ("When it will be needed elsewhere, pick up the object.",)
-_PUT = ("When you have reached the place for it, move the object to the container.",)
-_TOGETHER = ("Always bring what belongs together into one container that holds nothing else.",)
-_START = ("When a device is needed, activate it.",)
-_STOP = ("After it has done its work, deactivate it.",)
-_CHANGE = ("Keep at heating or cooling until the substance has changed its state.",)
-_HEAT = ("Try another heater when one of them does not do.",)
-_COOL = ("Try a colder place when one of them does not do.",)
-_GROW = ("Always give a seed both soil and water.", "When everything that grows has what it needs, wait.")
-_WIRES = ("Always check that each wire joins both of the parts it is meant to connect.",)
-
-BY_KIND: dict[str, tuple[str, ...]] = {
-    "GoalMoveToLocation": ("First go to the place that the task names.",),
-    "GoalMoveToNewLocation": ("First leave the room in which you start.",),
-    "GoalInRoomWithObject": ("Search one room after the other for what the task needs.",),
-    "GoalInRoomWithOpenDoor": ("Before you leave a room, open the doors that are closed.",),
-    "GoalStayInLocation": ("Only leave the place that the task names when you are done.",),
-    "GoalFind": _FIND,
-    "GoalFocusOnLivingThing": _FOCUS,
-    "GoalFocusOnNonlivingThing": _FOCUS,
-    "GoalFocusOnPlant": _FOCUS,
-    "GoalFocusOnAnimal": _FOCUS,
-    "GoalFindLivingThingStage": _STAGE,
-    "GoalFindInclinedPlane": _PLANE,
-    "GoalFindInclinedPlaneNamed": _PLANE,
-    "GoalFindAnswerBox": ("Before you focus on a box, find out what decides between the boxes.",),
-    "GoalContainerByTemperature": ("Before you choose a container, measure the temperature.",),
-    "GoalObjectInContainer": (*_HOLD, *_PUT),
-    "GoalObjectInContainerByName": _PUT,
-    "GoalObjectInDirectContainer": _PUT,
-    "GoalSpecificObjectInDirectContainer": (*_HOLD, *_PUT),
-    "GoalObjectsInSingleContainer": _TOGETHER,
-    "GoalContainerOpen": ("When it may hold what you need, open the container.",),
-    "GoalPastActionReadObject": ("Always read recipes and notes that you find.",),
-    "GoalPastActionExamineObject": ("After each measurement, look at the object that shows its value.",),
-    "GoalPastActionUseObjectOnObject": ("When you hold an instrument, use it on the substance.",),
-    "GoalActivateDevice": _START,
-    "GoalActivateDeviceWithName": _START,
-    "GoalDeactivateDevice": _STOP,
-    "GoalDeactivateDeviceWithName": _STOP,
-    "GoalChangeStateOfMatter": _CHANGE,
-    "GoalIsStateOfMatter": _CHANGE,
-    "GoalIsNotStateOfMatter": _CHANGE,
-    "GoalIsDifferentStateOfMatter": _CHANGE,
-    "GoalTemperatureIncrease": _HEAT,
-    "GoalTemperatureDecrease": _COOL,
-    "GoalTemperatureOnFire": ("Try fire where no other heater does.",),
-    "GoalLifeStage": _GROW,
-    "GoalLifeStageAnywhere": _GROW,
-    "GoalElectricallyConnected": _WIRES,
-    "GoalObjectConnectedToWire": _WIRES,
-    "GoalWireConnectsObjectAndAnyLightBulb": _WIRES,
-    "GoalWireConnectsObjectAndAnyPowerSource": _WIRES,
-    "GoalWireConnectsPowerSourceAndAnyLightBulb": _WIRES,
-}
-"""Class of goals (ScienceWorld 1.2.3, package ``scienceworld.goals.specificgoals``) to sentences; other classes give
-no advice. Those that name no thing ("focus on it") hold for whatever a task is about."""

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("at_hand")
 
 
 def units(folder: str) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("units/**/*.json")}
+    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).glob("units/**/*.json")}
 
 
 def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(rsso):

@@ -1,0 +1,53 @@
+"""Feedback on one predictor's call, for an optimizer that proposes instructions: facts, then advice.
+
+    feedback("reflector", inputs, outputs, trials)      # "The trial reflected on earned 33 points, the next one ..."
+
+Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
+alone. Advice is imperative sentences about play in general or about actions that were seen to pay or to cost; the
+variant, the step budget and the wording of the simulator's goals are never in it. docs/FEEDBACK.md explains each rule.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.optimize.feedback import constitution, verbalizer
+from rsso_dspy.optimize.feedback.actor import actor, steps_of
+from rsso_dspy.optimize.feedback.call import Call, results
+from rsso_dspy.optimize.feedback.equivalence import equivalence
+from rsso_dspy.optimize.feedback.reflector import reflector
+from rsso_dspy.trajectory import TrialResult
+
+__all__ = ["RULES", "Call", "feedback", "steps_of"]
+
+RULES: dict[str, Callable[[Call], Iterator[str]]] = {
+    "actor": actor,
+    "reflector": reflector,
+    "skill_summary": verbalizer.summary,
+    "skill_instructions": verbalizer.steps,
+    "skill_target": verbalizer.target,
+    "skill_equivalence": equivalence,
+    "rule_writer": constitution.rule_writer,
+    "constitution_summarizer": constitution.summarizer,
+}
+"""Predictor to the rule that knows what its answers are for."""
+
+
+def feedback(
+    name: str,
+    inputs: Mapping[str, Any],
+    outputs: Any,
+    trials: Sequence[TrialResult],
+    progress: Sequence[Sequence[Goal]] = (),
+) -> str:
+    """What one call of the predictor ``name`` had to do with how the trials went, and what to do better.
+
+    ``inputs`` and ``outputs`` are the call's fields by name; ``progress`` is the goals of every trial, empty when
+    unknown. A predictor without a rule of its own gets the result of the trials alone.
+    """
+    call = Call(inputs, outputs, tuple(trials), progress)
+    return "\n".join(dict.fromkeys(RULES.get(name, _only_results)(call)))
+
+
+def _only_results(call: Call) -> Iterator[str]:
+    return results(call.trials)

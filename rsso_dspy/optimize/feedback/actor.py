@@ -1,0 +1,106 @@
+"""The actor: what its action did, whether it went in circles, and whether a plan had warned it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rsso_dspy.optimize.advice import MOST, Circle, advice, circles, earned
+from rsso_dspy.optimize.feedback.call import Call, mistakes, results
+from rsso_dspy.optimize.feedback.goals import progress
+from rsso_dspy.optimize.feedback.wording import forbids, orders
+from rsso_dspy.trajectory import Step, Trajectory, TrialResult
+
+_ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
+
+
+def actor(call: Call) -> Iterator[str]:
+    """This answer first, then the trials, then advice that holds for other variants too."""
+    yield from _answer(call)
+    yield from results(call.trials)
+    yield from progress(call.goals)
+    yield from advice(call.trials)
+
+
+def steps_of(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
+    """The steps that an actor's answer became: those with its reasoning and its action."""
+    found = _matches(outputs, [result.trajectory for result in trials if result.trajectory is not None])
+    return [trial.steps[index] for trial, index in found]
+
+
+def _answer(call: Call) -> Iterator[str]:
+    if not call.said("next_action", "action").strip():
+        yield "This answer held no action. Always give one action in the form of a template."
+        return
+    found = _taken(call)
+    if found is None:
+        return
+    trial, index = found
+    yield from _effect(trial, index)
+    yield from _planned(call, trial, index)
+    if index + 1 == len(trial.steps):
+        yield "It was the last action of its trial."
+
+
+def _effect(trial: Trajectory, index: int) -> Iterator[str]:
+    """What the action brought, or why it brought nothing."""
+    step = trial.steps[index]
+    if step.reward:
+        yield f"This action {'earned' if step.reward > 0 else 'cost'} {abs(step.reward)} points."
+    circle = _circle_of(trial, index)
+    if not step.understood:
+        yield "This action was not understood. Always use a template, with names as the observations give them."
+    elif circle:
+        yield f"This action went on with a circle: the same {len(circle.actions)} actions again, with the same answers."
+        yield "Never do the same few actions in a circle."
+    elif any(_same(step, earlier) for earlier in trial.steps[:index]) and step.reward == 0:
+        yield "This action repeated an earlier one, with the same answer and to no effect."
+        yield "Do not repeat an action that changed nothing."
+
+
+def _circle_of(trial: Trajectory, index: int) -> Circle | None:
+    """The circle that this step goes on with; the first round is not to blame, it may have been worth a try."""
+    return next((each for each in circles(trial) if each.start + len(each.actions) <= index < each.end), None)
+
+
+def _planned(call: Call, trial: Trajectory, index: int) -> Iterator[str]:
+    """A right plan that was read and not followed: the actor's fault, not the reflector's."""
+    plans = call.read("plans_from_past_attempts")
+    step = trial.steps[index]
+    if not plans:
+        return
+    if step in mistakes(trial) and forbids(plans, step.action):
+        yield "A plan from a past attempt forbids this very action, and it was taken all the same."
+        yield "Never do what a plan from past attempts forbids."
+    if index + 1 == len(trial.steps) and not trial.solved:
+        done = {each.action for each in trial.steps}
+        before = [each for each in call.trials if each.trial < trial.trial]
+        left = [paid for paid in earned(before) if paid not in done and orders(plans, paid)]
+        if left:
+            yield f"A plan orders {', '.join(left[:MOST])}, as that had earned points, and this trial never did it."
+            yield "First carry out what the plans from past attempts order."
+
+
+def _taken(call: Call) -> tuple[Trajectory, int] | None:
+    """The step that this call's answer became; of several, the first that comes after the last answer in the history
+    that the call read."""
+    matches = _matches(call.outputs, call.trials)
+    answers = _ANSWERED.findall(call.read("history"))
+    last = answers[-1] if answers else None
+    follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
+    return next(iter(follows or matches), None)
+
+
+def _matches(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
+    """Steps with the reasoning and the action of an answer."""
+    thought = outputs.get("reasoning") or outputs.get("thought") or ""
+    action = str(outputs.get("next_action") or outputs.get("action") or "")
+    return [
+        (trial, index)
+        for trial in trials
+        for index, step in enumerate(trial.steps)
+        if not step.malformed and step.reasoning == thought and step.proposed in action
+    ]
+
+
+def _same(one: Step, other: Step) -> bool:
+    return one.action == other.action and one.state.observation == other.state.observation
