@@ -36,7 +36,12 @@ def compile_program(
         ),
     ] = "1-per-task",
     method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
-    optimizer: Annotated[str, typer.Option(help="gepa (instructions) or bootstrap (demonstrations).")] = "gepa",
+    optimizer: Annotated[
+        str,
+        typer.Option(
+            help="gepa, mipro, simba, copro (instructions), bootstrap, bootstrap-random (demonstrations), none."
+        ),
+    ] = "gepa",
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
     compile_trials: Annotated[int, typer.Option(min=1, help="Trials per rollout.")] = 2,
     compile_steps: Annotated[

@@ -1,13 +1,16 @@
-"""The proposer that optimizers ask for better instructions: feedback lines become lines of the instruction.
+"""The proposer that optimizers ask for better instructions: feedback lines become lines of the instruction. Who is told
+nothing of how the game went adds what holds in most such games.
 
 A proposal is an edit. The hand-written text stays; below it, under a heading, stand the lines that proposals added:
 each proposal adds some and may drop some. Which ones depends on the seed and on the whole request, so that several
 proposals are a search that can go both ways.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import dedent
 from typing import Any
 
 from rsso_dspy.backends.embedded.commands import Line, lines, plain, words
@@ -17,11 +20,25 @@ from rsso_dspy.backends.embedded.reading import Prompt, listed
 HEADING = "Advice from earlier attempts:"
 """Stands between the hand-written instruction and the lines that proposals added."""
 
+RULES_OF_THUMB = (
+    "Try the rooms that you have not seen yet.",
+    "Pick up what the task names as soon as you see it.",
+    "Open a container before you give up a room.",
+    "Read what is written down, such as notes and recipes.",
+    "Do not wait while something is left to be done.",
+    "Only focus on a thing when the task asks for it.",
+    "Keep to one plan until an observation speaks against it.",
+    "Always use the names that the observations give.",
+)
+"""Proposed where no line is told."""
+
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
 _SAMPLE = re.compile(r"^# Example \d+\s*$", re.M)
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
 _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
 _LIMIT = re.compile(r"\d+")
+_ENTRY = re.compile(r"^\[\d+\] (?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M | re.S)
+_TRIED = re.compile(r"Instruction #\d+: ")
 _MOST_NEW, _MOST_LINES, _MOST_CHARACTERS = 5, 14, 1600
 """Lines one proposal adds, and lines and characters of all that proposals added."""
 _DROP = 0.3
@@ -54,28 +71,48 @@ def shorten(prompt: Prompt, _dice: Dice) -> Mapping[str, Any]:
 
 
 def propose(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
-    """COPRO's, MIPROv2's and similar signatures: every region but the current instruction is a source of lines."""
+    """COPRO's, MIPROv2's and similar signatures: every region but the current instruction is a source of lines. Of
+    several instructions that were tried, the last and best is the current one, and what was added to the others is the
+    source."""
     names = ("basic_instruction", "current_instruction", "current_instruction_doc", "instruction")
-    attempted = listed(prompt.region("attempted_instructions"))
-    current = next((prompt.region(name) for name in names if prompt.region(name)), "")
-    if not current and attempted:
-        current = _instruction_of(str(attempted[-1]))
-    sources = "\n".join(text for name, text in prompt.regions.items() if name not in (*names, "program_code"))
-    text = extended(current, [feedback_lines(sources)], dice, prompt.text)
+    tried = attempts(prompt.region("attempted_instructions"))
+    current = next((prompt.region(name) for name in names if prompt.region(name)), tried[-1] if tried else "")
+    left_out = {*names, "attempted_instructions", "program_code", "tip"}
+    told = feedback_lines("\n".join(text for name, text in prompt.regions.items() if name not in left_out))
+    samples = [told, *(parted(attempt)[1] for attempt in tried[:-1])]
+    said = plain(current)
+    if not any(plain(line) not in said for lines in samples for line in lines):
+        samples.append(list(RULES_OF_THUMB))
+    text = extended(current, samples, dice, prompt.text)
     return {"proposed_instruction": text, "improved_instruction": text, "proposed_prefix_for_output_field": ""}
 
 
+def attempts(text: str) -> list[str]:
+    """The instructions in COPRO's list of attempts, worst first."""
+    entries = [dedent(block) or line for block, line in _ENTRY.findall(text)] or [str(entry) for entry in listed(text)]
+    return [_TRIED.sub("", entry, count=1).strip() for entry in entries if _TRIED.match(entry)]
+
+
 def advise(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
-    """SIMBA's signature: what the better trajectory did and the worse did not, as advice to every module."""
-    better = feedback_lines(prompt.region("better_program_trajectory"))
-    worse = set(feedback_lines(prompt.region("worse_program_trajectory")))
-    told = [line for line in better if line not in worse] or feedback_lines(prompt.region("worse_reward_info"))
-    text = "\n".join(_some(Counter(told), dice, prompt.text)) or "Do not repeat an action that had no effect."
-    modules = [str(name) for name in listed(prompt.region("module_names"))]
-    return {
-        "discussion": "The better run did what the worse one left out.",
-        "module_advice": dict.fromkeys(modules, text),
-    }
+    """SIMBA's signature: what is said of the better run and not of the worse one, as advice to the modules it is said
+    to; else what is said of the worse one."""
+    better, worse = (_by_module(prompt.region(f"{which}_reward_info")) for which in ("better", "worse"))
+    advice: dict[str, str] = {}
+    for module in map(str, listed(prompt.region("module_names"))):
+        against = worse.get(module, [])
+        told = [line for line in better.get(module, []) if line not in against] or against
+        text = "\n".join(_some(Counter(told), dice, f"{module} {prompt.text}"))
+        advice |= {module: text} if text else {}
+    return {"discussion": "The better run did what the worse one left out.", "module_advice": advice}
+
+
+def _by_module(text: str) -> dict[str, list[str]]:
+    """The lines said to each module, from an object with a text for each."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return {}
+    return {name: feedback_lines(str(said)) for name, said in told.items()} if isinstance(told, dict) else {}
 
 
 def feedback_lines(text: str) -> list[str]:
@@ -163,7 +200,3 @@ def _bounded(found: Iterable[str]) -> list[str]:
         if len(kept) < _MOST_LINES and sum(map(len, kept)) + len(line) <= _MOST_CHARACTERS:
             kept.append(line)
     return kept
-
-
-def _instruction_of(attempt: str) -> str:
-    return re.sub(r"^(?:Instruction|Resulting Score|Prefix) #?\d*:? *", "", attempt).strip()

@@ -1,5 +1,6 @@
 """Optimizers get instructions that say more than before, from the feedback alone."""
 
+import json
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import dspy
 import pytest
 
 from rsso_dspy.backends.embedded import Explorer
-from rsso_dspy.backends.embedded.proposing import HEADING
+from rsso_dspy.backends.embedded.proposing import HEADING, RULES_OF_THUMB
 from rsso_dspy.signatures import FlatActor
 
 FEEDBACK = [
@@ -88,6 +89,46 @@ def test_copro_and_mipro_get_a_longer_instruction():
         )
     assert basic.proposed_instruction.startswith("Solve the task.")
     assert "Do not open the fridge." in grounded.proposed_instruction
+
+
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter, dspy.JSONAdapter, dspy.XMLAdapter])
+def test_copro_gets_an_edit_of_the_best_attempt(adapter):
+    from dspy.teleprompt.copro_optimizer import GenerateInstructionGivenAttempts
+
+    worse, best = f"{BASE}\n\n{HEADING}\n- Be polite.", f"{BASE}\n\n{HEADING}\n- Never mix water."
+    attempts = [
+        *(f"Instruction #1: {worse}", "Prefix #1: Action:", "Resulting Score #1: 20.0"),
+        *(f"Instruction #2: {best}", "Prefix #2: Action:", "Resulting Score #2: 50.0"),
+    ]
+    with dspy.context(lm=lm(), adapter=adapter()):
+        said = dspy.Predict(GenerateInstructionGivenAttempts)(attempted_instructions=attempts).proposed_instruction
+    assert added(said) == ["Never mix water.", "Be polite."]
+
+
+def test_who_is_told_nothing_of_the_game_gets_rules_of_thumb():
+    from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction
+
+    proposed = set()
+    for seed in range(6):
+        with dspy.context(lm=lm(seed)):
+            said = dspy.Predict(BasicGenerateInstruction)(basic_instruction=BASE).proposed_instruction
+        assert set(added(said)) <= set(RULES_OF_THUMB)
+        proposed.add(said)
+    assert len(proposed) > 3
+    assert BASE not in proposed
+
+
+def test_simba_gets_what_is_said_of_the_better_run_alone():
+    from dspy.teleprompt.simba_utils import OfferFeedback
+
+    told = {"better": {"actor": "Open the fridge. Pick up the soap."}, "worse": {"actor": "Open the fridge."}}
+    told["worse"]["reflector"] = "Always name the mistake."
+    given = dict.fromkeys(OfferFeedback.input_fields, "-") | {"module_names": ["actor", "reflector", "rest"]}
+    given |= {f"{which}_reward_info": json.dumps({"actor": "First, eat.", **said}) for which, said in told.items()}
+    given |= {"better_reward_value": 1.0, "worse_reward_value": 0.0}
+    with dspy.context(lm=lm()):
+        advice = dspy.Predict(OfferFeedback)(**given).module_advice
+    assert advice == {"actor": "Pick up the soap.", "reflector": "Always name the mistake."}
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,0 +1,132 @@
+"""DSPy's optimizers by name, each set up for programs that play episodes. Adding one is a function and a row.
+
+What a compile returns is chosen by `compile_agent` among all candidates that were played; an optimizer only has to try
+them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.optimizers import demonstrations, gepa, instructions, simba
+from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, exemplary
+from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, Proposer, called
+from rsso_dspy.optimize.optimizers.prompting import PROPOSAL_CHARACTERS
+from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT
+from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.programs.agent import Agent
+
+__all__ = [
+    "CIRCLES",
+    "DEMONSTRATIONS",
+    "MINIBATCH",
+    "OPTIMIZERS",
+    "PERFECT",
+    "PROPOSAL_CHARACTERS",
+    "WORTH_SHOWING",
+    "Optimizer",
+    "Proposer",
+    "called",
+    "exemplary",
+    "optimizer",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizer:
+    """One row."""
+
+    name: str
+    source: str
+    least: Callable[[Calibration], int]
+    """Rollouts below which not one candidate can be compared with the program to improve."""
+    most: Callable[[Calibration], int | None]
+    """Rollouts that it can make use of; None for any number."""
+    proposals: Callable[[Calibration, int], int]
+    """Proposer calls per predictor at most, given the rollouts."""
+    run: Callable[[Agent, Calibration, Rollouts, int, int], Agent]
+    """(program to improve, calibration, rollouts, seed, jobs) to the optimizer's own choice."""
+    needs: str | None = None
+    """A package that comes with the extra of the optimizer's name."""
+
+
+def optimizer(name: str) -> Optimizer:
+    """The optimizer called `name`. Raises `UnknownName` with the nearest, and `UsageError` when a package that it needs
+    is not installed."""
+    if name not in OPTIMIZERS:
+        raise UnknownName("optimizer", name, OPTIMIZERS)
+    row = OPTIMIZERS[name]
+    if row.needs is not None and find_spec(row.needs) is None:
+        raise UsageError(f"{name} needs the package {row.needs}; pip install 'rsso-dspy[{name}]'")
+    return row
+
+
+def none(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
+    """The program as it is: a baseline, scored on the same variants and written down in the same form."""
+    return agent
+
+
+OPTIMIZERS = {
+    row.name: row
+    for row in (
+        Optimizer(
+            "gepa",
+            "Agrawal et al. 2025, dspy.GEPA",
+            least=gepa.least,
+            most=lambda _: None,
+            proposals=gepa.proposals,
+            run=gepa.gepa,
+        ),
+        Optimizer(
+            "mipro",
+            "Opsahl-Ong et al. 2024, dspy.MIPROv2",
+            least=demonstrations.one_set,
+            most=lambda _: None,
+            proposals=instructions.mipro_proposals,
+            run=instructions.mipro,
+            needs="optuna",
+        ),
+        Optimizer(
+            "simba",
+            "dspy.SIMBA",
+            least=simba.least,
+            most=lambda _: None,
+            proposals=simba.proposals,
+            run=simba.simba,
+        ),
+        Optimizer(
+            "bootstrap",
+            "Khattab et al. 2023, dspy.BootstrapFewShot",
+            least=demonstrations.one_set,
+            most=demonstrations.one_set,
+            proposals=lambda _, __: 0,
+            run=demonstrations.bootstrap,
+        ),
+        Optimizer(
+            "bootstrap-random",
+            "Khattab et al. 2023, dspy.BootstrapFewShotWithRandomSearch",
+            least=demonstrations.one_set,
+            most=demonstrations.all_sets,
+            proposals=lambda _, __: 0,
+            run=demonstrations.bootstrap_random,
+        ),
+        Optimizer(
+            "copro",
+            "Opsahl-Ong et al. 2024, dspy.COPRO",
+            least=instructions.least_copro,
+            most=lambda _: None,
+            proposals=instructions.copro_proposals,
+            run=instructions.copro,
+        ),
+        Optimizer(
+            "none",
+            "the program as it is",
+            least=lambda c: len(c.choose),
+            most=lambda c: len(c.choose),
+            proposals=lambda _, __: 0,
+            run=none,
+        ),
+    )
+}

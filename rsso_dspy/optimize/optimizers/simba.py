@@ -1,0 +1,187 @@
+"""SIMBA: rules from the contrast of rollouts that went well and badly, and demonstrations."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from statistics import fmean
+from typing import Any
+
+import dspy
+from dspy.teleprompt.simba_utils import append_a_rule
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.optimize.calibration import Calibration, examples
+from rsso_dspy.optimize.feedback import feedback
+from rsso_dspy.optimize.metric import metric
+from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, worth_showing
+from rsso_dspy.optimize.optimizers.prompting import PROPOSAL_CHARACTERS
+from rsso_dspy.optimize.optimizers.search import CIRCLES, Enough, Pupil, Search, solved
+from rsso_dspy.optimize.rollouts import Candidate, Rollouts
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+
+BATCH = 4
+"""Variants to learn from that a batch looks at, and candidates that it makes: one of each."""
+
+PROGRAMS = 3
+"""Programs that a batch samples from. One less than `BATCH`, since SIMBA makes one candidate more than that."""
+
+CALLS = 3
+"""The last calls of a predictor that a rule is made from. Each holds the history of its trial."""
+
+Output = dict[str, Any]
+"""A rollout as SIMBA keeps it: prediction, trace, score, example, output_metadata."""
+
+
+def simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
+    """Batch by batch, a rule or a demonstration from each variant looked at; the best of a batch, when it did better
+    than the program as it was, is played on the variants to choose by."""
+    search = Search(agent, rollouts, seed)
+    batches = Batches(search, calibration, jobs)
+
+    def compile(student: Pupil) -> None:
+        optimizer = dspy.SIMBA(
+            metric=metric,
+            bsize=batches.size,
+            num_candidates=PROGRAMS,
+            max_steps=batches.most + 1,
+            max_demos=DEMONSTRATIONS,
+            num_threads=jobs,
+        )
+        optimizer.strategies = [batches.guarded(strategy) for strategy in optimizer.strategies]
+        optimizer.compile(student, trainset=examples(calibration.learn), seed=seed)
+
+    search.run(Pupil(search), compile)
+    return agent
+
+
+class Batches:
+    """What happens around SIMBA's strategies, the functions that make a candidate out of a rollout: the one place where
+    its search can be looked into."""
+
+    def __init__(self, search: Search, calibration: Calibration, jobs: int):
+        self.search = search
+        self.rollouts = search.rollouts
+        self.jobs = jobs
+        self.size = batch_size(calibration)
+        self.most = most_batches(calibration, self.rollouts.limits.rollouts)
+        self.cost = batch_cost(calibration)
+        self.begun = 0
+        self._asked = 0
+        self.made: list[Agent] = []
+        """Candidates of this batch."""
+        self.looked_at: list[str] = []
+        """Keys of the variants that they were made from."""
+
+    def guarded(self, strategy: Callable[..., bool]) -> Callable[..., bool]:
+        """The strategy, seeing of a rollout what a prompt or a demonstration may hold and nothing else."""
+
+        @wraps(strategy)
+        def make(bucket: list[Output], system: Pupil, **given: Any) -> bool:
+            if self._asked % self.size == 0:
+                self._next()
+            self._asked += 1
+            view = told if strategy is append_a_rule else shown
+            before = {name: predictor.signature for name, predictor in system.named_predictors()}
+            strategy([view(output, given["predictor2name"]) for output in bucket], system, **given)
+            for name, predictor in system.named_predictors():
+                if len(predictor.signature.instructions) > PROPOSAL_CHARACTERS:
+                    predictor.signature = before[name]
+            self._note(system.program(), bucket[0]["example"].variant)
+            return True
+
+        return make
+
+    def _note(self, program: Agent, variant: str) -> None:
+        """Enter a candidate before several threads play it, so that the order does not depend on them."""
+        name = fingerprint(program)
+        self.rollouts.candidates.setdefault(name, Candidate(name, program.dump_state()))
+        self.made.append(program)
+        self.looked_at.append(variant)
+
+    def _next(self) -> None:
+        """Settle the batch before and begin another. Raises `Enough` when there is nothing left to gain or to spend."""
+        self._try_best()
+        self.begun += 1
+        if solved(self.rollouts) or self.begun > self.most or self.rollouts.left < self.cost:
+            raise Enough
+
+    def _try_best(self) -> None:
+        made, variants = self.made, [self.rollouts.variant(key) for key in self.looked_at]
+        self.made, self.looked_at = [], []
+        if not made:
+            return
+        candidates = self.rollouts.candidates
+        original = next(iter(candidates.values())).rollouts
+        known = [variant for variant in variants if variant in original]
+
+        def mean(program: Agent) -> float:
+            played = candidates[fingerprint(program)].rollouts
+            return fmean(played[variant].score for variant in variants)
+
+        best = max(made, key=mean)
+        played = candidates[fingerprint(best)].rollouts
+        if not known or fmean(played[v].score for v in known) > fmean(original[v].score for v in known):
+            self.rollouts.play_all(best, self.rollouts.choose, self.jobs)
+
+
+def told(output: Output, names: Mapping[int, str]) -> Output:
+    """A rollout as a rule is made from it: the last calls of each predictor, and the feedback on them. The name of the
+    variant, the trajectories and the simulator's goals, which DSPy would print, stay out."""
+    prediction = output["prediction"]
+    calls = [(names[id(call[0])], call) for call in output["trace"] if id(call[0]) in names]
+    last = {name: [call for each, call in calls if each == name][-CALLS:] for name, _ in calls}
+    kept = [call for _, call in calls if any(call is each for each in last[names[id(call[0])]])]
+    said = {
+        name: "\n".join(feedback(name, call[1], call[2], prediction.trials, prediction.progress) for call in last[name])
+        for name in last
+    }
+    return {
+        "prediction": {"result": feedback("", {}, {}, prediction.trials)},
+        "trace": kept,
+        "score": output["score"],
+        "example": dspy.Example().with_inputs(),
+        "output_metadata": said,
+    }
+
+
+def shown(output: Output, names: Mapping[int, str]) -> Output:
+    """A rollout as demonstrations are taken from it: the calls that are worth showing."""
+    trials = output["prediction"].trials
+    calls = [call for call in output["trace"] if id(call[0]) in names]
+    kept = [call for call in calls if worth_showing(trials, (names[id(call[0])], call[1], call[2]))]
+    return {**output, "trace": kept}
+
+
+def batch_size(calibration: Calibration) -> int:
+    """Variants in a batch."""
+    return min(BATCH, len(calibration.learn))
+
+
+def batch_cost(calibration: Calibration) -> int:
+    """Rollouts from the candidates of one batch to those of the next, at most: they are played on the batch, the best
+    of them on the variants to choose by, and programs so far on the next batch."""
+    size = batch_size(calibration)
+    others = 0 if size == len(calibration.learn) else PROGRAMS * size
+    return size * size + len(calibration.choose) + others
+
+
+def most_batches(calibration: Calibration, rollouts: int) -> int:
+    """Batches at most, those counted that cost nothing because their rollouts were recalled."""
+    cost = batch_size(calibration) ** 2 + len(calibration.choose)
+    return max(1, CIRCLES * (rollouts - len(calibration.choose)) // cost)
+
+
+def least(calibration: Calibration) -> int:
+    """Zero-shot on the variants to choose by and on a batch, and the candidates of that batch. Raises `UsageError` for
+    a single variant to learn from: without contrast there is no candidate."""
+    if len(calibration.learn) < 2:
+        raise UsageError(
+            "simba learns from the contrast of variants: it needs 2 to learn from at least. Name more tasks or more "
+            "variants (--calib), or take another optimizer"
+        )
+    return len(calibration.choose) + batch_size(calibration) + batch_cost(calibration)
+
+
+def proposals(calibration: Calibration, rollouts: int) -> int:
+    """A rule for every candidate. (A rule is for all predictors; there is one proposer call for it.)"""
+    return batch_size(calibration) * most_batches(calibration, rollouts)

@@ -1,0 +1,314 @@
+"""Every optimizer finds what helps when what helps is known: scripted models whose score depends on one line of the
+instruction, or on one demonstration."""
+
+import json
+import os
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMServerError
+
+from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.errors import BackendFailure, UsageError
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.compiled import Scores, load
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, optimizer
+from rsso_dspy.optimize.optimizers.instructions import copro_proposals, rounds
+from rsso_dspy.programs.agent import Agent
+from tests.live import says
+from tests.optimize.scripted import (
+    ADVICE,
+    GO,
+    LONGEST,
+    SHORTEST,
+    STAY,
+    STEPS,
+    Keep,
+    Models,
+    actor,
+    advised,
+    asks_for,
+    shown,
+    wanted,
+)
+
+PLANT = train_sample("find-plant", 1)[0]
+LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
+PROPOSING = ("copro", "mipro", "simba")
+NEW = (*PROPOSING, "bootstrap-random")
+
+
+def proposer(lines):
+    """Answers each optimizer's question with the next of the lines; and then with the last."""
+    left, line = iter(lines), ""
+
+    def answer(prompt):
+        nonlocal line
+        line = next(left, line)
+        if "`module_advice`" in prompt:
+            return json.dumps({"discussion": "-", "module_advice": {"actor": line}})
+        return json.dumps({"proposed_instruction": f"Play. {line}", "proposed_prefix_for_output_field": f"{line}:"})
+
+    return answer
+
+
+def varied(prompt):
+    """An actor for SIMBA, which needs scores that differ: 0.5 where the task asks for the longest, a little less where
+    it asks for the shortest, and 0 elsewhere; with the advice 0.5 there too."""
+    task = prompt.rpartition("<user>")[2]
+    went = GO in task
+    if "longest" in task or "shortest" in task or advised(prompt):
+        last = "frobnicate" if "shortest" in task and not advised(prompt) else STAY
+        return says(thought="As planned.", action=last if went else GO)
+    return says(thought="As planned.", action=STAY)
+
+
+def models(name, lines=None):
+    """Models with which that optimizer can find something."""
+    lines = lines or ([ADVICE] if name == "simba" else LINES)
+    if name == "bootstrap-random":
+        return Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
+    return Models(actor=varied if name == "simba" else actor(advised), proposer=proposer(lines))
+
+
+ENOUGH = {"copro": 8, "mipro": 12, "simba": 22, "bootstrap-random": 8, "bootstrap": 4, "none": 1}
+"""Rollouts with which each of them finds it."""
+
+
+def small(name, rollouts=None, **changes):
+    """A request of that optimizer."""
+    rollouts = ENOUGH[name] if rollouts is None else rollouts
+    learn = (LONGEST[0], SHORTEST[1], PLANT) if name == "simba" else LONGEST[:2]
+    return wanted(name, learn=learn, choose=SHORTEST[:1], rollouts=rollouts, **changes)
+
+
+def test_copro_finds_the_line(live):
+    scripted = models("copro")
+    compiled = compile_agent(Agent("react"), scripted.within(live), small("copro"))
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
+    said = scripted.engines["proposer"].prompts
+    assert len(said) >= 3, "the line is the third that is proposed"
+    assert "Resulting Score" in said[-1], "later rounds are told what came of the earlier ones"
+
+
+def test_mipro_finds_the_line(live):
+    scripted = models("mipro")
+    compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
+
+
+def test_mipro_finds_a_demonstration(live):
+    goes = actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt))
+    scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
+    compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert {demo["action"] for demo in compiled.state["actor"]["demos"]} == {GO}
+    assert any(GO in prompt.rpartition("<user>")[2] for prompt in scripted.engines["proposer"].prompts)
+
+
+def test_simba_finds_the_rule(live):
+    scripted = models("simba", [ADVICE])
+    compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
+    assert (compiled.before, compiled.after) == (Scores(0.475, 50), Scores(0.5, 50))
+    original = Agent("react").actor.signature.instructions
+    assert compiled.state["actor"]["signature"]["instructions"].startswith(f"{original}\n\n{ADVICE}")
+
+
+def test_simba_finds_a_demonstration(live):
+    """It takes two rollouts of different scores, and the better one to show what the worse one lacks."""
+    goes = actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt))
+    scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
+    compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert {demo["action"] for demo in compiled.state["actor"]["demos"]} == {GO}
+
+
+def test_random_search_finds_the_set_with_the_demonstration(live):
+    """Only the last demonstration of a prompt counts, and only of one of two variants it is the right one: some sets
+    help and others do not."""
+
+    def last_is_right(prompt):
+        turns = [turn.partition("<user>")[0] for turn in prompt.split("<assistant>")[1:]]
+        return len(turns) == 1 and GO in turns[0]
+
+    scripted = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or last_is_right(prompt)))
+    request = wanted("bootstrap-random", learn=LONGEST[:3], choose=SHORTEST[:1], rollouts=20)
+    compiled = compile_agent(Agent("react"), scripted.within(live), request)
+    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert len(compiled.state["actor"]["demos"]) == 1
+    assert {round(tried.scores.metric, 3) for tried in compiled.tried} == {0.0, 0.5}
+
+
+def test_none_writes_the_program_as_it_is(live, tmp_path):
+    scripted = models("copro")
+    request = small("none", 1)
+    compiled = compile_agent(Agent("react"), scripted.within(live), request, out=tmp_path / "baseline.json")
+    assert (compiled.improved, compiled.ended_by, compiled.rollouts) == (False, None, 1)
+    assert compiled.before == compiled.after == Scores(0.0, 0)
+    assert scripted.asked == {"actor": STEPS, "proposer": 0}
+    assert load(tmp_path / "baseline.json").state == Agent("react").dump_state()
+
+
+# Budgets, and ends
+
+
+@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_budget_is_kept_and_no_candidate_begun_that_it_does_not_reach_for(live, name, jobs):
+    request = small(name, 1)
+    least = optimizer(name).least(request.calibration)
+    for rollouts in (least, least + 3):
+        scripted = models(name)
+        small_ = small(name, rollouts)
+        compiled = compile_agent(Agent("react"), scripted.within(live), small_, jobs)
+        forecast = small_.forecast(live.protocol)
+        assert compiled.ended_by is None
+        assert compiled.rollouts <= rollouts
+        assert len(compiled.tried) >= 1 + (name != "simba"), "one candidate was compared at least"
+        assert {role: n for role, n in scripted.asked.items() if n > forecast.calls.get(role, 0)} == {}
+        assert compiled.lm_calls == sum(scripted.asked.values())
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_search_ends_with_the_best_so_far_when_the_calls_run_out(live, name):
+    full = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name))
+    assert full.improved
+    calls = full.lm_calls - 1
+    compiled = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name, lm_calls=calls))
+    assert (compiled.ended_by, compiled.lm_calls) == ("lm-calls", calls)
+    tried = [each.program for each in compiled.tried]
+    assert tried == [each.program for each in full.tried][: len(tried)]
+    assert compiled.after.metric == max(each.scores.metric for each in compiled.tried)
+
+
+@pytest.mark.parametrize("name", [*NEW, "bootstrap"])
+def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score", lambda _: 1.0)
+    scripted = models(name)
+    request = small(name)
+    compiled = compile_agent(Agent("react"), scripted.within(live), request)
+    assert (len(compiled.tried), compiled.ended_by) == (1, None)
+    assert compiled.rollouts == len(request.calibration.choose)
+
+
+@pytest.mark.parametrize("name", ["copro", "mipro", "bootstrap-random"])
+def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
+    def went(trials):
+        return float(any(GO in step.action for trial in trials for step in trial.trajectory.steps))
+
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score", went)
+    compiled = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name))
+    assert compiled.after.metric == 1.0
+    assert len(compiled.tried) <= 3
+
+
+# The prompt model
+
+
+@pytest.mark.parametrize("name", PROPOSING)
+def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
+    said = iter(["[[ ## completed ## ]]"] * 2)
+    right = proposer([ADVICE])
+    scripted = models(name)
+    scripted.engines["proposer"].answer = lambda prompt: next(said, None) or right(prompt)
+    compiled = compile_agent(Agent("react"), scripted.within(live), small(name))
+    assert compiled.usage["proposer"].malformed >= 1
+    assert compiled.improved
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", PROPOSING)
+@pytest.mark.parametrize("answer", ["[[ ## completed ## ]]", json.dumps({"proposed_instruction": "x" * 7000})])
+def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, name, answer):
+    scripted = models(name)
+    scripted.engines["actor"].answer = actor(lambda _: False)
+    scripted.engines["proposer"].answer = lambda _: answer
+    request = small(name, 20)
+    compiled = compile_agent(Agent("react"), scripted.within(live), request)
+    assert not compiled.improved
+    assert len(compiled.tried) == 1
+
+
+@pytest.mark.parametrize("name", PROPOSING)
+@pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
+def test_a_prompt_model_that_fails_ends_the_compile(live, name, fault, tmp_path):
+    def fails(_):
+        raise fault
+
+    scripted = models(name)
+    scripted.engines["proposer"].answer = fails
+    out = tmp_path / "compiled.json"
+    with pytest.raises(BackendFailure, match="proposer failed"):
+        compile_agent(Agent("react"), scripted.within(live), small(name), out=out)
+    assert scripted.asked["proposer"] == 1
+    assert load(out).ended_by == "error"
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_dead_actor_is_no_score_of_a_candidate(live, name):
+    scripted = models(name)
+    goes = scripted.engines["actor"].answer
+
+    def answer(prompt):
+        if advised(prompt) or shown(prompt):
+            raise LMServerError("oops")
+        return goes(prompt)
+
+    scripted.engines["actor"].answer = answer
+    keep = Keep()
+    with pytest.raises(BackendFailure, match=r"could not be played: .*oops"):
+        compile_agent(Agent("react"), scripted.within(live), small(name), observer=keep)
+    assert all(rollout.trials[0].error is None for _, rollout in keep.told)
+
+
+# The same compile again
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_neither_jobs_nor_prints_nor_files(live, name, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    compiled = []
+    for jobs in (1, 2):
+        compiled.append(compile_agent(Agent("react"), models(name).within(live), small(name), jobs))
+    assert compiled[0] == compiled[1]
+    assert len(compiled[0].tried) > 1
+    assert capfd.readouterr() == ("", "")
+    assert not os.listdir(tmp_path)
+    assert dspy.settings.lm is None
+
+
+# Single rules
+
+
+def test_mipro_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("rsso_dspy.optimize.optimizers.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[mipro\]'"):
+        optimizer("mipro")
+    assert optimizer("gepa").name == "gepa"
+
+
+def test_simba_wants_two_variants_to_learn_from():
+    with pytest.raises(UsageError, match="2 to learn from"):
+        optimizer("simba").least(Calibration(LONGEST[:1], SHORTEST[:1]))
+
+
+@pytest.mark.parametrize("predictors", [1, 2, 4])
+def test_copro_proposes_about_as_much_as_it_can_play(predictors):
+    for candidates in range(1, 60):
+        depth, breadth = rounds(predictors, candidates)
+        proposed = depth * breadth - 1
+        assert proposed <= max(1, candidates)
+        assert proposed * predictors <= max(candidates, predictors)
+        calibration = Calibration(LONGEST[:1], SHORTEST[:1])
+        assert proposed <= copro_proposals(calibration, candidates + 1)
+    assert rounds(1, 9) == (3, 3)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_least_is_within_the_most(name):
+    calibration = Calibration(LONGEST[:2], SHORTEST[:2])
+    most = optimizer(name).most(calibration)
+    assert most is None or optimizer(name).least(calibration) <= most
