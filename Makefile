@@ -15,7 +15,7 @@ demo: install
 	  --jobs $(JOBS) --out runs/demo
 
 test: install
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .

@@ -8,6 +8,25 @@ import pytest
 from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 
+LONGEST_FIRST = (
+    "protocol/test_replay.py",
+    "protocol/test_cluster.py",
+    "optimize/test_optimizers_embedded.py",
+    "optimize/test_resume.py",
+    "optimize/test_compile.py",
+    "protocol/test_faults.py",
+    "backends/test_embedders_local.py",
+)
+"""Files that take longest. They begin first, so that several processes end at about the same time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        file = str(item.path)
+        return next((place for place, name in enumerate(LONGEST_FIRST) if file.endswith(name)), len(LONGEST_FIRST))
+
+    items.sort(key=rank)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
