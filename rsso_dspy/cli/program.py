@@ -8,6 +8,7 @@ import typer
 
 from rsso_dspy.cli.options import count
 from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.compiled import Compiled
@@ -179,7 +180,7 @@ def _compared(candidates: "Sequence[Candidate]", choose: Sequence[str]) -> None:
         typer.echo(f"{'#':>3} {'program':<12} metric   Mean")
     for number, each in enumerate(candidates):
         marks = [name for name, there in (("zero-shot", each.zero_shot), ("chosen", each.chosen)) if there]
-        line = f"{number:3d} {_clean(each.program)[:12]:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
+        line = f"{number:3d} {visible(each.program)[:12]:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
         typer.echo(line.rstrip())
     if not any(each.per_variant for each in candidates):
         return
@@ -201,8 +202,8 @@ def _scores(rows: Mapping[str, Sequence[float | None]]) -> None:
         for name, scores in rows.items():
             cells = "".join("      -" if scores[n] is None else f"{scores[n]:7.3f}" for n in here)
             if narrow:
-                typer.echo("\n".join(_clean(name)[at : at + _width()] for at in range(0, len(name), _width())))
-            typer.echo(("  " if narrow else f"{_clean(name):<{names}}") + cells)
+                typer.echo("\n".join(visible(name)[at : at + _width()] for at in range(0, len(name), _width())))
+            typer.echo(("  " if narrow else f"{visible(name):<{names}}") + cells)
 
 
 def _role(role: "Role") -> None:
@@ -274,7 +275,7 @@ def _side_by_side(rows: "Sequence[Row]", ours: str, theirs: str) -> None:
     for row in rows:
         words = row.words or ((row.op, row.a or row.b),)
         left, right = (
-            Text(" ").join(Text(_clean(text), styles[op]) for op, text in words if op != hidden)
+            Text(" ").join(Text(visible(text), styles[op]) for op, text in words if op != hidden)
             for hidden in ("added", "removed")
         )
         pairs.append((left, right))
@@ -292,7 +293,7 @@ def _table(a: str, b: str, rows: Iterable[tuple[Any, Any]]) -> None:
 
     table = Table(box=None, padding=(0, 2), expand=True)
     for name in (a, b):
-        table.add_column(Text(_clean(name)), ratio=1, overflow="fold")
+        table.add_column(Text(visible(name)), ratio=1, overflow="fold")
     for row in rows:
         table.add_row(*row)
     console = Console(width=_width(), highlight=False)
@@ -307,7 +308,7 @@ def _cell(instruction: str) -> Any:
 
     from rsso_dspy.optimize.describe import paragraphs
 
-    return Text(_clean("\n".join(paragraphs(instruction))))
+    return Text(visible("\n".join(paragraphs(instruction))))
 
 
 # Text
@@ -335,13 +336,10 @@ def _wrapped(text: str, indent: str = "", bold: bool | None = None, color: str |
     """A paragraph, no wider than the terminal."""
     from textwrap import fill
 
-    lines = fill(_clean(text), _width(), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
+    lines = fill(
+        visible(text), _width(), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
+    )
     typer.secho(lines, bold=bold, fg=color)
-
-
-def _clean(text: str) -> str:
-    """A file may come from anybody: what would steer a terminal is shown as a mark."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
 def _width() -> int:

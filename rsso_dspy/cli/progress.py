@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rsso_dspy.protocol.plan import Training, Work
+from rsso_dspy.report.terminal import visible
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """One line above the bar."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def stopping(self) -> None:
         """Threads are being waited for."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
@@ -53,7 +54,7 @@ def _head(record: "UnitRecord | TrainingRecord") -> None:
     if record.rule_based:
         typer.secho(RULE_BASED_NOTE, dim=True)
     if record.trajectories:
-        typer.echo(record.trajectories[0].task.strip())
+        typer.echo(visible(record.trajectories[0].task.strip()))
 
 
 def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool) -> None:
@@ -61,7 +62,7 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
 
     typer.echo()
     if result.trajectory is None:
-        typer.secho(f"Trial {result.trial}: error, no score: {result.error}", fg="red")
+        typer.secho(f"Trial {result.trial}: error, no score: {visible(result.error or '')}", fg="red")
         return
     trajectory = result.trajectory
     if isinstance(record, UnitRecord):
@@ -89,14 +90,15 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
             typer.secho(_indented(f"[said] {step.reasoning}"), dim=True)
         reward = f"  {step.reward:+d}" if step.reward else ""
         typer.secho(
-            f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None
+            f"{number:3d} > {visible(step.action) or '(malformed answer)'}{reward}",
+            fg="green" if step.reward > 0 else None,
         )
         if step.subgoal:
-            typer.echo(f"      subgoal: {step.subgoal}")
+            typer.echo(f"      subgoal: {visible(step.subgoal)}")
         typer.echo(_indented(step.state.observation))
     for memory, counts in result.learnt.items():
         typer.echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"      {line}" for line in text.splitlines())
+    return "\n".join(f"      {line}" for line in visible(text).splitlines())

@@ -7,6 +7,7 @@ import typer
 
 from rsso_dspy.cli.options import count, say
 from rsso_dspy.errors import UsageError
+from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.libraries import Finished
@@ -247,7 +248,7 @@ def _wrapped(text: str, indent: str = "", bold: bool | None = None) -> None:
     from textwrap import fill
 
     width = max(get_terminal_size().columns, 30)
-    typer.secho(fill(text, width, initial_indent=indent, subsequent_indent=indent + "  "), bold=bold)
+    typer.secho(fill(visible(text), width, initial_indent=indent, subsequent_indent=indent + "  "), bold=bold)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from rsso_dspy.money import PriceOf
 from rsso_dspy.report.bills import Abandoned, bill_json, bill_tables, unpriced
 from rsso_dspy.report.metrics import ArmMetrics, TrainingMetrics, by_arm, metrics, training_metrics
 from rsso_dspy.report.statistics import PairedDifference, paired_difference
-from rsso_dspy.report.terminal import named_table
+from rsso_dspy.report.terminal import named_table, visible
 from rsso_dspy.trajectory import RULE_BASED_NOTE, Record, TrainingRecord, UnitRecord
 
 TROUBLES = ("malformed", "repaired", "truncated", "failed", "unmetered")
@@ -74,7 +74,7 @@ def report_tables(
     if pairs:
         parts.append(_differences(pairs))
     if errored := _errored(records, trainings):
-        lines = [f"  {r.arm} {r.key}: {r.trials[-1].error}" for r in errored]
+        lines = [f"  {r.arm} {r.key}: {visible(r.trials[-1].error or '')}" for r in errored]
         parts.append(Text("Errored (no score; played again by the next run):\n" + "\n".join(lines), style="red"))
     protocols = ", ".join(sorted({record.protocol for record in records}))
     models = ", ".join(sorted({f"{record.model} (backend {record.backend})" for record in records}))

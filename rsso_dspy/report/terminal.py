@@ -1,14 +1,25 @@
-"""Tables for a terminal of any width."""
+"""Tables for a terminal of any width, and texts that are safe to show there."""
+
+import re
 
 from rich.console import Console, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal acts on instead of showing it: control characters and changes of direction. Lines and tabs stay."""
 
 NAME_WIDTH = 12
 """Least width of the column of arms."""
 
 WORDS = ("role", "model")
 """Columns that hold words; the others hold numbers."""
+
+
+def visible(text: str) -> str:
+    """The text with every control character as a visible mark: what a model or a server said cannot move the cursor,
+    recolour the screen or hide a line."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def named_table(title: str, *columns: str) -> Table:

@@ -1,6 +1,7 @@
 import pytest
 
 from rsso_dspy.environments.scienceworld import actions
+from rsso_dspy.environments.scienceworld.tasks import parse
 
 
 def test_normalization_drops_case_punctuation_and_fill_words():
@@ -30,3 +31,34 @@ def test_reset_task_is_recognized_and_its_neighbours_are_not():
 
 def test_clean_gives_one_line_that_can_be_sent():
     assert actions.clean(" Pick  up\n\tCup \ud800") == "pick up cup ?"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "look around\nreset task",
+        "look around\r\x00reset task\x1b[2J",
+        "open door" * 100_000,
+        "\u2028teleport to kitchen\u2029y\n",
+        "\ud800 half a pair",
+        "move " + "a" * 5000 + " to pot",
+        "\x1b]0;title\x07look",
+        "",
+    ],
+)
+def test_whatever_was_said_is_sent_as_one_short_printable_line(said):
+    sent = actions.clean(said)
+    assert len(sent) <= actions.LONGEST
+    assert sent.isprintable()
+    assert sent == sent.strip()
+    sent.encode("utf-8")
+
+
+def test_a_hostile_action_does_nothing_and_breaks_nothing(env):
+    env.reset(parse("find-plant::229"))
+    before = env.step("look around")
+    for said in ("e\nyo\n", "\x00", "c\njava.lang.System\nexit\ni0\ne\n", "x" * 10_000_000, "!!p\nz:java.lang.Runtime"):
+        move = env.step(said)
+        assert not move.understood
+        assert move.score == before.score
+    assert env.step("look around").state.observation == before.state.observation

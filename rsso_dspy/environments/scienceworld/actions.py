@@ -49,9 +49,15 @@ FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 _PUNCTUATION = ".,!?\"')(}{][:; \t\n"
 
 
+LONGEST = 300
+"""Characters of an action that are sent at most; the longest valid ones have fewer than half as many."""
+
+
 def clean(action: str) -> str:
-    """The action as one lower-case line that can be sent."""
-    return " ".join(action.encode("utf-8", "replace").decode().lower().split())
+    """The action as one lower-case line of printable characters, of bounded length, that can be sent: whatever a model
+    says is data."""
+    line = " ".join(action[: 10 * LONGEST].encode("utf-8", "replace").decode().lower().split())
+    return "".join(character for character in line if character.isprintable())[:LONGEST]
 
 
 def normalize(action: str) -> str:

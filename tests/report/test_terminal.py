@@ -1,0 +1,40 @@
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.terminal import visible
+from rsso_dspy.trajectory import State
+from tests.cli.conftest import rsso  # noqa: F401 - a fixture
+from tests.records import record
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31mred\rhidden\x08\u202eevil"
+
+
+@pytest.mark.parametrize("mark", ["\x1b", "\x07", "\x9b", "\r", "\x08", "\u202e", "\x00", "\x7f"])
+def test_nothing_that_a_terminal_acts_on_is_left(mark):
+    assert mark not in visible(f"a{mark}b")
+    assert visible(f"a{mark}b") == "a\ufffdb"
+
+
+def test_lines_tabs_and_letters_of_every_script_stay():
+    assert visible("one\n\ttwo é 中文 🙂") == "one\n\ttwo é 中文 🙂"
+
+
+def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_path):  # noqa: F811
+    store = Store(tmp_path / "run")
+    store.open({}, {"rsso": "1"})
+    unit = record("rsso", "boil", 22, [[10]])
+    trial = unit.trials[0]
+    state = State(HOSTILE, HOSTILE, HOSTILE)
+    step = replace(trial.trajectory.steps[0], action=HOSTILE, reasoning=HOSTILE, subgoal=HOSTILE, state=state)
+    trajectory = replace(trial.trajectory, task=HOSTILE, start=state, steps=(step,))
+    shown = {"plans_from_past_attempts": HOSTILE, "skills:": HOSTILE}
+    store.save(replace(unit, trials=(replace(trial, trajectory=trajectory, shown=shown),)))
+    failed = record("rsso", "boil", 27, [None])
+    store.save(replace(failed, trials=(replace(failed.trials[0], error=HOSTILE),)))
+    for words in (("show", "run", "boil::22", "--prompts"), ("show", "run", "boil::27"), ("report", "run")):
+        code, out, err = rsso(*words)
+        assert code == 0, err
+        assert not set(out + err) & set("\x1b\x07\x9b\r\x08\u202e")
+        assert "evil" in out
