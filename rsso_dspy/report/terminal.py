@@ -6,8 +6,9 @@ from rich.console import Console, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""What a terminal acts on instead of showing it: control characters and changes of direction. Lines and tabs stay."""
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal acts on instead of showing it, or cannot show: control characters, changes of direction, halves of
+characters. Lines and tabs stay."""
 
 NAME_WIDTH = 12
 """Least width of the column of arms."""

@@ -11,7 +11,7 @@ from tests.records import record
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31mred\rhidden\x08\u202eevil"
 
 
-@pytest.mark.parametrize("mark", ["\x1b", "\x07", "\x9b", "\r", "\x08", "\u202e", "\x00", "\x7f"])
+@pytest.mark.parametrize("mark", ["\x1b", "\x07", "\x9b", "\r", "\x08", "\u202e", "\x00", "\x7f", "\ud83d"])
 def test_nothing_that_a_terminal_acts_on_is_left(mark):
     assert mark not in visible(f"a{mark}b")
     assert visible(f"a{mark}b") == "a\ufffdb"
