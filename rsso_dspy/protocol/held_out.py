@@ -15,6 +15,7 @@ from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.events import EventLog
 from rsso_dspy.protocol.executor import Executor, Observer, Outcome, engine_named, fingerprints, missing
 from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
@@ -109,14 +110,20 @@ class HeldOut:
             for record in self.taken:
                 self.store.save(record)
             left = missing(self.plan, self.store)  # another process may just have finished some
-            player = Player(live, self.store, self.programs, provenance(self.config), self.carried, told, purse.spend)
+            log = EventLog(self.store, observer, told)
+            player = Player(
+                live, self.store, self.programs, provenance(self.config), self.carried, log.trial, purse.spend
+            )
             purse.stop = player.stop.set
-            if left and purse.passed:
-                raise LimitReached(_limit(purse))
-            try:
-                return Executor(player, observer, where).run(self.plan, left, jobs)
-            except Stopped:
-                raise LimitReached(_limit(purse)) from None
+            with log.run(left=[work.key for work in left], jobs=jobs, engine=engine) as ended:
+                if left and purse.passed:
+                    raise LimitReached(_limit(purse))
+                try:
+                    outcome = Executor(player, log, where).run(self.plan, left, jobs)
+                except Stopped:
+                    raise LimitReached(_limit(purse)) from None
+                ended(outcome)
+            return outcome
 
 
 def prepare(

@@ -4,6 +4,7 @@
     DIR/units/ARM/TASK/VARIANT-sSEED.json          a UnitRecord
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
     DIR/started/...                                the same two after each trial, until they are finished
+    DIR/run.log.jsonl                              what happened when, for whoever watches
     DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
     DIR/started/...under-way                       what the trial under way cost so far, answer by answer
     DIR/abandoned.jsonl                            what trials cost that are in no record: cut short, or played again
@@ -19,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -190,6 +192,11 @@ class Store:
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         """Append how long a trial took."""
         self._append("timings.jsonl", {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
+
+    def note_event(self, event: str, details: Mapping[str, Any]) -> None:
+        """Append what happened; see `events.py`."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._append("run.log.jsonl", {"time": now, "event": event, **details})
 
     def note_abandoned(self, arm: str, unit: str, usage: Mapping[str, Usage]) -> None:
         """Append what a trial cost, by role, that no record will tell of."""

@@ -47,6 +47,25 @@ def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(
     assert bill["abandoned"]
 
 
+def test_what_happened_can_be_watched_from_outside(rsso):
+    assert rsso(*ONE, "--out", "run")[0] == 0
+    assert rsso(*ONE, "--trials", "3", "--max-tokens", "30000", "--out", "other")[0] == 1
+    events = [json.loads(line) for line in Path("run/run.log.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events] == ["started", *["trial", "trial", "unit"] * 2, "ended"]
+    assert events[0]["left"] == [event["unit"] for event in events if event["event"] == "unit"]
+    trial = next(event for event in events if event["event"] == "trial")
+    record = next(Store(Path("run")).units())
+    assert (trial["accumulator"], trial["steps"]) == (
+        record.trajectories[0].accumulator,
+        len(record.trajectories[0].steps),
+    )
+    assert trial["tokens"]["input"] == record.trials[0].usage["actor"].input
+    assert [event["time"] for event in events] == sorted(event["time"] for event in events)
+    last = json.loads(Path("other/run.log.jsonl").read_text().splitlines()[-1])
+    assert last["event"] == "limit"
+    assert "30,000 tokens" in last["why"]
+
+
 def test_tokens_can_be_limited_too(rsso):
     code, _, err = rsso(*ONE, "--max-tokens", "5000", "--out", "run")
     assert code == 1
