@@ -17,7 +17,7 @@ from tests.provider_server import completion, provider
     ("words", "said"),
     [
         (["--optimizer", "gepaa"], "unknown optimizer 'gepaa': did you mean gepa?"),
-        (["--optimizer", "mipro"], "known: bootstrap, gepa"),
+        (["--optimizer", "evolution"], "unknown optimizer"),
         (["--method", "rss"], "unknown method 'rss': did you mean rsso"),
         (["--tasks", "find-plnat"], "find-plant"),
         (["--calib", "0-per-task"], "neither K-per-task with K from 1 (e.g. 1-per-task) nor a file"),

@@ -49,7 +49,7 @@ def played(observed: Keep) -> list[tuple[str, str]]:
     return sorted((program, rollout.variant.key) for program, rollout in observed.told)
 
 
-@pytest.mark.parametrize("after", [1, 4, 6])
+@pytest.mark.parametrize("after", [1, 5])
 def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_same_bytes(live, whole, tmp_path, after):
     out, first, second = tmp_path / "program.json", CutShort(after), Keep()
     with pytest.raises(KeyboardInterrupt):
