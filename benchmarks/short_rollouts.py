@@ -1,0 +1,115 @@
+"""Do shorter rollouts rank candidate programs as whole ones do?
+
+    python benchmarks/short_rollouts.py [--jobs 2]
+
+Takes the candidates that gepa and simba come up with for rsso on nine tasks (three seeds of gepa, one of simba), plays
+each on one training variant of every task with whole rollouts (two trials of 60 steps) and with shortened ones, and
+compares the rankings: Kendall's tau over candidates, and what is lost, in the metric of whole rollouts, by choosing the
+best by shortened ones. The ratio is the share of model calls that one trial instead of two needs.
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from compile_gain import METHOD, TASKS
+from scipy.stats import kendalltau
+
+from rsso_dspy.config import load
+from rsso_dspy.optimize.calibration import draw
+from rsso_dspy.optimize.candidates import Candidate, Limits, Rollout
+from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.request import request
+from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.plan import step_budgets
+from rsso_dspy.protocol.session import Session, session
+from rsso_dspy.trajectory import RULE_BASED_NOTE
+
+SETTINGS = ["protocol.preset=sso-adapt/1-cap60"]
+SEARCHES = (("gepa", 0), ("gepa", 1), ("gepa", 2), ("simba", 0))
+ENOUGH = 10**9
+
+
+@dataclass(frozen=True)
+class Form:
+    """How long a rollout is. Options of `rsso-dspy compile`."""
+
+    name: str
+    trials: int = 2
+    steps: int = 60
+    max_idle: int | None = None
+
+
+WHOLE = Form("2 trials of 60 steps")
+SHORTENED = (
+    Form("--compile-trials 1", trials=1),
+    Form("--compile-steps 30", steps=30),
+    Form("--max-idle 20", max_idle=20),
+    Form("--compile-trials 1 --compile-steps 30", trials=1, steps=30),
+)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--jobs", type=int, default=2)
+    jobs = options.parse_args().jobs
+    with session(load(overrides=SETTINGS), jobs=jobs) as live:
+        states = candidates(live, jobs)
+        whole, most = metrics(live, states, WHOLE, jobs)
+        rows = [(form, *metrics(live, states, form, jobs)) for form in SHORTENED]
+    print(RULE_BASED_NOTE)
+    print(f"\n{len(states)} candidates, metric of whole rollouts {min(whole):.3f} to {max(whole):.3f}\n")
+    print("| rollouts | model calls | Kendall's tau | p | best is the same | lost by its choice |")
+    print("|---|---|---|---|---|---|")
+    print(f"| {WHOLE.name} | {most:,} | | | | |")
+    for form, found, calls in rows:
+        agreement = kendalltau(whole, found)
+        chosen = max(range(len(found)), key=found.__getitem__)
+        lost = max(whole) - whole[chosen]
+        print(f"| {form.name} | {calls:,} ({calls / most:.0%}) | {agreement.statistic:.2f} | {agreement.pvalue:.3f} | "
+              f"{'yes' if not lost else 'no'} | {lost:.3f} |")  # fmt: skip
+    print(json.dumps({"ratio": round(rows[0][2] / most, 3), "candidates": len(states)}))
+
+
+class Collector:
+    """An observer of compiles that keeps every candidate's state."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, Any] = {}
+
+    def rollout(self, _rollouts: Rollouts, candidate: Candidate, _rollout: Rollout) -> None:
+        self.states.setdefault(candidate.program, candidate.state)
+
+    def stopping(self) -> None: ...
+
+
+def candidates(live: Session, jobs: int) -> list[Any]:
+    """States of the programs that short searches try, zero-shot first."""
+    found = Collector()
+    for name, seed in SEARCHES:
+        calibration = draw("1-per-task", TASKS, seed, live.config.environment.simplification)
+        wanted = request(Agent(METHOD).method, live.protocol, calibration, name, 1, 40, 60, seed=seed)
+        compile_agent(Agent(METHOD), live, wanted, jobs, found)
+    return list(found.states.values())
+
+
+def metrics(live: Session, states: list[Any], form: Form, jobs: int) -> tuple[list[float], int]:
+    """The mean metric of every candidate with rollouts of this form, and the model calls that took."""
+    variants = draw("1-per-task", TASKS, 0, live.config.environment.simplification).choose
+    budgets = {variant: min(budget, form.steps) for variant, budget in step_budgets(live.protocol, variants).items()}
+    rollouts = Rollouts(
+        live, variants, budgets, form.trials, 0, Limits(ENOUGH, None, None), Collector(), max_idle=form.max_idle
+    )
+    for state in states:
+        agent = Agent(METHOD)
+        agent.load_state(state)
+        rollouts.play_all(agent, variants, jobs)
+    played = [candidate.rollouts for candidate in rollouts.candidates.values()]
+    return [fmean(rollout.score for rollout in each.values()) for each in played], rollouts.lm_calls
+
+
+if __name__ == "__main__":
+    main()
