@@ -9,6 +9,7 @@ from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 
 LONGEST_FIRST = (
+    "protocol/test_chaos.py",
     "protocol/test_replay.py",
     "protocol/test_cluster.py",
     "optimize/test_optimizers_embedded.py",

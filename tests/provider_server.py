@@ -9,6 +9,7 @@ What a request is, it sees by the path. One that the format does not allow is an
 
 import json
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -38,6 +39,10 @@ class Provider:
     paths: list[str] = field(default_factory=list)
     flaws: list[str] = field(default_factory=list)
     """What was wrong with requests."""
+    inflicted: list[int] = field(default_factory=list)
+    """Numbers of the requests that met a fault."""
+    given: int = 0
+    """Whole answers that were sent, without those to requests that met a fault."""
 
     @property
     def root(self) -> str:
@@ -55,12 +60,17 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
     """Serve on 127.0.0.1 for the time of the block. `answer` maps a request body to what is said, or to a status and a
     body. `faults` maps the numbers of requests, from 1, to names of faults; 0 stands for every request. `wire` is the
     provider whose words are used for them."""
-    released = threading.Event()
+    released, counting = threading.Event(), threading.Lock()
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            if not isinstance(sys.exception(), ConnectionError):  # the client is gone
+                super().handle_error(request, client_address)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            number = self._keep(self.rfile.read(int(self.headers["Content-Length"])))
-            form, body = FORMATS.get(self.path), served.requests[-1]
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            number, form = self._keep(body), FORMATS.get(self.path)
             name = (faults or {}).get(number) or (faults or {}).get(0)
             if form is None:
                 self._send(404, b"404 page not found", "text/plain")
@@ -68,15 +78,19 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 served.flaws.append(flaw)
                 self._send_json(400, {"error": {"type": "invalid_request_error", "message": flaw}})
             elif name:
+                served.inflicted.append(number)
                 self._fail(FAULTS[name], form, body)
             else:
                 self._send_json(*_in_form(answer(body), form))
+                with counting:
+                    served.given += 1
 
-        def _keep(self, sent: bytes) -> int:
-            served.requests.append(json.loads(sent))
-            served.headers.append(dict(self.headers.items()))
-            served.paths.append(self.path)
-            return len(served.requests)
+        def _keep(self, body: dict[str, Any]) -> int:
+            with counting:
+                served.requests.append(body)
+                served.headers.append(dict(self.headers.items()))
+                served.paths.append(self.path)
+                return len(served.requests)
 
         def _fail(self, fault: Fault, form: Format, body: dict[str, Any]) -> None:
             if fault.how in ("length", "refused"):
@@ -116,7 +130,7 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     served = Provider(f"http://127.0.0.1:{server.server_port}/v1")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()

@@ -35,6 +35,8 @@ _UNIT = TypeAdapter(UnitRecord)
 _TRAINING = TypeAdapter(TrainingRecord)
 
 _RECORD_FILE = re.compile(r"(\d+-)?s\d+\.json")
+_UNFINISHED = re.compile(r"\..+\.\d+-\d+")
+"""Name of a file that `write_whole` has not yet put in its place; a kill may leave one."""
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
 
@@ -57,7 +59,8 @@ class Store:
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another --out")
         if not (self.folder / "run.json").exists():
-            if self.folder.exists() and any(entry.name != ".lock" for entry in self.folder.iterdir()):
+            names = [entry.name for entry in self.folder.iterdir()] if self.folder.exists() else []
+            if any(name != ".lock" and not _UNFINISHED.fullmatch(name) for name in names):
                 raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
             return {}
         known, there = self.about()
@@ -179,12 +182,16 @@ class Store:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes out of the folder for the time of the block; raises `UsageError` when one is in it."""
+        """Keep other processes out of the folder for the time of the block; raises `UsageError` when one is in it. What
+        a killed one was writing is removed."""
         from filelock import FileLock, Timeout
 
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(self.folder / ".lock", timeout=0):
+                for file in self.folder.rglob(".*"):
+                    if _UNFINISHED.fullmatch(file.name):
+                        file.unlink()
                 yield
         except Timeout:
             raise UsageError(f"another process plays into {self.folder}; wait for it, or use another --out") from None

@@ -114,6 +114,16 @@ def test_no_java_at_all_names_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path:
         Jvm()
 
 
+@pytest.mark.parametrize("does", ["kill -9 $$", "echo 1; echo token"])
+def test_one_that_is_killed_while_it_starts_died_and_is_not_missing(does, monkeypatch: pytest.MonkeyPatch, tmp_path):
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\n{does}\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    with pytest.raises(SimulatorDied, match="Take a new one"):
+        Jvm()
+
+
 def test_what_java_complains_about_is_in_the_message():
     with pytest.raises(JavaMissing, match="heap"):
         Jvm(heap="1k")

@@ -122,6 +122,20 @@ def test_a_second_process_is_kept_out(tmp_path):
         Store(tmp_path).open(IDENTITY)
 
 
+def test_what_a_killed_process_was_writing_keeps_nobody_out_and_is_removed(tmp_path):
+    store = Store(tmp_path)
+    (tmp_path / ".run.json.12-34").write_text('{"sche')
+    assert store.check(IDENTITY) == {}
+    with store.lock():
+        store.open(IDENTITY)
+    unit = store.save(record("rsso", "boil", 22, [[10]]))
+    for name in (".22-s0.json.12-34", ".notes"):
+        unit.with_name(name).write_text('{"sche')
+    with store.lock():
+        assert sorted(file.name for file in unit.parent.iterdir()) == [".notes", unit.name]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".lock", "run.json", "units"]
+
+
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="is a file"):

