@@ -12,6 +12,7 @@ from rsso_dspy.cli.options import (
     Jobs,
     MaxCost,
     MaxTokens,
+    Mlflow,
     Overrides,
     PerTask,
     ProtocolName,
@@ -43,6 +44,7 @@ def evaluate(
     ] = None,
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
+    mlflow: Mlflow = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
@@ -76,6 +78,6 @@ def evaluate(
         out=out or Path("runs") / f"evaluate-{program.stem}",
     )
     playing = load_programs(["zero-shot", str(program)], settings)
-    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens)
+    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
         typer.echo(f"program: {program}")

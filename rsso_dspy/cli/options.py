@@ -34,6 +34,10 @@ MaxCost = Annotated[
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, help="Stop between two steps once this many tokens, in and out, are spent.")
 ]
+Mlflow = Annotated[
+    str | None,
+    typer.Option(help="MLflow tracking server that the run is logged to, e.g. http://127.0.0.1:5000.", metavar="URI"),
+]
 BackendName = Annotated[
     str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
 ]

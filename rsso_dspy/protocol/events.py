@@ -8,12 +8,13 @@ unit, training      it is written: its best score, or its error
 limit, interrupted, failed      why the run ended before its end
 ended       how many were played, errored and left unplayed
 
-Nothing is read back from it: results are the records. It holds no prompt and nothing that was said.
+Nothing is read back from it: results are the records. It holds no prompt and nothing that was said. Whoever else wants
+to know, such as a tracking server, listens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from rsso_dspy.errors import LimitReached, RssoError, Stopped
 from rsso_dspy.protocol.executor import Observer, Outcome
@@ -23,14 +24,33 @@ from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 Told = Callable[[Work, TrialResult], None]
 
+End = Literal["ended", "limit", "interrupted", "failed"]
+
+
+class Listener(Protocol):
+    """Hears of a run that goes on. It is quick, it raises nothing, and the run never depends on it."""
+
+    def begun(self) -> None:
+        """The folder of the run is ready; nothing is played yet."""
+        ...
+
+    def finished(self, record: UnitRecord | TrainingRecord) -> None:
+        """A unit or training is written."""
+        ...
+
+    def ended(self, how: End) -> None:
+        """Nothing more will come."""
+        ...
+
 
 class EventLog:
-    """Writes down what an `Observer` and a player's `told` are told, and tells them."""
+    """Writes down what an `Observer` and a player's `told` are told, and tells them and the listeners."""
 
-    def __init__(self, store: Store, observer: Observer, told: Told):
+    def __init__(self, store: Store, observer: Observer, told: Told, listeners: Sequence[Listener] = ()):
         self._store = store
         self._observer = observer
         self._told = told
+        self._listeners = listeners
 
     def trial(self, work: Work, result: TrialResult) -> None:
         """A trial is finished."""
@@ -47,6 +67,8 @@ class EventLog:
         error = record.trials[-1].error if record.errored else None
         kind = "unit" if isinstance(record, UnitRecord) else "training"
         self._note(kind, unit=work.key, trials=len(record.trials), best=best, error=error)
+        for listener in self._listeners:
+            listener.finished(record)
         self._observer.finished(work, record)
 
     def stopping(self) -> None:
@@ -57,19 +79,28 @@ class EventLog:
     def run(self, **about: Any) -> Iterator[Callable[[Outcome], None]]:
         """The block is the run. Give what it yields the outcome."""
         self._note("started", **about)
+        for listener in self._listeners:
+            listener.begun()
+        how: End = "failed"
         try:
             yield lambda outcome: self._note(
                 "ended", played=outcome.played, errored=len(outcome.errored), untrained=len(outcome.untrained)
             )
+            how = "ended"
         except (LimitReached, Stopped) as why:
+            how = "limit"
             self._note("limit", why=str(why))
             raise
         except KeyboardInterrupt:
+            how = "interrupted"
             self._note("interrupted")
             raise
         except RssoError as error:
             self._note("failed", error=f"{type(error).__name__}: {error}")
             raise
+        finally:
+            for listener in self._listeners:
+                listener.ended(how)
 
     def _note(self, event: str, **details: Any) -> None:
         self._store.note_event(event, details)

@@ -1,0 +1,147 @@
+"""What is seen of a run on terminals of several sizes, and where there is none."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rsso_dspy.cli.progress import Watch
+from rsso_dspy.config import load
+from rsso_dspy.protocol.executor import zero_shot
+from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
+from rsso_dspy.protocol.plan import Unit
+from rsso_dspy.report.live import Row, live_table
+from rsso_dspy.report.tally import Spent, Tally, finished, spent
+from rsso_dspy.trajectory import UnitRecord, Usage
+from tests.live import FAST
+from tests.records import record
+
+VARIANTS = ("boil::22", "boil::27", "freeze::21")
+PRICED = ('prices."embedded/explorer".input=3', 'prices."embedded/explorer".output=15')
+METHODS = ("react-sso", "reflexion-sso")
+
+
+def planned_run(out: Path, *settings: str, methods: tuple[str, ...] = METHODS) -> HeldOut:
+    order = Order(methods=methods, variants=VARIANTS, out=out)
+    return prepare(load(overrides=[*FAST, *settings]), order, zero_shot)
+
+
+def unit(work: Unit, *scores: int) -> UnitRecord:
+    """The unit as it would be with trials of these scores; none: it errored."""
+    trials = [[score] for score in scores] or [None]
+    return record(work.arm.name, work.variant.task, work.variant.index, trials)
+
+
+def played(watch: Watch, work: Unit, *scores: int) -> UnitRecord:
+    """Tell the watch of the unit's trials, and of its end."""
+    made = unit(work, *scores)
+    for trial in made.trials:
+        watch.trial(work, trial)
+    watch.finished(work, made)
+    return made
+
+
+def on_terminal(monkeypatch, width: int, height: int = 24) -> None:
+    """A terminal of this size on stderr."""
+    known = {"COLUMNS": str(width), "LINES": str(height), "FORCE_COLOR": "1", "TERM": "xterm"}
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+
+
+def picture(watch: Watch) -> list[str]:
+    """What stands on the terminal now, line by line."""
+    console = Console(width=watch.console.width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        console.print(watch._picture())
+        return [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_arm_has_a_row(width, monkeypatch, tmp_path):
+    on_terminal(monkeypatch, width)
+    planned = planned_run(tmp_path, *PRICED)
+    with Watch(planned.left, planned, jobs=2) as watch:
+        played(watch, planned.plan.units[0], 40, 100)
+        played(watch, planned.plan.units[1])
+        watch.trial(planned.plan.units[2], unit(planned.plan.units[2], 10).trials[0])
+        seen = picture(watch)
+    assert all(len(line) <= width for line in seen)
+    assert seen[0].split() == ["arm", "units", "errors", "Mean", "solved", "trial", "tokens", "cost"]
+    assert seen[1].split() == ["react-sso", "1/3", "100.0", "1", "2", "0.0k", "$0.0002"]
+    assert seen[2].split() == ["reflexion-sso", "0/3", "1", "1", "0.0k", "$0.0001"]
+    assert re.search(r"2/6 .*0\.0M tokens  1 errors", seen[3])
+    assert "units" in seen[3]
+
+
+def test_a_narrow_or_low_terminal_has_the_bar_alone(monkeypatch, tmp_path):
+    planned = planned_run(tmp_path)
+    for width, height in ((60, 24), (79, 24), (100, 7)):
+        on_terminal(monkeypatch, width, height)
+        with Watch(planned.left, planned) as watch:
+            played(watch, planned.plan.units[0], 40)
+            (seen,) = picture(watch)
+        assert "1/6" in seen
+        assert "react-sso 40" in seen or width == 60
+
+
+def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
+    on_terminal(monkeypatch, 100)
+    planned = planned_run(tmp_path)
+    planned.store.open(planned.identity)
+    first, second, third, *_ = planned.plan.units
+    planned.store.save(unit(first, 30))
+    planned.store.save(unit(second))
+    planned.store.save_started(replace(unit(third, 20)))
+    again = planned_run(tmp_path)
+    with Watch(again.left, again) as watch:
+        before = picture(watch)
+        played(watch, second, 60)
+        after = picture(watch)
+    assert before[1].split() == ["react-sso", "1/3", "30.0", "0", "2", "0.0k"]
+    assert before[2].split()[:3] == ["reflexion-sso", "0/3", "1"]
+    assert after[2].split()[:4] == ["reflexion-sso", "1/3", "60.0", "0"], "what is played again has no error any more"
+
+
+def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "100")
+    planned = planned_run(tmp_path)
+    with Watch(planned.left, planned) as watch:
+        played(watch, planned.plan.units[0], 40, 100)
+        played(watch, planned.plan.units[1])
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/6] react-sso boil::22: 40 100",
+        "[2/6] reflexion-sso boil::22: error: LMServerError: 500",
+    ]
+
+
+def test_units_wait_for_trainings(monkeypatch, tmp_path):
+    on_terminal(monkeypatch, 100)
+    train = ("protocol.setting=transfer", "protocol.train_trials=2", "protocol.train_per_task=2")
+    planned = planned_run(tmp_path, *train, methods=("react-sso", "sso"))
+    with Watch(planned.left, planned, jobs=4) as watch:
+        rows = {row.arm: row for row in watch._arms.rows()}
+        assert (rows["react-sso"].trials, rows["sso"].trials) == ((), (1, 1))
+        assert "train 1" in picture(watch)[2]
+
+
+def test_the_names_and_numbers_of_a_table():
+    tally = Tally()
+    for index in range(3):
+        tally.add(finished(record("sso", "boil", index, [[10 * index], [50]]), lambda _: None))
+    assert (tally.mean, tally.trial_1, tally.solve_share) == (50, 10, 0)
+    assert not tally.add(finished(record("sso", "boil", 0, [[100]]), lambda _: None)), "each counts once"
+    assert tally.spent == Spent(60, 18, None)
+    assert spent({"actor": Usage(1, 5, 5)}, {}, lambda _: None).cost is None, "unpriced is never free"
+    rows = [
+        Row("sso\x1b[2J", 12, tally, Spent(1_234_567, 0, None), (1, 2, 3, 5)),
+        Row("a-long-name+of-a-compiled-program-that-goes-on", 12, Tally(), Spent(0, 0, 12.5)),
+    ]
+    console = Console(width=80, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        console.print(live_table(rows))
+        seen = console.export_text()
+    assert "\x1b" not in seen
+    assert re.search(r"3/12 +50\.0 +0 +1-5 +1\.23M +unpriced", seen)
+    assert "$12.50" in seen
