@@ -16,6 +16,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from rsso_dspy.backends.adapters.lists import whole
 from rsso_dspy.backends.adapters.repair import echoed, repair, trimmed
 from rsso_dspy.backends.adapters.values import cast, is_list, is_text
 
@@ -82,9 +83,9 @@ class ChatAdapter(_Tolerant):
             name: cast(section.group(1).strip(), info)
             for name, info in signature.output_fields.items()
             if is_list(info) and (section := re.search(LINES_OF % name, text, re.S | re.M))
-            if not section.group(1).strip().startswith(("[", "{", "```"))
+            if not whole(section.group(1).strip())
         }
-        return fields | {name: value for name, value in lists.items() if value is not None}
+        return repair(signature, text) if None in lists.values() else fields | lists
 
 
 class JSONAdapter(_Tolerant, dspy.JSONAdapter):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
+from rsso_dspy.backends.adapters.literals import literal
 from rsso_dspy.backends.adapters.names import ENVIRONMENT, fields_of, plain
-from rsso_dspy.backends.adapters.values import literal
 
 HEADERS = {
     "bracket": re.compile(

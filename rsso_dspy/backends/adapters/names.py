@@ -50,10 +50,12 @@ def meanings(signature: type[dspy.Signature]) -> dict[str, str]:
 
 
 def fields_of(said: Mapping[Any, Any], known: Mapping[str, str]) -> dict[str, Any]:
-    """The entries that name output fields; a field's own name goes before its relatives'."""
+    """The entries that name output fields; a field's own name goes before its relatives'. Of `error_rules`, `error` is
+    one here: ahead of a text it would be the name of one rule."""
     found: dict[str, Any] = {}
     for key, value in sorted(said.items(), key=lambda item: plain(str(item[0])) not in map(plain, known.values())):
-        name = known.get(plain(str(key)))
+        word = plain(str(key))
+        name = known.get(word) or known.get(f"{word}rules")
         if name is not None:
             found.setdefault(name, value)
     return found

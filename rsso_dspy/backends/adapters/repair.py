@@ -16,17 +16,9 @@ import dspy
 from dspy.adapters.utils import apply_output_field_defaults
 
 from rsso_dspy.backends.adapters.forms import Form, objects, sections
+from rsso_dspy.backends.adapters.lists import BULLET, NOTHING, bullets
 from rsso_dspy.backends.adapters.names import ENVIRONMENT, REASONING, meanings, plain
-from rsso_dspy.backends.adapters.values import (
-    BULLET,
-    NOTHING,
-    bullets,
-    cast,
-    is_list,
-    is_text,
-    optional,
-    single,
-)
+from rsso_dspy.backends.adapters.values import cast, is_list, is_text, optional, single
 
 INVISIBLE = dict.fromkeys(map(ord, "\ufeff\u200b\u200c\u200d\u2060\u00ad"))
 FULL_WIDTH = {ord(wide): narrow for wide, narrow in zip("：［］｛｝＂，＃【】＜＞“”", ':[]{}",#[]<>""', strict=True)}
@@ -60,9 +52,11 @@ def repair(signature: type[dspy.Signature], completion: str) -> dict[str, Any] |
     if not signature.output_fields or not text.strip() or PAGE.match(text):
         return None
     text = _unquoted(text)
-    for form in dict.fromkeys((text, text.translate(FULL_WIDTH), ROW.sub(r"\1: \2", text))):
-        if (fields := _read(signature, form)) is not None:
-            return fields
+    forms = dict.fromkeys((text, text.translate(FULL_WIDTH), ROW.sub(r"\1: \2", text)))
+    for most in (False, True):
+        for form in forms:
+            if (fields := _read(signature, form, most)) is not None:
+                return fields
     return None
 
 
@@ -88,7 +82,8 @@ def placeholder(said: Any) -> bool:
         return False
     bare = said.strip().strip("[]()`\"'* ")
     return (
-        re.fullmatch(r"[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}]*\}|<[^<>]*>", bare, re.I) is not None
+        re.fullmatch(r"[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"']*\}|<[^<>]*>", bare, re.I)
+        is not None
     )
 
 
@@ -99,14 +94,17 @@ def _unquoted(text: str) -> str:
     return "\n".join(re.sub(r"^\s*>\s?", "", line) for line in lines) if quoted else text
 
 
-def _read(signature: type[dspy.Signature], text: str) -> dict[str, Any] | None:
+def _read(signature: type[dspy.Signature], text: str, most: bool) -> dict[str, Any] | None:
+    """The fields in the first form that holds all of them, or `most`."""
     thinking, text = _thinking(text)
     known = meanings(signature)
     for form in _forms(text, known):
-        if (fields := _fields(signature, form.said, form.loose)) is not None:
+        if (fields := _fields(signature, form.said, form.loose, most)) is not None:
             return fields
     for form in (*objects(text, known), sections(text, known, EVERY)):
-        if (fields := _fields(signature, _with_reasoning(signature, form, known, thinking), form.loose)) is not None:
+        if (
+            fields := _fields(signature, _with_reasoning(signature, form, known, thinking), form.loose, most)
+        ) is not None:
             return fields
     return _bare(signature, text)
 
@@ -144,21 +142,29 @@ def _with_reasoning(
     return {**ahead, **form.said, first: _reasoning(form.before) or thinking}
 
 
-def _fields(signature: type[dspy.Signature], said: Mapping[str, Any], loose: bool) -> dict[str, Any] | None:
-    """The fields in their types; None unless every required one is there."""
+def _fields(signature: type[dspy.Signature], said: Mapping[str, Any], loose: bool, most: bool) -> dict[str, Any] | None:
+    """The fields in their types; None unless every required one is there. With `most`, lists may be missing, or hold
+    nothing that can be read, and count as empty, if over half of the required fields are there."""
     if not said:
         return None
     fields: dict[str, Any] = {}
+    missing: list[str] = []
     for name, info in signature.output_fields.items():
         value = said.get(name)
         if isinstance(value, str) and is_text(info):
             value = _tidy(value, single(info), loose)
+        given = name in said
         if placeholder(value) or echoed(value, name):
-            value = None
-        if (value := cast(value, info) if name in said else None) is not None:
+            value, given = None, given and not is_list(info)
+        if (value := cast(value, info) if given else None) is not None:
             fields[name] = value
+        elif most and is_list(info) and not optional(info):
+            fields[name] = []
+            missing.append(name)
         elif not optional(info):
             return None
+    if missing and 2 * len(missing) >= sum(not optional(info) for info in signature.output_fields.values()):
+        return None
     return apply_output_field_defaults(signature, fields)
 
 
