@@ -130,7 +130,7 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
     seen = changed = 0
     for record in records:
         agent = Agent(record.method)
-        roles = Roles(dict(agent.named_predictors()), agent.method.scaffold)
+        roles = Roles(dict(agent.named_predictors()), agent.method)
         roles.action_templates = ACTION_TEMPLATES
         for trial in record.trials:
             if trial.trajectory is None:

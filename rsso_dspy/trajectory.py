@@ -4,6 +4,7 @@ Variant      one concrete problem of a task type
 State        what the agent can see at one moment
 Step         one action and the state it led to
 Trajectory   one trial, from reset to its end
+Lesson       what a piece of experience teaches: one sentence for a constitution
 TrialResult  the trial as it stands in a unit's file: trajectory, what was learnt, what it cost
 Record       serial trials of one program, whose memories go from each to the next, and where they came from
 UnitRecord      of one variant: one (arm, task, variant, seed), the unit that is compared
@@ -135,6 +136,29 @@ class Trajectory:
         return sum(not step.understood for step in self.steps)
 
 
+Category = Literal["abstract", "error", "progress"]
+"""abstract: what holds in the environment or for a type of task. error: a mistake that was made, and its solution.
+progress: what is done and left in the present task; dropped at its end (OmniReflect, section 2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one piece of experience teaches."""
+
+    category: Category
+    text: str
+    """The rule; of an error, the mistake."""
+    solution: str = ""
+    """Of an error: what to do instead."""
+
+    @property
+    def line(self) -> str:
+        """As it stands in a prompt."""
+        if self.category != "error" or not self.solution:
+            return self.text
+        return f"Mistake: {self.text.rstrip('.')}. Instead: {self.solution}"
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Calls and tokens of one role."""
@@ -178,7 +202,8 @@ class TrialResult:
     """Per role, this trial and the learning after it."""
     shown: dict[str, str] = field(default_factory=dict)
     """What memories put into the prompt: the text of a region, under its name alone for what stood there throughout
-    the trial, under ``region:id,id`` for what stood there at the steps that recalled those ids."""
+    the trial, under ``region:id,id`` for what stood there at the steps that recalled those ids, under ``region@n`` for
+    what stood there from step n on, until the next such entry."""
     error: str | None = None
     replayed: int = 0
     """How often the trial was played again because the simulator died."""

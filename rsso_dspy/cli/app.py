@@ -4,12 +4,27 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli import compile, config, doctor, evaluate, golds, merge, program, report, run, show, skills, tasks
+from rsso_dspy.cli import (
+    compile,
+    config,
+    constitution,
+    doctor,
+    evaluate,
+    golds,
+    merge,
+    program,
+    report,
+    run,
+    show,
+    skills,
+    sweep,
+    tasks,
+)
 
 app = typer.Typer(
     name="rsso-dspy",
-    help="In-context learning agents you can trust the numbers of: skills, reflections and their composition on "
-    "ScienceWorld, as one DSPy program.",
+    help="In-context learning agents you can trust the numbers of: skills, reflections, constitutions and their "
+    "composition on ScienceWorld, as one DSPy program.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -18,11 +33,13 @@ app.command("run")(run.run)
 app.command("compile")(compile.compile_program)
 app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
+app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
 app.command("show")(show.show)
 app.command("tasks")(tasks.tasks)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config.app, name="config")
+app.add_typer(constitution.app, name="constitution")
 app.add_typer(golds.app, name="golds")
 app.add_typer(program.app, name="program")
 app.add_typer(skills.app, name="skills")

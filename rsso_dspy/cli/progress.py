@@ -1,24 +1,33 @@
-"""What a person sees while units or rollouts are played: a bar on a terminal, plain lines elsewhere, both on stderr."""
+"""What a person sees while units or rollouts are played: on a terminal a bar, and a row for each arm of a run where
+there is room; plain lines elsewhere. All on stderr."""
 
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.protocol.plan import Training, Work
+from rsso_dspy.config import prices
+from rsso_dspy.protocol.plan import Training, Unit, Work
+from rsso_dspy.report.live import Row, live_table
+from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
 from rsso_dspy.report.terminal import visible
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import Candidate, Rollout, Rollouts
+    from rsso_dspy.protocol.held_out import HeldOut
 
 WIDE = 80
 """Columns of a terminal that has room for more than the numbers."""
+
+AROUND = 6
+"""Lines of a terminal, beside the arms', below which there is the bar alone."""
 
 
 class Bar:
@@ -63,19 +72,38 @@ class Bar:
 
 
 class Watch(Bar):
-    """Counts units, trainings and tokens as they come in; an `Observer` of the executor."""
+    """Counts units, trainings and tokens as they come in; an `Observer` of the executor. Where a terminal has room, and
+    `planned` says what the work is part of, every arm has a row, in which what was finished before counts too."""
 
-    def __init__(self, work: Sequence[Work]):
+    def __init__(self, work: Sequence[Work], planned: "HeldOut | None" = None, jobs: int = 1):
         super().__init__("units", len(work))
         self.done = 0
         self.errors = 0
         self.tokens = 0
         self.best: dict[str, list[int]] = defaultdict(list)
+        self._arms = Arms(planned, work, jobs) if planned and self.console.is_terminal else None
+        self._live = Live(console=self.console, get_renderable=self._picture) if self._arms else None
+
+    def __enter__(self) -> Self:
+        if self._live is None:
+            return super().__enter__()
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is None:
+            return super().__exit__(kind, error, trace)
+        self._refresh()
+        return self._live.stop()
 
     def trial(self, work: Work, result: TrialResult) -> None:
         """A trial is finished."""
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
+            if self._arms:
+                self._arms.trial(work, result)
             self._refresh()
             if isinstance(work, Training) and result.trajectory and not self.console.is_terminal:
                 played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
@@ -90,6 +118,8 @@ class Watch(Bar):
                 self.errors += 1
             elif isinstance(record, UnitRecord):
                 self.best[record.arm].append(max(scores))
+            if self._arms:
+                self._arms.finished(work, record)
             self._refresh()
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
@@ -98,7 +128,87 @@ class Watch(Bar):
     def _refresh(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
-        self.show(self.done, f"{means}  {self.tokens / 1e6:.1f}M tokens{errors}")
+        shown = "" if self._roomy else f"{means}  "
+        self.show(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}")
+
+    @property
+    def _roomy(self) -> bool:
+        """Whether the table has room now: a window may change."""
+        rows = len(self._arms.tallies) + AROUND if self._arms else 0
+        return bool(rows) and self.console.width >= WIDE and self.console.height >= rows
+
+    def _picture(self) -> RenderableType:
+        if self._arms is None or not self._roomy:
+            return self._bar
+        with self._lock:
+            return Group(live_table(self._arms.rows()), self._bar)
+
+
+class Arms:
+    """What the arms of a run came to so far, those of its work that are being played among them."""
+
+    def __init__(self, planned: "HeldOut", work: Sequence[Work], jobs: int):
+        self._plan = planned.plan
+        self._work = sorted(work, key=lambda each: isinstance(each, Unit))
+        self._jobs = jobs
+        self._price_of = prices(planned.config.prices)
+        self._models = planned.asked
+        self._trials = dict(planned.played)
+        self._finished: set[str] = set()
+        self._totals = Counter(unit.arm.name for unit in self._plan.units)
+        self.tallies = {arm: Tally() for arm in self._plan.arms}
+        self._spent = {arm: Spent() for arm in self._plan.arms}
+        for record in planned.records():
+            self._count(record)
+            self._spend(record.arm, spent_on(record, self._price_of))
+        for begun in planned.store.begun():
+            self._spend(begun.arm, spent_on(begun, self._price_of))
+        for arm, role, usage in planned.store.abandoned():
+            self._spend(arm, spent({role: usage}, self._models, self._price_of))
+
+    def trial(self, work: Work, result: TrialResult) -> None:
+        """A trial is finished."""
+        self._trials[work.key] = result.trial
+        self._spend(work.arm.name, spent(result.usage, self._models, self._price_of))
+
+    def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None:
+        """A unit or training is finished; its trials were told."""
+        self._finished.add(work.key)
+        self._count(record)
+
+    def rows(self) -> list[Row]:
+        """A row for each."""
+        under_way = self._under_way()
+        return [
+            Row(
+                arm,
+                self._totals[arm],
+                tally,
+                self._spent[arm],
+                tuple(self._trials.get(each.key, 0) + 1 for each in under_way if each.arm.name == arm),
+                any(isinstance(each, Training) for each in under_way),
+            )
+            for arm, tally in self.tallies.items()
+        ]
+
+    def _count(self, record: UnitRecord | TrainingRecord) -> None:
+        if record.arm in self.tallies:
+            self.tallies[record.arm].add(finished(record, self._price_of))
+
+    def _spend(self, arm: str, more: Spent) -> None:
+        if arm in self._spent:
+            self._spent[arm] += more
+
+    def _under_way(self) -> list[Work]:
+        """What is being played: work is begun in its order, no unit before every training is finished, and none before
+        that which it follows in its stream."""
+        left = [each for each in self._work if each.key not in self._finished and not self._waits(each)]
+        first: list[Work] = [each for each in left if not isinstance(each, Unit)]
+        return (first or left)[: self._jobs]
+
+    def _waits(self, work: Work) -> bool:
+        before = self._plan.before(work) if isinstance(work, Unit) else None
+        return before in self._work and before.key not in self._finished if before else False
 
 
 class CompileWatch(Bar):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from rsso_dspy.cli.options import (
     Jobs,
     MaxCost,
     MaxTokens,
+    Mlflow,
     Overrides,
     PerTask,
     ProtocolName,
@@ -31,6 +33,7 @@ from rsso_dspy.errors import LimitReached, UsageError
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.protocol.executor import Outcome
     from rsso_dspy.protocol.forecast import Estimate
     from rsso_dspy.protocol.held_out import HeldOut, Order
     from rsso_dspy.protocol.plan import Forecast
@@ -70,8 +73,15 @@ def run(
         Path | None,
         typer.Option(help="Skill library that every unit starts from; `rsso-dspy skills export` writes one."),
     ] = None,
+    constitution: Annotated[
+        Path | None,
+        typer.Option(
+            help="Rules that methods with a constitution start from; `rsso-dspy constitution build` writes them. When "
+            "no method is named as METHOD+constitution, all of them read it."
+        ),
+    ] = None,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="With --skills: read the library and learn nothing.")
+        bool, typer.Option("--frozen", help="With --skills or --constitution: read them and learn nothing.")
     ] = False,
     programs: Annotated[
         str, typer.Option(help="zero-shot and files of compiled programs, comma-separated; each makes an arm a method.")
@@ -95,6 +105,7 @@ def run(
     ] = "threads",
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
+    mlflow: Mlflow = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     config: ConfigFile = None,
@@ -121,11 +132,16 @@ def run(
     )
     if settings.protocol.setting != "transfer" and (train_trials or train_per_task):
         raise UsageError("--train-trials and --train-per-task are of the transfer setting; add --setting transfer")
-    if frozen and skills is None:
-        raise UsageError("--frozen reads memories and learns nothing, and there are none to read; add --skills FILE")
+    if frozen and skills is None and constitution is None:
+        raise UsageError(
+            "--frozen reads memories and learns nothing, and there are none to read; add --skills FILE or "
+            "--constitution FILE"
+        )
     playing = load_programs(names(programs, "--programs"), settings)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     chosen = names(methods, "--methods") if methods is not None else compiled_for or FOUR
+    if constitution is not None:
+        chosen = reading(chosen)
     order = Order(
         methods=tuple(chosen),
         programs=tuple(playing),
@@ -134,10 +150,20 @@ def run(
         per_task=per_task,
         out=out,
         skills=skills,
+        constitution=constitution,
         fork=fork,
         shard=Shard.parse(shard) if shard else None,
     )
-    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, engine)
+    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
+
+
+def reading(methods: Sequence[str]) -> list[str]:
+    """The methods, each with a constitution to read when none of them has one by itself."""
+    from rsso_dspy.programs.methods import READING, method
+
+    if any("constitution" in method(name).memories for name in methods):
+        return list(methods)
+    return [f"{name}+{READING}" for name in methods]
 
 
 def held_out_run(
@@ -149,6 +175,7 @@ def held_out_run(
     max_cost: float | None,
     max_tokens: int | None,
     engine: str = "threads",
+    mlflow: str | None = None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
     from rsso_dspy.optimize.compiled import check_methods
@@ -167,36 +194,53 @@ def held_out_run(
             say(f"      {name} holds the program it started from: its compile {why}")
     purse = planned.purse(max_cost, max_tokens)
     if not dry_run:
-        play(planned, jobs, purse, engine)
+        play(planned, jobs, purse, engine, mlflow)
 
 
-def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads") -> None:
+def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads", mlflow: str | None = None) -> None:
     """Play what is left of a run and print the report."""
-    from rsso_dspy.cli.progress import Watch
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import prices
-    from rsso_dspy.protocol.session import session
 
-    plan, store, limit, outcome = planned.plan, planned.store, "", None
+    outcome, limit = played(planned, jobs, purse, engine, mlflow)
+    print_report(planned.store, prices(planned.config.prices))
+    folder = planned.store.folder
+    first = planned.plan.units[0].variant.key
+    typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {first})")
+    stop_unless_whole(outcome, limit)
+
+
+def played(
+    planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads", mlflow: str | None = None
+) -> "tuple[Outcome | None, str]":
+    """Play what is left of a run, watched. What came of it, or None, and the limit that was passed, in words."""
+    from rsso_dspy.cli.progress import Watch
+    from rsso_dspy.protocol.session import session
+    from rsso_dspy.protocol.tracking import Tracking, reach
+    from rsso_dspy.report.files import report_files
+
+    server = reach(mlflow) if mlflow is not None else None
     with session(planned.config, jobs=jobs) as live:
         live.backend.reach()
-        if any("skills" in unit.arm.method.memories for unit in plan.units):
+        if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check()
-        with Watch(planned.left) as watch:
+        with Watch(planned.left, planned, jobs) as watch:
+            listeners = [Tracking(server, planned, report_files, watch.say)] if server else []
             try:
-                outcome = planned.play(live, jobs, watch, purse, watch.trial, engine)
+                return planned.play(live, jobs, watch, purse, watch.trial, engine, listeners), ""
             except LimitReached as reached:
-                limit = str(reached)
+                return None, str(reached)
             except KeyboardInterrupt:
                 watch.say("interrupted: every finished trial is kept; run the same command again to continue")
                 if any(thread.name.startswith("unit") for thread in threading.enumerate()):
                     os._exit(130)  # pressed twice: nobody waits for the answers under way; what they cost is noted
                 raise typer.Exit(130) from None
-    print_report(store, prices(planned.config.prices))
-    folder = store.folder
-    typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {plan.units[0].variant.key})")
+
+
+def stop_unless_whole(outcome: "Outcome | None", limit: str) -> None:
+    """Say what of a run is missing, and exit with 1 when something is."""
     if outcome and outcome.untrained:
-        say(f"{len(outcome.untrained)} units were not played: the training they start from ended in an error")
+        say(f"{len(outcome.untrained)} units were not played: what they start from ended in an error")
     if outcome and outcome.errored:
         say(f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial")
     if limit:
@@ -219,6 +263,9 @@ def describe(planned: "HeldOut") -> None:
         f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {planned.store.folder}\n"
         f"      {answering(settings, {'actor', *forecast.calls})}"
     )
+    for arm, stream in plan.streams.items():
+        trials = count(range(plan.stream_trials), "trial")
+        say(f"      {arm.name}: one stream of {count(stream, 'unit')}, {trials} each; each starts from the rules left")
     if plan.trainings:
         left = len(planned.left) - units
         say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {left} to play")

@@ -180,6 +180,8 @@ class ProtocolConfig(_Section):
     """Transfer: trials on each training variant, in as many rounds."""
     train_per_task: int = Field(10, gt=0)
     """Transfer: training variants per task."""
+    stream_trials: int = Field(1, gt=0)
+    """Trials per variant of methods that write a constitution and carry it from variant to variant."""
 
 
 class SkillsConfig(_Section):
@@ -197,6 +199,23 @@ class SkillsConfig(_Section):
     """Whether states are embedded with the inventory in front, which embedders that read short texts cut off."""
 
 
+class ConstitutionConfig(_Section):
+    """The constitution: when rules are written, and which are kept. Defaults are those of OmniReflect (section 3.2)."""
+
+    r_freq: int = Field(10, gt=0)
+    """Steps between two writings by a model inside an episode."""
+    s_freq: int = Field(10, gt=0)
+    """Tasks between two summaries."""
+    categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
+    """Categories of rules that are kept."""
+    max_rules: int = Field(50, gt=0)
+    """Rules of one category at most; more are summarized early."""
+    max_chars: int = Field(12_000, gt=0)
+    """Characters of all rules at most; more are summarized early."""
+    examples: str | None = None
+    """Constitution file whose examples a neuro-symbolic writer is shown; those of the package when absent."""
+
+
 class MemoryConfig(_Section):
     """What survives between trials."""
 
@@ -204,6 +223,8 @@ class MemoryConfig(_Section):
     """Reflections kept; the oldest goes first."""
     skills: SkillsConfig = SkillsConfig()
     """The skill memory."""
+    constitution: ConstitutionConfig = ConstitutionConfig()
+    """The constitution."""
 
 
 class PriceConfig(_Section):

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from rsso_dspy.trajectory import State, Variant
+from rsso_dspy.trajectory import Lesson, State, Step, Variant
 
 __all__ = ["Environment", "Environments", "Transition"]
 
@@ -43,8 +43,16 @@ class Environment(Protocol):
     - ``render(states)`` gives for each state of a history window the text to show: the first in full, later ones
       trimmed to what is new.
     - A dead simulator raises ``SimulatorDied`` from any method; nothing else is raised by a legal call.
+    - ``rules_of_thumb`` are rules about the environment, written by hand. ``lessons(states, steps)`` says without a
+      model what the newest step of an episode teaches, and how far the whole episode has come: what symbolic rule
+      writers go by. Both know what can be seen and nothing else; an environment without them offers none.
     - No method reveals gold paths, goal progress or the step budget.
     """
+
+    @property
+    def rules_of_thumb(self) -> Sequence[Lesson]: ...
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]: ...
 
     @property
     def task(self) -> str: ...

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rsso_dspy.memory import NOTHING, Recall
-from rsso_dspy.trajectory import State, Trajectory
+from rsso_dspy.trajectory import State, Step, Trajectory, Variant
 
 __all__ = ["Reflect", "ReflectionMemory"]
 
@@ -50,6 +50,9 @@ class ReflectionMemory:
 
     def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002 - this memory speaks once per trial
         return NOTHING
+
+    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+        """Plans are written after a trial, not in it."""
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now."""

@@ -18,7 +18,7 @@ from dspy.utils.exceptions import LMError
 
 from rsso_dspy.environments import Environment, Transition
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
-from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.memory import Memory
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.roles import MEMORIES, ROLE_OF, Answer, Roles
 from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Start, TrialRules
@@ -83,7 +83,7 @@ class Agent(dspy.Module):
         total = runtime.rules.trials if trials is None else trials
         if total < 1:
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
-        roles = Roles(self.by_name, self.method.scaffold)
+        roles = Roles(self.by_name, self.method)
         memories = {name: MEMORIES[name](roles, runtime) for name in self.method.memories}
         for name in memories.keys() & start.memories.keys():
             memories[name].restore(start.memories[name])
@@ -117,9 +117,8 @@ class Agent(dspy.Module):
                         trajectory = self.play(environment, roles, runtime, variant, memories, trial)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
-                    learnt: dict[str, dict[str, Any]] = {}
-                    if _learns(trajectory, last, runtime.rules):
-                        learnt = {memory.region: memory.learn(trajectory) for memory in memories}
+                    learning = [memory for memory in memories if _learns(memory, trajectory, last, runtime.rules)]
+                    learnt = {memory.region: memory.learn(trajectory) for memory in learning}
                 trace.publish(trajectory, self.actor)
                 failures = dict(sorted(ledger.failures.items()))
                 return TrialResult(
@@ -147,7 +146,7 @@ class Agent(dspy.Module):
         budget = runtime.budget(variant)
         states: list[State] = [environment.reset(variant)]
         steps: list[Step] = []
-        roles.action_templates, roles.shown = environment.action_templates, {}
+        roles.begin(environment)
         preambles = {memory.region: memory.preamble() for memory in memories}
         outcome: Outcome | None = None
         while outcome is None:
@@ -155,7 +154,8 @@ class Agent(dspy.Module):
                 raise Stopped
             recalls = {memory.region: memory.recall(states) for memory in memories}
             regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
-            roles.shown |= _shown(preambles, recalls)
+            regions["progress"] = "\n".join(recall.progress for recall in recalls.values() if recall.progress)
+            roles.show(preambles, recalls, len(steps) + 1)
             seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
             answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
             step, transition = _take(environment, answer, states[-1], steps)
@@ -163,15 +163,12 @@ class Agent(dspy.Module):
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)
             outcome = _ending(steps, transition, runtime.rules, budget)
+            if outcome is None and not runtime.rules.frozen:
+                for memory in memories:
+                    memory.notice(variant, environment.task, states, steps)
         return Trajectory(
             variant, trial, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
         )
-
-
-def _shown(preambles: dict[str, Recall], recalls: dict[str, Recall]) -> dict[str, str]:
-    """The memories' texts of one step as a TrialResult keeps them: each distinct one once."""
-    per_step = {f"{region}:{','.join(recall.ids)}": recall.text for region, recall in recalls.items() if recall.text}
-    return {region: recall.text for region, recall in preambles.items() if recall.text} | per_step
 
 
 def _take(
@@ -214,11 +211,12 @@ def _ending(steps: Sequence[Step], move: Transition | None, rules: TrialRules, b
     return "budget" if len(steps) >= budget else None
 
 
-def _learns(trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
-    """Memories are told of the trial: somebody will read what they make of it, or the protocol wants it anyway."""
+def _learns(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
+    """A memory is told of the trial: somebody will read what it makes of it, or the protocol wants it anyway."""
     if rules.frozen:
         return False
-    return rules.learn_after_last or not (last or _settled(trajectory, rules))
+    read = memory.region in rules.lasting or not (last or _settled(trajectory, rules))
+    return rules.learn_after_last or read
 
 
 def _over(result: TrialResult, rules: TrialRules) -> bool:

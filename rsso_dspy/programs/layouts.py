@@ -2,7 +2,7 @@
 
     paper    the order of Algorithm 1, and the last ten states: what came before moves up by one each step
     cache    what stays the same stands first and history only grows for ten steps, then loses its ten oldest states;
-             what changes from step to step, the skills, stands last
+             what changes from step to step, noted progress and skills, stands last
 
 Providers that recognize the beginning of a prompt they have just read charge less for it. They can under both
 layouts; under `cache` the beginning that two steps share is longer, and so is the prompt. The words are the same.
@@ -18,7 +18,15 @@ Layout = Literal["paper", "cache"]
 HISTORY_STATES = 10
 """States in the history window (SSO reference, max_history)."""
 
-CACHE_ORDER = ("action_templates", "constitution", "task", "plans_from_past_attempts", "history", "skills")
+CACHE_ORDER = (
+    "action_templates",
+    "constitution",
+    "task",
+    "plans_from_past_attempts",
+    "history",
+    "progress",
+    "skills",
+)
 
 
 def first_state(states: int, layout: Layout, window: int = HISTORY_STATES) -> int:

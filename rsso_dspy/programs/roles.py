@@ -10,14 +10,17 @@ from typing import Any
 
 import dspy
 
+from rsso_dspy.environments import Environment
 from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
 from rsso_dspy.programs.instructions import instructions
-from rsso_dspy.programs.methods import Scaffold
+from rsso_dspy.programs.methods import Method, Scaffold
 from rsso_dspy.programs.runtime import Caller, Runtime
-from rsso_dspy.programs.transcript import example, outcome, transcript
-from rsso_dspy.trajectory import Trajectory
+from rsso_dspy.programs.transcript import example, outcome, stretch, transcript
+from rsso_dspy.signatures import ErrorRule
+from rsso_dspy.trajectory import Lesson, Trajectory
 
 ROLE_OF = {
     "actor": "actor",
@@ -30,6 +33,12 @@ ROLE_OF = {
     "constitution_summarizer": "advisor",
 }
 """Predictor to role: which model answers it, and under which name its tokens are counted."""
+
+LONGEST_RULE = 500
+"""Characters of one rule at most; what is longer is cut off."""
+
+NOTHING_SAID = frozenset({"none", "n/a", "null", "nothing", "empty"})
+"""What stands for a rule where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,37 @@ class Answer:
 class Roles:
     """An agent's predictors, by name, with the caller of the present trial. Local to one `Agent.forward`."""
 
-    def __init__(self, predictors: dict[str, dspy.Predict], scaffold: Scaffold):
+    def __init__(self, predictors: dict[str, dspy.Predict], method: Method):
         self.predictors = predictors
-        self.scaffold = scaffold
+        self.scaffold: Scaffold = method.scaffold
+        self.writing = method.writing
         self.call: Caller
         self.action_templates = ""
+        self.environment: Environment
         self.shown: dict[str, str] = {}
         """Texts of the memories that stood in this trial's prompts; see `TrialResult.shown`."""
+
+    def begin(self, environment: Environment) -> None:
+        """A trial begins in an environment that was just reset."""
+        self.environment, self.action_templates, self.shown = environment, environment.action_templates, {}
+
+    def show(self, preambles: dict[str, Recall], recalls: dict[str, Recall], step: int) -> None:
+        """Note what memories put into the prompt of a step, each distinct text once."""
+        for region, recall in preambles.items():
+            if recall.text:
+                self.shown[region] = recall.text
+        for region, recall in recalls.items():
+            if recall.text and recall.ids:
+                self.shown[f"{region}:{','.join(recall.ids)}"] = recall.text
+            elif not preambles[region].text:
+                self._note(region, recall.text, step)
+            self._note("progress", recall.progress, step)
+
+    def _note(self, region: str, text: str, step: int) -> None:
+        """What stands in a region from this step on, unless it stood there before."""
+        before = next((said for name, said in reversed(self.shown.items()) if name.startswith(f"{region}@")), "")
+        if text != before:
+            self.shown[f"{region}@{step}"] = text
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
@@ -111,14 +144,71 @@ class Roles:
         prediction = self._ask("skill_equivalence", library=numbered, new_skill=_skill_text(new))
         return prediction is not None and any(1 <= number <= len(library) for number in prediction.equivalent or ())
 
+    def write_rules(self, play: Play, known: Constitution, examples: str) -> list[Lesson] | None:
+        """What an episode so far teaches beyond the rules that stand; None when the answer was malformed (OmniReflect,
+        section 2.1.1). `examples` are stretches of play with the rules drawn from them."""
+        prediction = self._ask(
+            "rule_writer",
+            examples=examples,
+            task=play.task,
+            known_rules=_rules_text(known),
+            transcript=stretch(play.states, play.steps),
+        )
+        return prediction and _lessons(prediction)
+
+    def summarize_rules(self, known: Constitution) -> list[Lesson] | None:
+        """The lasting rules in fewer words; None when the answer was malformed, or held none."""
+        abstract = [rule.lesson.text for rule in known.of("abstract")]
+        errors = [ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution) for rule in known.of("error")]
+        prediction = self._ask("constitution_summarizer", gathered_abstract_rules=abstract, gathered_error_rules=errors)
+        return (prediction and _lessons(prediction)) or None
+
     def _ask(self, name: str, **regions: Any) -> dspy.Prediction | None:
         return self.call(ROLE_OF[name], self.predictors[name], **regions)
+
+
+def _writer(roles: Roles, runtime: Runtime) -> Writer | None:
+    """Who writes the constitution of the method; None when it only reads one."""
+    if roles.writing is None:
+        return None
+    if roles.writing == "symbolic":
+        return Writer(
+            roles.writing,
+            lambda play, _known: roles.environment.lessons(play.states, play.steps),
+            condensed,
+            conditional=True,
+            given=lambda: roles.environment.rules_of_thumb,
+        )
+    examples = runtime.examples if roles.writing == "neuro-symbolic" else ""
+    return Writer(roles.writing, lambda play, known: roles.write_rules(play, known, examples), roles.summarize_rules)
 
 
 MEMORIES: dict[str, Callable[[Roles, Runtime], Memory]] = {
     "reflections": lambda roles, runtime: ReflectionMemory(roles.reflect, size=runtime.reflections),
     "skills": lambda roles, runtime: SkillMemory(runtime.embed, roles.verbalize, roles.equivalent, runtime.skills),
+    "constitution": lambda roles, runtime: ConstitutionMemory(_writer(roles, runtime), runtime.constitution),
 }
+
+
+def _rules_text(known: Constitution) -> str:
+    """All rules that stand, for who is to write no rule twice."""
+    progress = f"Noted progress in this task:\n{known.progress}" if known.progress else ""
+    return "\n\n".join(part for part in (known.text, progress) if part)
+
+
+def _lessons(prediction: dspy.Prediction) -> list[Lesson]:
+    """What a rule writer or a summarizer said; entries that say nothing are left out."""
+    said = [Lesson("abstract", _one_line(text)) for text in prediction.abstract_rules or ()]
+    said += [
+        Lesson("error", _one_line(rule.mistake), _one_line(rule.solution)) for rule in prediction.error_rules or ()
+    ]
+    said += [Lesson("progress", _one_line(text)) for text in prediction.get("progress_rules") or ()]
+    return [lesson for lesson in said if lesson.text and lesson.text.strip(".").lower() not in NOTHING_SAID]
+
+
+def _one_line(text: Any) -> str:
+    """A rule is one line of bounded length, whatever a model says."""
+    return " ".join(str(text or "").split())[:LONGEST_RULE]
 
 
 def _skill_text(skill: Skill) -> str:

@@ -16,6 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.environments import Environments
 from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.layouts import Layout, laid_out
 from rsso_dspy.trajectory import TrialResult, Usage, Variant
@@ -38,6 +39,8 @@ class TrialRules:
     """Learn from the last trial too, although no trial reads it; it costs model calls."""
     frozen: bool = False
     """Memories are read and never written."""
+    lasting: tuple[str, ...] = ()
+    """Regions of memories that go on to another variant: they learn from the last trial too."""
     layout: Layout = "paper"
     """Order of the actor's regions; see `layouts.py`."""
 
@@ -65,6 +68,9 @@ class Runtime:
     """(role, rollout number) to the model. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
     rules: TrialRules = TrialRules()
+    constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
+    examples: str = ""
+    """Stretches of play with rules drawn from them, which a neuro-symbolic rule writer is shown."""
     reflections: int = 3
     """Reflections kept (Reflexion's FIFO)."""
     skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)

@@ -37,8 +37,22 @@ def _answer(step: Step, scaffold: str) -> str:
 
 def transcript(trajectory: Trajectory) -> str:
     """A whole attempt: every action, numbered, with what was seen after it."""
-    lines = [trajectory.start.look, trajectory.start.inventory]
-    for number, step in enumerate(trajectory.steps, start=1):
+    return _told(trajectory.start, list(enumerate(trajectory.steps, start=1)))
+
+
+LONGEST_STRETCH = 50
+"""Steps that a rule writer reads at most, the newest: as many as an episode of OmniReflect has (section 3.2)."""
+
+
+def stretch(states: Sequence[State], steps: Sequence[Step]) -> str:
+    """An attempt as far as it went, or the newest part of a long one."""
+    first = max(0, len(steps) - LONGEST_STRETCH)
+    return _told(states[first], list(enumerate(steps, start=1))[first:])
+
+
+def _told(start: State, steps: Sequence[tuple[int, Step]]) -> str:
+    lines = [start.look, start.inventory]
+    for number, step in steps:
         lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{step.state.observation}")
     return "\n".join(lines)
 

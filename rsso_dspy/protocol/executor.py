@@ -5,7 +5,7 @@ that fails everything stops the run instead of burning through it.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -91,15 +91,39 @@ class Outcome:
     played: int = 0
     errored: list[UnitRecord | TrainingRecord] = field(default_factory=list)
     untrained: list[Unit] = field(default_factory=list)
-    """Units not played because their training ended in an error."""
+    """Units not played because their training, or the unit before them in their stream, ended in an error."""
 
 
 def missing(plan: Plan, store: Store) -> list[Work]:
     """What of the plan is not finished in the store: units, after the trainings they need. What errored before comes
     last of its kind, so that it never keeps others from being played."""
-    units = _unfinished([(unit, store.load(store.path_of(unit))) for unit in plan.units])
+    units = _with_followers(plan, _unfinished([(unit, store.load(store.path_of(unit))) for unit in plan.units]))
     needed = dict.fromkeys(training for unit in units if (training := plan.training_of(unit)))
     return [*_unfinished([(each, store.load_training(store.path_of(each))) for each in needed]), *units]
+
+
+def _with_followers(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
+    """The units with all that follow one of them in a stream: these start from what it will leave."""
+    left = list(units)
+    known = set(units)
+    for stream in plan.streams.values():
+        first = next((place for place, unit in enumerate(stream) if unit in known), len(stream))
+        left += [unit for unit in stream[first:] if unit not in known]
+    return left
+
+
+def forget_followers(plan: Plan, store: Store) -> None:
+    """Give up what was played of units that follow, in their stream, one that is not finished: what they started from
+    is no more. What they cost is noted."""
+    for stream in plan.streams.values():
+        records = [store.load(store.path_of(unit)) for unit in stream]
+        first = next((n for n, record in enumerate(records) if record is None or record.errored), len(stream))
+        for unit, record in list(zip(stream, records, strict=True))[first + 1 :]:
+            played = record or store.load(store.started(store.path_of(unit)))
+            for trial in played.trials if played else ():
+                store.note_abandoned(unit.arm.name, unit.key, trial.usage)
+            for path in (store.path_of(unit), store.started(store.path_of(unit))):
+                path.unlink(missing_ok=True)
 
 
 def _unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | None]]) -> list[W]:
@@ -137,20 +161,25 @@ class Executor:
             units = [each for each in work if isinstance(each, Unit)]
             ready = [unit for unit in units if self.player.trained(plan, unit)]
             outcome.untrained = [unit for unit in units if unit not in ready]
-            self._all(engine, plan, ready, jobs, outcome)
+            outcome.untrained += self._all(engine, plan, ready, jobs, outcome)
         return outcome
 
-    def _all(self, engine: Engine, plan: Plan, work: Sequence[Work], jobs: int, outcome: Outcome) -> None:
-        waiting = iter(work)
-        running: dict[Future[UnitRecord | TrainingRecord], Work] = {}
+    def _all(self, engine: Engine, plan: Plan, work: Sequence[W], jobs: int, outcome: Outcome) -> list[W]:
+        """Play what can be played; gives the rest, which waited for something that ended in an error."""
+        waiting = list(work)
+        running: dict[Future[UnitRecord | TrainingRecord], W] = {}
+        pending = set(work)
         try:
             while True:
-                while len(running) < jobs and (each := next(waiting, None)) is not None:
+                while len(running) < jobs and (each := _next(plan, waiting, pending)) is not None:
                     running[engine.submit(plan, each)] = each
                 if not running:
-                    return
+                    return waiting
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    self._count(running.pop(future), future.result(), outcome)
+                    each, record = running.pop(future), future.result()
+                    self._count(each, record, outcome)
+                    if not record.errored:
+                        pending.remove(each)
         except BaseException as error:
             self.player.stop.set()
             if isinstance(error, KeyboardInterrupt):
@@ -176,6 +205,14 @@ class Executor:
                 f"stopped: {what} fails ({error}). What is finished is kept; mend the cause (`rsso-dspy doctor`) and "
                 "run the same command again."
             )
+
+
+def _next(plan: Plan, waiting: list[W], pending: Collection[Work]) -> W | None:
+    """Take the first that waits for nothing that is pending."""
+    for place, each in enumerate(waiting):
+        if not isinstance(each, Unit) or plan.before(each) not in pending:
+            return waiting.pop(place)
+    return None
 
 
 __all__ = [

@@ -17,6 +17,7 @@ from importlib import resources
 import numpy as np
 
 from rsso_dspy.money import PriceOf, cost
+from rsso_dspy.programs.methods import Method
 from rsso_dspy.protocol.plan import NOTHING_PLAYED, Plan, Training, Work
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import UnitRecord, Usage
@@ -66,7 +67,12 @@ def observed(store: Store, plan: Plan) -> list[Observed]:
     """Finished units of the plan's arms in a run's folder; none when there is no run."""
     if not (store.folder / "run.json").exists():
         return []
-    return [of_record(record, plan.rules.trials) for record in store.units() if not record.errored]
+    streams = {arm.name for arm in plan.streams}
+    return [
+        of_record(record, plan.stream_trials if record.arm in streams else plan.rules.trials)
+        for record in store.units()
+        if not record.errored
+    ]
 
 
 def of_record(record: UnitRecord, trials: int) -> Observed:
@@ -108,7 +114,7 @@ def estimate(
     for arm in dict.fromkeys(each.arm for each in work):
         pool, whose = [unit for unit in own if unit.arm == arm.name], "own"
         if len(pool) < ENOUGH:
-            pool, whose = [unit for unit in shipped() if unit.method == arm.method.name], "shipped"
+            pool, whose = _like(arm.method), "shipped"
         judges[whose] += len(pool)
         rates = np.array([_rates(unit, models, price_of) for unit in pool])
         allowed = np.array([_allowed(each, plan, played.get(each.key, 0)) for each in work if each.arm == arm])
@@ -117,6 +123,14 @@ def estimate(
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     calls, sent, answered, dollars = map(Spread, mean.tolist(), low.tolist(), high.tolist())
     return Estimate(calls, sent, answered, dollars if price_known else None, **judges)
+
+
+def _like(method: Method) -> list[Observed]:
+    """Shipped units of the method; else of the one that a constitution was added to, whose actor does the same work."""
+    known = {unit.method for unit in shipped()}
+    bare = "react" if method.scaffold == "flat" else "react-sso"
+    name = next(name for name in (method.name, method.name.partition("+")[0], bare) if name in known)
+    return [unit for unit in shipped() if unit.method == name]
 
 
 def _totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -137,7 +151,7 @@ def _allowed(work: Work, plan: Plan, played: int) -> int:
     """Steps allowed in the trials that are left."""
     if isinstance(work, Training):
         return sum(work.budgets[played:])
-    return max(0, plan.rules.trials - played) * work.budget
+    return max(0, plan.rules_of(work).trials - played) * work.budget
 
 
 def table(units: Iterable[Observed]) -> str:

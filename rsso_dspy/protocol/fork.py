@@ -3,8 +3,8 @@
     for record in reusable(Store(old), plan, identity, programs): ...
 
 A unit depends on the whole configuration less what its method never looks at: the skill memory's settings and the
-embedder mean nothing to a method without skills. The number of trials matters only where they were used up: a solved
-unit is what it would have been with more of them.
+embedder mean nothing to a method without skills. A unit in a stream is what it was as long as all before it are. The
+number of trials matters only where they were used up: a solved unit is what it would have been with more of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import Any
 
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.protocol.plan import Plan, Training, Unit, Work
+from rsso_dspy.protocol.playing import in_stream
 from rsso_dspy.protocol.store import Store, flat
 from rsso_dspy.trajectory import SOLVED_SCORE, TrainingRecord, UnitRecord
 
@@ -20,10 +21,16 @@ DERIVED = ("protocol", "config_hash", "config.protocol.trials")
 """What the rest says already, and the number of trials, which each record is asked about."""
 
 NEEDED_FOR = {
-    "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried"),
+    "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried.skills"),
     "reflections": ("config.memory.reflections", ".roles.reflector."),
     "anything learnt": ("config.protocol.train_", "config.protocol.learn_after_last", "config.protocol.frozen"),
-    "optimizers": (".roles.proposer.", ".roles.advisor."),
+    "constitution": (
+        "config.memory.constitution.",
+        "config.protocol.stream_trials",
+        ".roles.advisor.",
+        "carried.constitution",
+    ),
+    "optimizers": (".roles.proposer.",),
 }
 """Parts of a configuration by who looks at them."""
 
@@ -40,9 +47,12 @@ def reusable(
         if there.get(arm.name) == programs[arm.name] and _part(known, arm.method) == _part(identity, arm.method)
     }
     everything: list[Work] = [*plan.trainings, *plan.units]
+    taken: set[Work] = set()
     for work in everything:
-        record = _load(source, work) if work.arm.name in valid else None
+        before = plan.before(work) if isinstance(work, Unit) else None
+        record = _load(source, work) if work.arm.name in valid and (before is None or before in taken) else None
         if record is not None and not record.errored and _same(work, record, plan):
+            taken.add(work)
             provenance = {
                 **record.provenance,
                 "config_hash": str(identity["config_hash"]),
@@ -64,7 +74,9 @@ def _same(work: Work, record: UnitRecord | TrainingRecord, plan: Plan) -> bool:
     assert isinstance(record, UnitRecord)
     if record.budget != work.budget or record.variant != work.variant:
         return False
-    played, allowed = len(record.trials), plan.rules.trials
+    if work.place and not record.start.startswith(in_stream(work)):
+        return False
+    played, allowed = len(record.trials), plan.rules_of(work).trials
     solved = plan.rules.stop_on_success and record.trajectories[-1].environment_score >= SOLVED_SCORE
     return played == allowed or (solved and played < allowed)
 

@@ -6,7 +6,7 @@ with session(config, jobs=2) as live:
     run.play(live, 2, observer)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,22 @@ from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.events import EventLog
-from rsso_dspy.protocol.executor import Executor, Observer, Outcome, engine_named, fingerprints, missing
+from rsso_dspy.protocol.constitutions import carried_book, check_streams
+from rsso_dspy.protocol.events import EventLog, Listener
+from rsso_dspy.protocol.executor import (
+    Executor,
+    Observer,
+    Outcome,
+    engine_named,
+    fingerprints,
+    forget_followers,
+    missing,
+)
 from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.libraries import carried
 from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Forecast, Plan, Work, plan_held_out
-from rsso_dspy.protocol.playing import NOTHING, Carried, Player
+from rsso_dspy.protocol.playing import Carried, Player, together
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
@@ -45,6 +54,8 @@ class Order:
     per_task: int | None = None
     skills: Path | None = None
     """Library that every unit starts from."""
+    constitution: Path | None = None
+    """Rules that every unit of a method with a constitution starts from."""
     fork: Path | None = None
     """Run whose records are taken over where they are valid here."""
     shard: Shard | None = None
@@ -79,6 +90,13 @@ class HeldOut:
         own = observed(self.store, self.plan)
         return estimate(self.plan, self.left, own, self.asked, prices(self.config.prices), self.played)
 
+    def records(self) -> Iterator[UnitRecord | TrainingRecord]:
+        """Every unit and training that is finished, errored ones too, with what is taken over."""
+        yield from self.taken
+        if (self.store.folder / "run.json").exists():
+            yield from self.store.units()
+            yield from self.store.trainings()
+
     def forecast(self) -> Forecast:
         """What is left will cost this much at most."""
         return self.plan.forecast(self.left, self.played)
@@ -99,6 +117,7 @@ class HeldOut:
         purse: Purse | None = None,
         told: Callable[[Work, TrialResult], None] = lambda _work, _result: None,
         engine: str = "threads",
+        listeners: Sequence[Listener] = (),
     ) -> Outcome:
         """Play what is left. `told` hears of every trial; `engine` is threads or ray. Raises `LimitReached` when the
         purse is empty, and what `engine_named` and `Executor.run` raise; whatever happens, every finished trial is
@@ -109,8 +128,9 @@ class HeldOut:
             self.store.open(self.identity, fingerprints(self.programs), self.shard)
             for record in self.taken:
                 self.store.save(record)
+            forget_followers(self.plan, self.store)
             left = missing(self.plan, self.store)  # another process may just have finished some
-            log = EventLog(self.store, observer, told)
+            log = EventLog(self.store, observer, told, listeners)
             player = Player(
                 live, self.store, self.programs, provenance(self.config), self.carried, log.trial, purse.spend
             )
@@ -140,12 +160,15 @@ def prepare(
     """
     plan = plan_held_out(config, order.methods, order.tasks, order.variants, order.per_task, order.programs, say)
     programs = agents(plan)
-    kept = carried(order.skills, config, plan, say) if order.skills else NOTHING
+    loads = [carried(order.skills, config, plan, say)] if order.skills else []
+    loads += [carried_book(order.constitution, plan, say)] if order.constitution else []
+    kept = together(loads)
     plan = shard_of(replace(plan, carried=kept.states), order.shard)
-    bound_to = identity(config, configured(config), kept.digest)
+    bound_to = identity(config, configured(config), {name: load.digest for load in loads for name in load.memories})
     store = Store(order.out)
     store.read_only = read_only
     store.check(bound_to, fingerprints(programs))
+    check_streams(plan, store)
     left = missing(plan, store)
     taken: list[UnitRecord | TrainingRecord] = []
     if order.fork:

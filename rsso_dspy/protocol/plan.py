@@ -1,12 +1,17 @@
 """Which units a command plays, and what they may cost, before anything is started."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from random import Random
 
 from rsso_dspy.config import Config
 from rsso_dspy.environments.scienceworld.golds import gold_length, known_length
 from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol.presets import Preset, configured
@@ -17,7 +22,13 @@ ZERO_SHOT = "zero-shot"
 
 NOTHING_PLAYED: Mapping[str, int] = {}
 
-TOKENS_PER_CALL = {"actor": (2400, 150), "reflector": (1400, 185), "verbalizer": (1300, 32), "proposer": (4000, 250)}
+TOKENS_PER_CALL = {
+    "actor": (2400, 150),
+    "reflector": (1400, 185),
+    "verbalizer": (1300, 32),
+    "advisor": (2000, 200),
+    "proposer": (4000, 250),
+}
 """Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
 
 
@@ -41,6 +52,8 @@ class Unit:
     variant: Variant
     seed: int
     budget: int
+    place: str = ""
+    """Of a unit in a stream: which one it is of how many in which order, ``3/36 of 1f0c9a``."""
 
     @property
     def name(self) -> str:
@@ -97,7 +110,7 @@ class Forecast:
         return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """All units of a run in the order they are played: variant by variant, so that a run cut short still compares.
     Units of an arm and task with a training start from what it learnt."""
@@ -108,10 +121,38 @@ class Plan:
     trainings: tuple[Training, ...] = ()
     carried: int = 0
     """States that the skill memory of every unit holds from the start."""
+    writings: ConstitutionSettings = field(default_factory=ConstitutionSettings)
+    """When constitutions are written."""
+    stream_trials: int = 1
+    """Trials of a unit in a stream."""
 
     @property
     def arms(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(unit.arm.name for unit in self.units))
+
+    @cached_property
+    def streams(self) -> dict[Arm, tuple[Unit, ...]]:
+        """Units of which each starts from the constitution that the one before it left (OmniReflect, self-sustaining
+        mode), in their order."""
+        found: dict[Arm, list[Unit]] = {}
+        for unit in self.units:
+            if unit.place:
+                found.setdefault(unit.arm, []).append(unit)
+        return {arm: tuple(units) for arm, units in found.items()}
+
+    @cached_property
+    def _before(self) -> dict[Unit, Unit]:
+        return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
+
+    def before(self, unit: Unit) -> Unit | None:
+        """The unit that has to be finished before this one."""
+        return self._before.get(unit)
+
+    def rules_of(self, unit: Unit) -> TrialRules:
+        """The rules of a unit's trials."""
+        if not unit.place:
+            return self.rules
+        return replace(self.rules, trials=self.stream_trials, lasting=("constitution",))
 
     @property
     def training_rules(self) -> TrialRules:
@@ -135,9 +176,24 @@ class Plan:
             else:
                 training = self.training_of(each)
                 known = sum(training.budgets) + len(training.budgets) if training else self.carried
-                begun = played.get(each.key, 0)
-                calls.update(_calls(each.arm.method, [each.budget] * self.rules.trials, self.rules, known, begun))
+                begun, rules = played.get(each.key, 0), self.rules_of(each)
+                calls.update(_calls(each.arm.method, [each.budget] * rules.trials, rules, known, begun))
+        calls.update(self._advisor_calls(everything if work is None else work, played))
         return Forecast({role: count for role, count in calls.items() if count})
+
+    def _advisor_calls(self, work: Sequence[Work], played: Mapping[str, int]) -> dict[str, int]:
+        """Calls of the rule writer, every `r_freq` steps, and of the summarizer, every `s_freq` tasks. When a bound is
+        passed, it is called oftener."""
+        writings = tasks = 0
+        for each in work:
+            if each.arm.method.writing not in ("neural", "neuro-symbolic"):
+                continue
+            rules = self.training_rules if isinstance(each, Training) else self.rules_of(each)
+            budgets = each.budgets if isinstance(each, Training) else (each.budget,) * rules.trials
+            if not rules.frozen:
+                writings += sum((steps - 1) // self.writings.r_freq for steps in budgets[played.get(each.key, 0) :])
+                tasks += len(dict.fromkeys(each.episodes)) if isinstance(each, Training) else 1
+        return {"advisor": writings + tasks // self.writings.s_freq} if writings else {}
 
 
 def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int) -> dict[str, int]:
@@ -162,6 +218,20 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
     return Plan(protocol, rules, tuple(units))
 
 
+def in_streams(plan: Plan) -> Plan:
+    """The plan with the units of every arm that writes a constitution in a stream. Its order is drawn by the seed, the
+    same for every arm; the streams come last, in which a unit waits for the one before it."""
+    writing = [unit for unit in plan.units if unit.arm.method.writing]
+    rest = tuple(unit for unit in plan.units if not unit.arm.method.writing)
+    streams: list[Unit] = []
+    for arm in dict.fromkeys(unit.arm for unit in writing):
+        units = [unit for unit in writing if unit.arm == arm]
+        Random(f"stream {units[0].seed}").shuffle(units)
+        order = hashlib.sha256("\n".join(unit.variant.key for unit in units).encode()).hexdigest()[:6]
+        streams += [replace(unit, place=f"{n}/{len(units)} of {order}") for n, unit in enumerate(units, start=1)]
+    return replace(plan, units=rest + tuple(streams))
+
+
 def plan_held_out(
     config: Config,
     methods: Sequence[str],
@@ -178,8 +248,9 @@ def plan_held_out(
     arms = [Arm(method(name), program) for name in dict.fromkeys(methods) for program in programs]
     chosen = choose(tasks, variants, per_task, config.environment.simplification)
     plan = make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say), config.seed)
+    plan = replace(plan, writings=protocol.constitution, stream_trials=config.protocol.stream_trials)
     if config.protocol.setting != "transfer":
-        return plan
+        return in_streams(plan)
     trained, rounds = dict.fromkeys(variant.task for variant in chosen), config.protocol.train_trials
     episodes = {task: _episodes(task, config, protocol, say) for task in trained}
     return replace(

@@ -3,8 +3,9 @@
     player = Player(live, store, programs, provenance)
     player.play(plan, unit)         # a UnitRecord, written
 
-A unit starts from empty memories, from those of its training, or from what was carried here; a unit that was begun goes
-on from the memories noted after its last finished trial, so that its record is the one it would have had.
+A unit starts from empty memories, from those of its training, from the constitution that the unit before it in its
+stream left, or from what was carried here; one that was begun goes on from the memories noted after its last finished
+trial, so that its record is the one it would have had.
 """
 
 import threading
@@ -41,7 +42,25 @@ class Carried:
 
 NOTHING = Carried()
 
+
+def together(loads: Sequence[Carried]) -> Carried:
+    """Several loads as one."""
+    return Carried(
+        {name: snapshot for load in loads for name, snapshot in load.memories.items()},
+        " and ".join(load.name for load in loads),
+        " ".join(load.digest for load in loads),
+        sum(load.states for load in loads),
+        tuple(dict.fromkeys(key for load in loads for key in load.variants)),
+    )
+
+
 Told = Callable[[Work, TrialResult], None]
+
+
+def in_stream(unit: Unit, after: str = "") -> str:
+    """What a unit in a stream starts from, as its record says: its place, and what was carried into the stream."""
+    return f"stream {unit.place}" + (f" after {after}" if after else "")
+
 
 Form = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
 """The record of these trials, with these memories after them."""
@@ -98,16 +117,8 @@ class Player:
         return record is not None and not record.errored
 
     def _play(self, plan: Plan, unit: Unit) -> UnitRecord:
-        kept, training = self.carried, plan.training_of(unit)
-        if training:
-            learnt = self.store.load_training(self.store.path_of(training))
-            assert learnt is not None
-            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
-            name = f"training on {learnt.task}" + (f" after {learnt.start}" if learnt.start else "")
-            kept = Carried(learnt.memories, name, variants=tuple(met))
-
-        if not kept.memories.keys() & set(unit.arm.method.memories):
-            kept = NOTHING
+        kept = self._kept(plan, unit)
+        rules = plan.rules_of(unit)
 
         def record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> UnitRecord:
             return UnitRecord(
@@ -117,13 +128,35 @@ class Player:
                 start=kept.name,
                 learnt_on=kept.variants,
                 trials=tuple(trials),
-                memories={} if training and plan.rules.frozen else dict(memories),
+                memories={} if plan.training_of(unit) and rules.frozen else dict(memories),
             )
 
         begun = self.store.load(self.store.started(self.store.path_of(unit)))
         start = Start({**kept.memories, **begun.memories}, begun.trials) if begun else Start(kept.memories)
-        played = self._continue(plan.rules, unit, unit.variant, unit.budget, plan.rules.trials, start, record)
+        played = self._continue(rules, unit, unit.variant, unit.budget, rules.trials, start, record)
         return record(played.trials, played.memories)
+
+    def _kept(self, plan: Plan, unit: Unit) -> Carried:
+        """What the memories of a unit hold before its first trial."""
+        kept, training = self.carried, plan.training_of(unit)
+        if training:
+            learnt = self.store.load_training(self.store.path_of(training))
+            assert learnt is not None
+            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
+            name = f"training on {learnt.task}" + (f" after {learnt.start}" if learnt.start else "")
+            kept = Carried(learnt.memories, name, variants=tuple(met))
+        if not kept.memories.keys() & set(unit.arm.method.memories):
+            kept = NOTHING
+        if not unit.place:
+            return kept
+        name, before = in_stream(unit, kept.name), plan.before(unit)
+        if before is None:
+            return replace(kept, name=name)
+        left = self.store.load(self.store.path_of(before))
+        assert left is not None
+        met = dict.fromkeys([*left.learnt_on, before.variant.key])
+        book = {**left.memories["constitution"], "edits": []}  # each unit's record holds its own
+        return Carried({**kept.memories, "constitution": book}, name, variants=tuple(met))
 
     def _train(self, plan: Plan, training: Training) -> TrainingRecord:
         kept = self.carried if self.carried.memories.keys() & set(training.arm.method.memories) else NOTHING

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field, fields, replace
 
-from rsso_dspy.config import Config, EmbedderConfig, EnvironmentConfig, MemoryConfig
+from rsso_dspy.config import Config, EmbedderConfig, EnvironmentConfig, MemoryConfig, ProtocolConfig
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules
 
@@ -19,6 +20,7 @@ class Preset:
     source: str
     rules: TrialRules = field(default_factory=TrialRules)
     skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
+    constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
     max_steps: int | None = None
     """Upper bound of the step budget."""
 
@@ -64,7 +66,13 @@ def configured(config: Config) -> Preset:
     wanted = config.protocol.model_dump(include={*_names(TrialRules)})
     rules = {k: v for k, v in wanted.items() if v is not None}
     skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
-    changed = replace(base, rules=replace(base.rules, **rules), skills=replace(base.skills, **skills))
+    book = config.memory.constitution.model_dump(include={*_names(ConstitutionSettings)})
+    changed = replace(
+        base,
+        rules=replace(base.rules, **rules),
+        skills=replace(base.skills, **skills),
+        constitution=ConstitutionSettings(**book),
+    )
     return replace(changed, id=" ".join([base.id, *setting, *_departures(config, base, changed)]))
 
 
@@ -75,6 +83,12 @@ def _departures(config: Config, base: Preset, changed: Preset) -> list[str]:
         (f"skills.{name}", getattr(base.skills, name), getattr(changed.skills, name)) for name in _names(SkillSettings)
     ]
     pairs += [
+        (f"constitution.{name}", getattr(base.constitution, name), getattr(changed.constitution, name))
+        for name in _names(ConstitutionSettings)
+    ]
+    pairs += [
+        ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
+        ("constitution.examples", None, config.memory.constitution.examples),
         ("reflections", MemoryConfig().reflections, config.memory.reflections),
         ("embedder", EmbedderConfig().model, config.embedder.model),
         ("simplification", EnvironmentConfig().simplification, config.environment.simplification),

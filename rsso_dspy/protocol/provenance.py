@@ -4,6 +4,7 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from rsso_dspy.config import Config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.protocol.presets import Preset
 
+NOTHING_CARRIED: Mapping[str, str] = {}
 
-def identity(config: Config, preset: Preset, carried: str = "") -> dict[str, Any]:
-    """What all results of a folder depend on; a run of another identity is refused. `carried` is the digest of the
-    memories that its units start from."""
+
+def identity(config: Config, preset: Preset, carried: Mapping[str, str] = NOTHING_CARRIED) -> dict[str, Any]:
+    """What all results of a folder depend on; a run of another identity is refused. `carried` gives the digests of the
+    memories that its units start from, by memory."""
     return {
-        **({"carried": carried} if carried else {}),
+        **({"carried": dict(carried)} if carried else {}),
         "protocol": preset.id,
         "config": config.resolved(),
         "config_hash": config.hash(),

@@ -71,6 +71,7 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
         lm=backend.lm,
         embed=embedder,
         rules=protocol.rules,
+        constitution=protocol.constitution,
         reflections=config.memory.reflections,
         skills=protocol.skills,
     )

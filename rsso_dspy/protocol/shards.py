@@ -3,7 +3,8 @@
     rsso-dspy run ... --shard 2/8 --out runs/part-2
     rsso-dspy merge runs/part-* --out runs/whole
 
-All arms of a variant are in one shard, and under transfer all variants of a task, which share trainings.
+All arms of a variant are in one shard, and under transfer all variants of a task, which share trainings. A stream is in
+one shard, since its units follow from one another.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,6 +50,8 @@ def shard_of(plan: Plan, shard: Shard | None) -> Plan:
 
 
 def _group(plan: Plan, unit: Unit) -> str:
+    if unit.place:
+        return unit.arm.name
     return unit.variant.task if plan.trainings else unit.variant.key
 
 

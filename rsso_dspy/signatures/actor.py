@@ -17,6 +17,7 @@ class FlatActor(dspy.Signature):
         desc="what you wrote after your earlier, failed attempts at this very task; do better than those"
     )
     task: str = dspy.InputField(desc="what has to be achieved")
+    progress: str = dspy.InputField(desc="what you noted on the way: what is done already, and what is left")
     action_templates: str = dspy.InputField(desc="the forms an action may take, and what to be careful about")
     history: str = dspy.InputField(desc="what you saw and did lately, newest last")
 
@@ -38,6 +39,7 @@ class SkillActor(dspy.Signature):
         desc="what you wrote after your earlier, failed attempts at this very task; do better than those"
     )
     task: str = dspy.InputField(desc="what has to be achieved")
+    progress: str = dspy.InputField(desc="what you noted on the way: what is done already, and what is left")
     action_templates: str = dspy.InputField(desc="the forms an action may take, and what to be careful about")
     skills: str = dspy.InputField(desc="subgoals that were reached before, each with instructions for reaching it")
     history: str = dspy.InputField(desc="what you saw and did lately, newest last")

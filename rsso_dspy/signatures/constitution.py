@@ -16,8 +16,9 @@ class WriteRules(dspy.Signature):
     Abstract rules state how this world works or how tasks of this kind are done, without names that belong to this
     one task. Error rules pair a mistake that was really made in this stretch with what to do instead; if there was
     none, give none, and predict nothing. Progress rules state what is done and what is left in the present task.
-    Do not write down again what is already known."""
+    Do not write down again what is already known, except progress, which you state anew each time."""
 
+    examples: str = dspy.InputField(desc="other stretches of play, each with the rules that were drawn from it")
     task: str = dspy.InputField(desc="what has to be achieved")
     known_rules: str = dspy.InputField(desc="rules that stand already")
     transcript: str = dspy.InputField(desc="the stretch of play, every action with what was seen after it")

@@ -116,6 +116,8 @@ def lines(text: str) -> tuple[Line, ...]:
     """Every clause of an advice text, in order. Questions and templates with slots give no command."""
     found: list[Line] = []
     for clause in _CLAUSES.split(_NUMBERED.sub("", text.lower())):
+        if clause.strip().lstrip("- ").startswith("mistake:"):
+            clause = f"avoid {clause.partition(':')[2].partition(',')[0].strip()}"
         bare = _LEAD.sub("", _LABEL.sub("", clause.strip())).strip()
         negative = _NEGATIVE.match(bare)
         body = _LEAD.sub("", bare[negative.end() :]) if negative else bare

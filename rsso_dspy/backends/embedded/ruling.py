@@ -49,15 +49,15 @@ def _facts(acts: list[Act]) -> list[str]:
         if act.asked:
             found.append("When the world asks which of several actions is meant, answer with a number.")
         elif "is now open" in seen:
-            found.append(f"A {done.thing} can be opened; look into it before moving on.")
+            found.append(f"What is in the {done.thing} shows once it is open.")
         elif "to the inventory" in seen:
             found.append("What has to be carried must be picked up first.")
         elif done.verb == "teleport" and "you teleport" in seen:
-            found.append("Teleporting reaches any known place in one step.")
+            found.append("Every known room is one step away.")
         elif done.verb == "use" and "measures" in seen:
             found.append("A thermometer measures what it is used on.")
         elif done.verb == "activate" and "is now activated" in seen:
-            found.append(f"A {done.thing} works only while it is activated.")
+            found.append(f"The {done.thing} works only while it is on.")
     return found
 
 
@@ -66,11 +66,11 @@ def _errors(acts: list[Act]) -> list[dict[str, str]]:
     previous = ""
     for act in acts:
         if is_failure(act.seen) and act.command is not None:
-            found[f"{act.text} did nothing"] = "name a thing that is visible here, by the name the observation gives it"
+            found[f"{act.text}, without effect"] = "name a thing that is visible here as the observation names it"
         elif act.text == previous and act.text != "wait":
-            found[f"{act.text} was repeated at once"] = "do something else when an action changes nothing"
+            found[f"{act.text}, twice in a row"] = "do something else when an action changes nothing"
         elif act.gain < 0:
-            found[f"{act.text} cost the task"] = "focus only on what the task asks for"
+            found[f"{act.text}, which cost the task"] = "focus only on what the task asks for"
         previous = act.text
     return [{"mistake": mistake, "solution": solution} for mistake, solution in found.items()]
 

@@ -12,11 +12,11 @@ import re
 from collections.abc import Sequence
 
 from rsso_dspy.environments import Transition
-from rsso_dspy.environments.scienceworld import actions, tasks, text
+from rsso_dspy.environments.scienceworld import actions, lessons, tasks, text
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.progress import Goal, parse
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
-from rsso_dspy.trajectory import SOLVED_SCORE, State, Variant
+from rsso_dspy.trajectory import SOLVED_SCORE, Lesson, State, Step, Variant
 
 STALLED = "The action took too long, and the attempt ends here."
 
@@ -33,6 +33,7 @@ class ScienceWorld:
     """
 
     action_templates = actions.ACTION_TEMPLATES
+    rules_of_thumb = lessons.RULES_OF_THUMB
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m"):
         self._step_limit = step_limit
@@ -119,6 +120,10 @@ class ScienceWorld:
     def render(self, states: Sequence[State]) -> list[str]:
         """Text to show for each state of a history window that ends now; see `text.render`."""
         return text.render(states, self._focus)
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
+        """What the newest step teaches, and how far the episode has come; see `lessons.py`."""
+        return lessons.drawn(self._task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Goals of the variant being played and which of them are reached, as of the last action; none after a stalled

@@ -18,7 +18,7 @@ from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores, Skill, Span, Verbalization, Window
 from rsso_dspy.memory.skills.texts import Embed, Texts, embedded, normalise
 from rsso_dspy.memory.skills.use import pursued
-from rsso_dspy.trajectory import State, Trajectory
+from rsso_dspy.trajectory import State, Step, Trajectory, Variant
 
 __all__ = ["Equivalent", "Inspection", "SkillMemory", "Verbalize"]
 
@@ -81,6 +81,9 @@ class SkillMemory:
         """The ``retrieved`` skills nearest to the newest state; absent while the library is empty."""
         nearest = self.nearest(states[-1])[: self.settings.retrieved]
         return render([skill for skill, _ in nearest])
+
+    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+        """Skills are found in what whole trials have in common."""
 
     def nearest(self, state: State) -> list[tuple[Skill, float]]:
         """Every skill of the library with its similarity to ``state``, -1 to 1, in the order of retrieval."""

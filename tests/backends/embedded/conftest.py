@@ -72,6 +72,7 @@ REGIONS = {
     "constitution": "A thermometer measures what it is used on.",
     "plans_from_past_attempts": "Attempt 1: The steps after the last gain earned nothing.\nDo not teleport to bedroom.",
     "task": "Your task is to find a(n) plant. First, focus on the thing. Then, move it to the red box in the kitchen.",
+    "progress": "- Known: the thing is in the kitchen.",
     "action_templates": TEMPLATES,
     "skills": "Subgoal 1: The fridge is open.\n  1. teleport to kitchen\n  2. open fridge",
     "history": f"Step #1:\n{HALLWAY}",

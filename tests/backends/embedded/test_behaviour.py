@@ -5,7 +5,7 @@ import dspy
 from rsso_dspy.signatures import FlatActor, SkillActor
 from tests.backends.embedded.conftest import HALLWAY, KITCHEN, REGIONS
 
-BARE = {"constitution": None, "plans_from_past_attempts": None}
+BARE = {"constitution": None, "plans_from_past_attempts": None, "progress": None}
 
 
 def test_one_line_of_a_reflection_changes_the_action(ask):
@@ -96,3 +96,9 @@ def test_memory_beyond_the_window_is_carried_by_the_reasoning(ask):
     noted = "I will wait. Notes: searched: hallway, kitchen, bedroom."
     history = f"{HALLWAY}\n\nThought: {noted}\nAction: wait\n\nYou decide to wait for 10 iterations."
     assert ask(FlatActor, **BARE, history=history).action == "teleport to workshop"
+
+
+def test_a_mistake_in_the_constitution_is_not_made_again(ask):
+    bare = ask(FlatActor, **BARE).action
+    told = ask(FlatActor, **BARE | {"constitution": f"- Mistake: {bare}, without effect. Instead: do something else"})
+    assert told.action != bare

@@ -1,0 +1,124 @@
+"""`rsso-dspy sweep`: a grid of settings, one table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.cli.options import BackendName, ConfigFile, DryRun, Jobs, MaxCost, Overrides, Seed, count, say
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+    from rsso_dspy.protocol.sweeps import Point, Sweep
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Methods, variants and a [grid] of settings.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder with a run for every point; the same command again continues it.")
+    ] = Path("runs/sweep"),
+    seed: Seed = None,
+    jobs: Jobs = 1,
+    max_cost: MaxCost = None,
+    dry_run: DryRun = False,
+    backend: BackendName = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Play the same units under every combination of a grid of settings, and print one table.
+
+    Points are played one after the other, each in a folder of its own, so that `rsso-dspy report` reads them too.
+    """
+    from rsso_dspy.cli.options import configuration
+    from rsso_dspy.protocol.sweeps import read_sweep
+
+    wanted = read_sweep(file)
+    settings = [configuration(config, [*(set_ or ()), *point.overrides], backend, seed=seed) for point in wanted.points]
+    advisors = [
+        configuration(config, [*(set_ or ()), *point.overrides], point.built.get("advisor", backend), seed=seed)
+        for point in wanted.points
+    ]
+    say(f"sweep: {count(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
+    spent = 0.0
+    for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
+        say(f"point {number} of {len(wanted.points)}: {named(point)}")
+        left = None if max_cost is None else max(0.0, max_cost - spent)
+        book = _constitution(point, advisor, wanted, out, dry_run, left)
+        spent += _play(point, own, wanted, out, book, jobs, dry_run, left)
+    if not dry_run:
+        print_sweep(wanted, out)
+
+
+def named(point: "Point") -> str:
+    """A point in words."""
+    return ", ".join(f"{key} {value}" for key, value in point.values.items())
+
+
+def _constitution(
+    point: "Point", advisor: "Config", wanted: "Sweep", out: Path, dry_run: bool, max_cost: float | None
+) -> Path | None:
+    """The file that the methods of a point read; it is built first when the point says how."""
+    from typing import get_args
+
+    from rsso_dspy.cli.constitution import play as build
+    from rsso_dspy.errors import UnknownName
+    from rsso_dspy.optimize.calibration import draw
+    from rsso_dspy.programs.methods import Writing
+    from rsso_dspy.protocol.building import building
+
+    if not point.built:
+        return Path(point.constitution) if point.constitution else None
+    made = out / "constitutions" / f"{'-'.join(point.built.values()).replace('/', '-')}-s{advisor.seed}.json"
+    if made.exists() or dry_run:
+        return made if made.exists() else None
+    writing = next((each for each in get_args(Writing) if each == point.built.get("writer", "neural")), None)
+    if writing is None:
+        raise UnknownName("writer", point.built["writer"], get_args(Writing))
+    variants = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.environment.simplification).learn
+    build(building(advisor, variants, writing, made, explore=1, say=say), max_cost, None)
+    return made
+
+
+def _play(
+    point: "Point",
+    settings: "Config",
+    wanted: "Sweep",
+    out: Path,
+    book: Path | None,
+    jobs: int,
+    dry_run: bool,
+    max_cost: float | None,
+) -> float:
+    """Play a point; what it cost in dollars."""
+    from rsso_dspy.cli.run import describe, played, reading, stop_unless_whole
+    from rsso_dspy.protocol.executor import zero_shot
+    from rsso_dspy.protocol.held_out import Order, prepare
+
+    order = Order(
+        methods=tuple(reading(wanted.methods) if book or point.built else wanted.methods),
+        tasks=wanted.tasks,
+        variants=wanted.variants,
+        per_task=wanted.per_task,
+        out=out / point.name,
+        constitution=book,
+    )
+    planned = prepare(settings, order, zero_shot, dry_run, say)
+    describe(planned)
+    purse = planned.purse(max_cost)
+    if not dry_run:
+        stop_unless_whole(*played(planned, jobs, purse))
+    return purse.cost
+
+
+def print_sweep(wanted: "Sweep", out: Path) -> None:
+    """One table of all points, on stdout."""
+    from rich.console import Console
+
+    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.report.sweeps import sweep_table
+    from rsso_dspy.report.terminal import width_needed
+
+    found = [(point.values, list(Store(out / point.name).units())) for point in wanted.points]
+    table = sweep_table(found)
+    console = Console()
+    Console(width=max(console.width, width_needed(console, table))).print(table)

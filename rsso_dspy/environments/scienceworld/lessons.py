@@ -1,0 +1,152 @@
+"""What can be learnt from an episode without a model: patterns over what was done and seen, each with its lesson.
+
+`PATTERNS` is the whole table (after OmniReflect, section 2.1.2, whose patterns are for other environments). The
+conditions of lasting lessons stand in `mistakes.py`, what progress goes by in `noted.py`. They read the task, actions
+and observations: no rewards, no scores.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rsso_dspy.environments.scienceworld import mistakes, noted
+from rsso_dspy.trajectory import Category, Lesson, State, Step
+
+RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
+    Lesson("abstract", text)
+    for text in (
+        "An action has the form of a template and calls things by the names under which the surroundings or the "
+        "inventory list them. Any other is not understood, and nothing happens.",
+        "When an action fits several things, a numbered list is shown: answer with the number alone. Any other answer "
+        "takes the action back, and is not carried out itself.",
+        "Everything in a room is within reach from anywhere in it: go and teleport lead to rooms, never to objects.",
+        "teleport leads to any room in one step, also to one never seen; go leads only through open doors.",
+        "What a closed container holds cannot be taken or used until the container is open. Containers inside "
+        "containers have to be opened too.",
+        "focus on tells the task which object is meant and does nothing else. A focus on a wrong object ends the "
+        "attempt; to see what something is like, look in it or around.",
+        "pick up takes a thing along from room to room; what is left behind cannot be used from another room. Large "
+        "fixed things such as a stove or a sink stay where they are.",
+        "move OBJ to CONTAINER puts a carried or near thing into or onto another one in the same room, if that one is "
+        "open.",
+        "A thermometer tells the temperature of what is in the same room, whether it is carried or not.",
+        "Things heat, cool and grow only as time passes: wait lets ten moments pass, any other action one at most.",
+        "A device works from activate until deactivate. One that appears broken stays broken: find another that serves "
+        "the purpose.",
+        "mix CONTAINER joins all that the container holds, and makes something new only of things that go together.",
+    )
+)
+"""Rules about this world that hold whatever the task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One row of the table. When the condition holds, the texts are filled with what it returns."""
+
+    name: str
+    category: Category
+    condition: Callable[[noted.Episode], Mapping[str, str] | None]
+    text: str
+    solution: str = ""
+
+    def lesson(self, episode: noted.Episode) -> Lesson | None:
+        found = self.condition(episode)
+        return (
+            None if found is None else Lesson(self.category, self.text.format(**found), self.solution.format(**found))
+        )
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    # Mistakes of the newest step; of several that fit, the first.
+    Pattern("no action", "error", mistakes.no_action, "Gave an answer that held no action.",
+            "End every answer with exactly one action in the form of a template."),
+    Pattern("repeated", "error", mistakes.repeated, "Repeated an action although it had changed nothing.",
+            "Read the answer to the first try, and do something else: another object, another place, or wait if time "
+            "is what is missing."),
+    Pattern("wandering", "error", mistakes.wandering, "Went back and forth between the same rooms without doing "
+            "anything there.",
+            "Before moving on, open and look into what is closed here; then go to a room not seen yet."),
+    Pattern("number unasked", "error", mistakes.number_unasked, "Sent a number although no choice had been offered.",
+            "Send a number only as the answer to an ambiguous request, directly after it."),
+    Pattern("sentence", "error", mistakes.sentence, "Wrote a sentence in place of an action.",
+            "Write the action alone, beginning with the verb of a template."),
+    Pattern("no such place", "error", mistakes.no_such_place, "Tried to go to what no door of this room leads to.",
+            "Use teleport, and the name of a room. What is in this room is within reach already."),
+    Pattern("no such object", "error", mistakes.no_such_object, "Asked for '{form}' with a name that fits nothing in "
+            "sight.",
+            "Use the names that the surroundings or the inventory list now. If the thing is not among them, open what "
+            "is closed or search other rooms first."),
+    Pattern("wrong form", "error", mistakes.wrong_form, "Asked for '{form}', which is not the form of that action.",
+            "Write '{template}'."),
+    Pattern("unknown action", "error", mistakes.unknown_action, "Asked for '{form}', which this world does not know.",
+            "Use the verbs of the action templates only, and reach the same end with those."),
+    Pattern("choice not made", "error", mistakes.choice_not_made, "Answered an ambiguous request with something other "
+            "than one of its numbers, so that neither action was done.",
+            "Answer with one of the numbers that were listed, and nothing else; then go on."),
+    Pattern("ambiguous request", "error", mistakes.ambiguous, "Named an object in a way that fitted several.",
+            "Answer with the number of the one that is meant. Next time use its full name as listed."),
+    Pattern("wrong focus", "error", mistakes.wrong_focus, "Focused on an object other than those the task asks to "
+            "focus on.",
+            "Focus only on what the task names, by that name, and find it first. Nothing else is worth a focus."),
+    Pattern("door closed", "error", mistakes.saw(r"The door is not open"), "Tried to pass a door that was closed.",
+            "Open the door first, or teleport."),
+    Pattern("container closed", "error",
+            mistakes.saw(r"The .+ isn't open, so you|That can't be moved there, because|.+ because it's not open"),
+            "Used a container that was closed.", "Open the container first, then look in it, fill it or pour from it."),
+    Pattern("fixed", "error", mistakes.saw(r"The .+ is not mov(?:e)?able"), "Tried to move something that is fixed.",
+            "Bring other things to it in place of moving it."),
+    Pattern("broken", "error", mistakes.saw(r"The .+ appears broken"), "Tried to switch on a device that is broken.",
+            "Do not try it again: find another device that serves the same purpose, also in other rooms."),
+    Pattern("no such use", "error",
+            mistakes.saw(r"The .+ is not (?P<use>openable|closeable|edible|something that can be activated)"),
+            "Treated a thing as if it were {use}, which it is not.",
+            "Open, close or activate only containers, doors and devices."),
+    Pattern("nothing to read", "error", mistakes.saw(r"It's not clear how to read"), "Tried to read something that "
+            "holds no text.", "Read only recipes, books, notes and the like."),
+    Pattern("already so", "error", mistakes.saw(r"The .+ is already \w+"), "Asked for a state that was there already.",
+            "See in the surroundings whether a thing is open, closed, on or off before changing it."),
+    Pattern("not measurable", "error", mistakes.saw(r"That thing doesn't appear to have a temperature"),
+            "Measured something that has no temperature of its own.",
+            "Measure the substance or the thing that matters, not the device it stands on."),
+    Pattern("nothing to mix", "error", mistakes.saw(r"That container is empty|There is only one thing"),
+            "Mixed a container that held fewer than two things.", "Put all that is to be mixed into the container "
+            "first."),
+    Pattern("no product", "error", mistakes.saw(r"Mixing the contents .+ does not appear to produce"),
+            "Mixed things that make nothing new together.",
+            "Leave nothing else in the container, and look for a recipe that says what goes together."),
+    Pattern("pouring a solid", "error", mistakes.saw(r"I'm not sure how to pour a solid"), "Tried to pour a solid.",
+            "Move it, or pour the container that holds it."),
+    # Facts of the newest step that hold in every episode.
+    Pattern("devices", "abstract", mistakes.devices, "Devices in the {room}: {devices}."),
+    # How far the episode has come.
+    Pattern("focused", "progress", noted.focused, "Done: focused on {names}."),
+    Pattern("to focus", "progress", noted.to_focus, "Not done yet: focus on {names}."),
+    Pattern("verdict", "progress", noted.verdict, "Left for the end: focus on one of {names}, whichever the task says "
+            "for what was found out."),
+    Pattern("seen", "progress", noted.seen, "Where things that the task names were seen last: {names}."),
+    Pattern("carried", "progress", noted.carried, "Of what the task names, in the inventory: {names}."),
+    Pattern("moved", "progress", noted.moved, "Moved: {names}."),
+    Pattern("measured", "progress", noted.measured, "Measured: {names}."),
+    Pattern("read", "progress", noted.told, "Read: {names}"),
+    Pattern("made", "progress", noted.made, "Mixed: {names}."),
+    Pattern("running", "progress", noted.running, "Switched on: {names}."),
+    Pattern("found broken", "progress", noted.broken, "Broken here: {names}."),
+    Pattern("unsearched", "progress", noted.unsearched, "Opened but not looked into: {names}."),
+    Pattern("closed", "progress", noted.closed, "Still closed: {names}."),
+    Pattern("rooms", "progress", noted.rooms, "Rooms seen: {names}."),
+    Pattern("other rooms", "progress", noted.other_rooms, "Rooms not seen yet: {names}."),
+)  # fmt: skip
+"""The table, in order."""
+
+_MISTAKES = tuple(row for row in PATTERNS if row.category == "error")
+_REST = tuple(row for row in PATTERNS if row.category != "error")
+
+
+def drawn(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+    """What the newest step teaches for good, and how far the whole episode has come. ``states[i + 1]`` follows
+    ``steps[i]``. One mistake a step at most, as the rows after the first would speak of the same cause."""
+    if not steps:
+        return []
+    episode = noted.Episode(task, states, steps)
+    mistake = next((lesson for row in _MISTAKES if (lesson := row.lesson(episode))), None)
+    rest = [lesson for row in _REST if (lesson := row.lesson(episode))]
+    return [mistake, *rest] if mistake else rest

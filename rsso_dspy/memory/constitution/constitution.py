@@ -1,0 +1,207 @@
+"""The constitution itself: rules, and a log of every edit that made them what they are.
+
+    book = Constitution().with_lessons(lessons, task="boil", source="boil::3")
+    book.text                               # as it stands in a prompt
+    book.edits[-1]                          # Edit(what="add", id="A1", ...)
+
+Constitutions are values: every edit gives a new one.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from rsso_dspy.memory.constitution.rules import ALIKE, LASTING, NEARLY_ALL, Rule, held_by, plain
+from rsso_dspy.trajectory import Category, Lesson
+
+SCHEMA = 1
+
+HEADINGS: dict[Category, str] = {
+    "abstract": "How this world works:",
+    "error": "Mistakes that were made, and what to do instead:",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change."""
+
+    what: Literal["add", "again", "merge", "drop"]
+    """add: a new rule. again: one that stood already was said once more. merge: rules became one. drop: one is gone."""
+    id: str
+    """The rule that was added, said again or dropped, or that others were merged into."""
+    source: str
+    """Key of the variant that was being played, or what else made the change."""
+    text: str = ""
+    """The rule as it reads since then; of a drop, as it read."""
+    of: tuple[str, ...] = ()
+    """Rules that were merged."""
+    why: str = ""
+    """Of a drop: summarized away, or a bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constitution:
+    """Rules in the order in which they were first said."""
+
+    rules: tuple[Rule, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    numbered: int = 0
+    """Numbers given so far."""
+
+    def of(self, *categories: Category) -> tuple[Rule, ...]:
+        """The rules of some categories."""
+        return tuple(rule for rule in self.rules if rule.lesson.category in categories)
+
+    @property
+    def text(self) -> str:
+        """The lasting rules as they stand in a prompt; empty when there are none."""
+        parts = []
+        for category in LASTING:
+            if rules := self.of(category):
+                parts.append("\n".join([HEADINGS[category], *(f"- {rule.lesson.line}" for rule in rules)]))
+        return "\n\n".join(parts)
+
+    @property
+    def progress(self) -> str:
+        """The progress rules as they stand in a prompt."""
+        return "\n".join(f"- {rule.lesson.line}" for rule in self.of("progress"))
+
+    def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
+        """The lessons added; what stands already is counted once more. New progress rules take the place of those
+        before."""
+        book = self
+        for lesson in lessons:
+            if lesson.category != "progress":
+                book = book._with(lesson, task, source)
+        progress = {plain(lesson): lesson for lesson in lessons if lesson.category == "progress"}.values()
+        if not progress:
+            return book
+        rules = [Rule(f"P{number}", lesson, task, source) for number, lesson in enumerate(progress, start=1)]
+        return replace(book, rules=(*book.of(*LASTING), *rules))
+
+    def _with(self, lesson: Lesson, task: str, source: str) -> "Constitution":
+        known = next((rule for rule in self.rules if plain(rule.lesson) == plain(lesson)), None)
+        if known:
+            said = replace(known, count=known.count + 1)
+            rules = tuple(said if rule is known else rule for rule in self.rules)
+            return replace(self, rules=rules, edits=(*self.edits, Edit("again", known.id, source)))
+        rule = Rule(_id(lesson, self.numbered + 1), lesson, task, source)
+        edits = (*self.edits, Edit("add", rule.id, source, lesson.line))
+        return Constitution((*self.rules, rule), edits, self.numbered + 1)
+
+    def without(self, categories: Collection[Category]) -> "Constitution":
+        """Less some categories. For progress, whose end is nothing to remember, no edit is noted."""
+        gone = [rule for rule in self.rules if rule.lesson.category in categories]
+        book = replace(self, rules=tuple(rule for rule in self.rules if rule not in gone))
+        lasting = [rule for rule in gone if rule.lesson.category != "progress"]
+        return replace(book, edits=(*self.edits, *(_dropped(rule, "", "category") for rule in lasting)))
+
+    def drop(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
+        """Less some rules."""
+        kept = tuple(rule for rule in self.rules if rule not in rules)
+        return replace(self, rules=kept, edits=(*self.edits, *(_dropped(rule, source, why) for rule in rules)))
+
+    def summarized(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
+        """The lasting rules replaced by a summary of them (OmniReflect, Algorithm 1, line 27). A rule that reads as
+        before keeps its id and counts; one whose words come from several is their merger; those of which no new rule
+        holds much are dropped."""
+        before = self.of(*LASTING)
+        made = list({plain(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
+        homes = {rule.id: _home(rule.lesson, made) for rule in before}
+        number, edits, rules = self.numbered, list(self.edits), []
+        for lesson in made:
+            sources = [rule for rule in before if homes[rule.id] is lesson]
+            same = next((rule for rule in sources if plain(rule.lesson) == plain(lesson)), None)
+            count = sum(rule.count for rule in sources) or 1
+            if same is None:
+                number += 1
+            name = same.id if same else _id(lesson, number)
+            tasks = tuple(dict.fromkeys(rule.task for rule in sources))
+            origin = " + ".join(dict.fromkeys(part for rule in sources for part in rule.source.split(" + "))) or source
+            rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
+            others = tuple(rule.id for rule in sources if rule is not same)
+            if others:
+                edits.append(Edit("merge", name, source, lesson.line, others))
+            elif same is None:
+                edits.append(Edit("add", name, source, lesson.line, why="summary"))
+        edits += [_dropped(rule, source, "summary") for rule in before if homes[rule.id] is None]
+        return Constitution((*rules, *self.of("progress")), tuple(edits), number)
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON data."""
+        rules = [
+            {
+                "id": rule.id,
+                "category": rule.lesson.category,
+                "text": rule.lesson.text,
+                **({"solution": rule.lesson.solution} if rule.lesson.category == "error" else {}),
+                "task": rule.task,
+                "source": rule.source,
+                "count": rule.count,
+            }
+            for rule in self.rules
+        ]
+        edits = [{key: value for key, value in asdict(edit).items() if value} for edit in self.edits]
+        return {"schema": SCHEMA, "rules": rules, "edits": edits, "numbered": self.numbered}
+
+    @classmethod
+    def load(cls, data: dict[str, Any]) -> "Constitution":
+        """The constitution that `dump` gave. Raises `KeyError`, `TypeError` or `ValueError` for other data."""
+        rules = [
+            Rule(
+                row["id"],
+                Lesson(row["category"], row["text"], row.get("solution", "")),
+                row.get("task", ""),
+                row.get("source", ""),
+                row.get("count", 1),
+            )
+            for row in data["rules"]
+        ]
+        edits = [
+            Edit(
+                row["what"], row["id"], row.get("source", ""), row.get("text", ""), tuple(row.get("of", ())),
+                row.get("why", ""),
+            )
+            for row in data.get("edits", ())
+        ]  # fmt: skip
+        return cls(tuple(rules), tuple(edits), int(data.get("numbered", len(rules))))
+
+
+def _home(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
+    """The new rule that holds most of an old one; None when none holds much."""
+    best = max(made, key=lambda other: (plain(other) == plain(lesson), held_by(lesson, other)), default=None)
+    return best if best is not None and held_by(lesson, best) >= ALIKE else None
+
+
+def _dropped(rule: Rule, source: str, why: str) -> Edit:
+    return Edit("drop", rule.id, source, rule.lesson.line, why=why)
+
+
+def merged(books: Iterable[Constitution]) -> Constitution:
+    """The lasting rules of several constitutions in one, each once, in their order; its edits start anew."""
+    found: dict[str, Rule] = {}
+    for rule in (rule for book in books for rule in book.of(*LASTING)):
+        known = found.get(plain(rule.lesson))
+        if known:
+            origin = " + ".join(dict.fromkeys([*known.source.split(" + "), *rule.source.split(" + ")]))
+            task = known.task if known.task == rule.task else ""
+            rule = replace(known, task=task, source=origin, count=known.count + rule.count)
+        found[plain(rule.lesson)] = rule
+    rules = [replace(rule, id=_id(rule.lesson, number)) for number, rule in enumerate(found.values(), start=1)]
+    edits = [Edit("add", rule.id, rule.source, rule.lesson.line, why="merge of files") for rule in rules]
+    return Constitution(tuple(rules), tuple(edits), len(rules))
+
+
+def condensed(book: Constitution) -> list[Lesson]:
+    """The lasting rules less those that another one holds nearly all words of: a summary without a model."""
+    lessons = [rule.lesson for rule in book.of(*LASTING)]
+    kept: list[Lesson] = []
+    for lesson in sorted(lessons, key=lambda each: -len(each.line)):
+        if not any(held_by(lesson, longer) >= NEARLY_ALL for longer in kept):
+            kept.append(lesson)
+    return [lesson for lesson in lessons if lesson in kept]
+
+
+def _id(lesson: Lesson, number: int) -> str:
+    return f"{lesson.category[0].upper()}{number}"

@@ -1,0 +1,187 @@
+"""A constitution in a file of its own, which a person can read, edit and hand to another agent.
+
+    kind, schema     what the file is
+    rules            in order: id, category, text, solution of an error, task, source, count
+    provenance       who wrote it, on which variants, with which models
+    edits            what made the rules what they are
+    examples         stretches of play with the rules that patterns drew from them, for neuro-symbolic writers
+
+Plain JSON: a file from somebody else can put words into prompts and nothing more. Of a rule written by hand, category
+and text (of an error: solution too) are enough.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.constitution.constitution import Constitution, Edit
+from rsso_dspy.memory.constitution.rules import LASTING, Rule, plain
+from rsso_dspy.trajectory import Category, Lesson
+
+KIND = "rsso-dspy constitution"
+
+SCHEMA = 1
+"""Version of the file. Another version is refused by name."""
+
+BY_HAND = "written by hand"
+
+_HEADINGS: dict[Category, str] = {
+    "abstract": "# Abstract rules, one a line: what holds in the environment or for a type of task.",
+    "error": "# Error rules, one a line: mistake => solution.",
+}
+_LINE = re.compile(r"(?:(?P<id>[AE]\d+)\s*[:.]\s*)?(?P<said>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The content of one file."""
+
+    constitution: Constitution
+    provenance: dict[str, Any] = field(default_factory=dict)
+    examples: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """Keys of the variants it was learnt on."""
+        return tuple(str(key) for key in self.provenance.get("variants", ()))
+
+    def text(self) -> str:
+        """The file's text."""
+        dumped = self.constitution.dump()
+        data = {
+            "kind": KIND,
+            "schema": SCHEMA,
+            "rules": dumped["rules"],
+            "numbered": dumped["numbered"],
+            "provenance": self.provenance,
+            "edits": dumped["edits"],
+            "examples": list(self.examples),
+        }
+        return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_book(path: Path) -> Book:
+    """A file as data. Raises `UsageError` that names the file, what is wrong with it and where."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read the constitution {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is no JSON ({error}); mend it, or build it again") from None
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise UsageError(f"{path} is no constitution; `rsso-dspy constitution build -o FILE` makes one")
+    if data.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path} is of schema {data.get('schema')}, this program reads schema {SCHEMA}; "
+            "use the version of rsso-dspy that wrote it, or build it again"
+        )
+    rows, provenance = data.get("rules"), data.get("provenance", {})
+    examples = data.get("examples", [])
+    if not isinstance(rows, list) or not isinstance(provenance, dict) or not isinstance(examples, list):
+        raise UsageError(f"{path} is damaged: rules and examples are lists, provenance is an object")
+    rules = _numbered([_row(row, number, path) for number, row in enumerate(rows, start=1)])
+    try:
+        book = Constitution.load({**data, "rules": rules})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{path} is damaged ({type(error).__name__}: {error}); build it again") from None
+    if len({rule.id for rule in book.rules}) < len(book.rules):
+        raise UsageError(f"{path} gives one id to two rules; leave the id of one out")
+    highest = max((int(rule.id[1:]) for rule in book.rules), default=0)
+    book = replace(book, numbered=max(book.numbered, highest))
+    return Book(book, provenance, tuple(str(each) for each in examples))
+
+
+def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
+    """A rule as it stands in a file, checked."""
+    where = f"{path}: rule {number}"
+    if not isinstance(row, dict):
+        raise UsageError(f"{where} is no object with category and text")
+    if row.get("category") not in LASTING:
+        raise UsageError(f"{where} has category {row.get('category')!r}; a constitution holds {' and '.join(LASTING)}")
+    if not isinstance(row.get("text"), str) or not row["text"].strip():
+        raise UsageError(f"{where} has no text")
+    if row["category"] == "error" and not isinstance(row.get("solution", ""), str):
+        raise UsageError(f"{where}: its solution is no text")
+    name = row.get("id", "")
+    if name and not re.fullmatch(rf"{row['category'][0].upper()}\d{{1,9}}", str(name)):
+        raise UsageError(f"{where} has id {name!r}; expected {row['category'][0].upper()} and a number, or none")
+    if not isinstance(row.get("count", 1), int) or row.get("count", 1) < 1:
+        raise UsageError(f"{where} has count {row['count']!r}; expected a number from 1 up")
+    return {"source": BY_HAND, **row, "text": row["text"].strip()}
+
+
+def _numbered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rules with an id each."""
+    last = max((int(row["id"][1:]) for row in rows if row.get("id")), default=0)
+    given = []
+    for row in rows:
+        if not row.get("id"):
+            last += 1
+            row = {**row, "id": f"{row['category'][0].upper()}{last}"}
+        given.append(row)
+    return given
+
+
+def editable(book: Constitution) -> str:
+    """The rules as lines, for a person to edit; `edited` reads them back."""
+    parts = []
+    for category in LASTING:
+        said = [f"{rule.id}: {_as_line(rule.lesson)}" for rule in book.of(category)]
+        parts.append("\n".join([f"[{category}]", _HEADINGS[category], *said]))
+    return "\n\n".join(parts) + "\n"
+
+
+def edited(book: Constitution, text: str) -> Constitution:
+    """What a person made of `editable`: lines without an id are new rules, ids that are gone are dropped, what reads
+    otherwise than before is by hand; the log says so. Raises `UsageError` that names the line."""
+    before = {rule.id: rule for rule in book.of(*LASTING)}
+    rules: dict[str, Rule] = {}
+    edits, number = list(book.edits), book.numbered
+    for place, name, lesson in _lines(text):
+        if name and (name not in before or name in rules):
+            raise UsageError(f"line {place}: there is no {name} to keep, or it stands twice; leave the id out")
+        if not name:
+            number += 1
+        known = before.get(name)
+        name = name or f"{lesson.category[0].upper()}{number}"
+        same = known is not None and plain(known.lesson) == plain(lesson)
+        rules[name] = known if same and known else Rule(name, lesson, known.task if known else "", BY_HAND)
+        if not same:
+            edits.append(Edit("add", name, BY_HAND, lesson.line))
+    gone = [rule for name, rule in before.items() if name not in rules]
+    edits += [Edit("drop", rule.id, BY_HAND, rule.lesson.line, why=BY_HAND) for rule in gone]
+    return Constitution(tuple(rules.values()), tuple(edits), number)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, Lesson]]:
+    """Line number, id (empty for none) and lesson of every rule."""
+    category: Category | None = None
+    for place, raw in enumerate(text.splitlines(), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        heading = next((each for each in LASTING if line == f"[{each}]"), None)
+        if heading:
+            category = heading
+            continue
+        found = _LINE.fullmatch(line)
+        if category is None or found is None:
+            raise UsageError(f"line {place} stands under neither [abstract] nor [error]: {line}")
+        yield place, found["id"] or "", _from_line(category, found["said"], place)
+
+
+def _as_line(lesson: Lesson) -> str:
+    return f"{lesson.text} => {lesson.solution}" if lesson.category == "error" else lesson.text
+
+
+def _from_line(category: Category, said: str, place: int) -> Lesson:
+    if category == "abstract":
+        return Lesson(category, said.strip())
+    mistake, arrow, solution = said.partition("=>")
+    if not (arrow and mistake.strip() and solution.strip()):
+        raise UsageError(f"line {place}: an error rule reads `mistake => solution`, not {said!r}")
+    return Lesson(category, mistake.strip(), solution.strip())

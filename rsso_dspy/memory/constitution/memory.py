@@ -1,0 +1,174 @@
+"""The memory itself: what is written during a trial, and what becomes of it afterwards."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rsso_dspy.memory import NOTHING, Recall
+from rsso_dspy.memory.constitution.constitution import SCHEMA, Constitution
+from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING, Rule
+from rsso_dspy.trajectory import Category, Lesson, State, Step, Trajectory, Variant
+
+__all__ = ["ConstitutionMemory", "ConstitutionSettings", "Play", "Summarize", "Write", "Writer"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConstitutionSettings:
+    """When rules are written, and how many are kept. Defaults are those of the paper (section 3.2), bounds are ours."""
+
+    r_freq: int = 10
+    """Steps between two writings inside an episode."""
+    s_freq: int = 10
+    """Tasks between two summaries."""
+    max_rules: int = 50
+    """Rules of one category at most."""
+    max_chars: int = 12_000
+    """Characters of the whole text at most."""
+    categories: tuple[Category, ...] = CATEGORIES
+    """Categories that are kept; the others are thrown away as soon as they are written (Table 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """An episode as far as it went, for a writer to learn from."""
+
+    variant: Variant
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+
+
+Write = Callable[[Play, Constitution], Sequence[Lesson] | None]
+"""What the newest stretch of an episode teaches beyond a constitution; None when the answer was malformed. Its own
+errors pass through."""
+
+Summarize = Callable[[Constitution], Sequence[Lesson] | None]
+"""The lasting rules in fewer words; None when the answer was malformed. Its own errors pass through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes rules."""
+
+    name: str
+    write: Write
+    summarize: Summarize
+    conditional: bool = False
+    """Asked after every step, and writes when it sees occasion to; else asked every `r_freq` steps."""
+    given: Callable[[], Sequence[Lesson]] = tuple
+    """Rules that stand before anything was seen; asked when an episode begins without any."""
+
+
+class ConstitutionMemory:
+    """Rules of three categories, written while the agent plays and read from the next step on (OmniReflect).
+
+        memory = ConstitutionMemory(writer)
+        memory.preamble()                                   # an episode begins
+        memory.notice(variant, task, states, steps)         # after every step; maybe writes
+        memory.recall(states).text                          # the rules
+        memory.learn(trajectory)                            # lasting rules stay, progress rules go
+
+    Without a writer it is a constitution to be read and nothing else. What was written in an episode that nobody
+    learnt from, because it was cut short and is played again, is forgotten.
+    """
+
+    region = "constitution"
+
+    def __init__(self, writer: Writer | None = None, settings: ConstitutionSettings | None = None):
+        self.settings = settings or ConstitutionSettings()
+        self._writer = writer
+        self._kept = Constitution()
+        self._book = Constitution()
+        self._tasks = 0
+        self._counts: dict[str, int] = {}
+
+    @property
+    def constitution(self) -> Constitution:
+        """The rules as they stand now, those of the episode under way among them."""
+        return self._book
+
+    def preamble(self) -> Recall:
+        self._book = self._kept
+        self._counts = dict.fromkeys(("calls", "written", "again", "malformed", "merged", "dropped", "summaries"), 0)
+        if self._writer and not self._book.rules:
+            self._add(self._writer.given(), "", "written by hand")
+        return NOTHING
+
+    def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002 - rules hold in every state
+        return Recall(text=self._book.text, progress=self._book.progress)
+
+    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+        """Have rules written when it is time."""
+        writer = self._writer
+        if writer is None or not (writer.conditional or len(steps) % self.settings.r_freq == 0):
+            return
+        said = writer.write(Play(variant, task, states, steps), self._book)
+        self._counts["calls"] += not writer.conditional
+        if said is None:
+            self._counts["malformed"] += 1
+            return
+        self._add(said, variant.task, variant.key)
+        if self._beyond():
+            self._summarize(variant.key)
+
+    def learn(self, trajectory: Trajectory) -> dict[str, Any]:
+        """Keep what was written, less the progress rules, and have it summarized every `s_freq` tasks; several trials
+        of one variant are one task.
+
+        Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
+        ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
+        """
+        if self._writer:
+            self._book = self._book.without(["progress"])
+            self._tasks += trajectory.trial == 1
+            if trajectory.trial == 1 and self._tasks % self.settings.s_freq == 0:
+                self._summarize(trajectory.variant.key)
+        self._kept = self._book
+        return {**self._counts, "held": len(self._kept.rules)}
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON data: the constitution as its file holds it, and the tasks met."""
+        return {**self._kept.dump(), "tasks": self._tasks}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"a constitution of schema {data['schema']}, not {SCHEMA}")
+        kept = {category for category in self.settings.categories if category != "progress"}
+        self._kept = self._book = Constitution.load(data).without([c for c in CATEGORIES if c not in kept])
+        self._tasks = data.get("tasks", 0)
+
+    def _add(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
+        before = len(self._book.edits)
+        wanted = [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
+        self._book = self._book.with_lessons(wanted, task, source)
+        self._count(before)
+
+    def _count(self, before: int) -> None:
+        names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
+        for edit in self._book.edits[before:]:
+            self._counts[names[edit.what]] += 1
+
+    def _beyond(self) -> bool:
+        """A bound is passed."""
+        many = any(len(self._book.of(category)) > self.settings.max_rules for category in LASTING)
+        return many or len(self._book.text) > self.settings.max_chars
+
+    def _summarize(self, source: str) -> None:
+        """Have the lasting rules summarized. What is too much even so is dropped: the rules said least, the oldest of
+        equals."""
+        if not self._writer or not self._book.of(*LASTING):
+            return
+        before = len(self._book.edits)
+        said = self._writer.summarize(self._book)
+        if said:
+            self._book = self._book.summarized(said, source)
+            self._counts["summaries"] += 1
+        else:
+            self._counts["malformed"] += 1
+        while self._beyond():
+            self._book = self._book.drop([self._least()], source, "bound")
+        self._count(before)
+
+    def _least(self) -> Rule:
+        crowded = [c for c in LASTING if len(self._book.of(c)) > self.settings.max_rules] or LASTING
+        return min(self._book.of(*crowded), key=lambda rule: rule.count)

@@ -1,0 +1,72 @@
+"""Rules: lessons that a constitution holds, and how two of them compare, without knowing any language but words."""
+
+import re
+from dataclasses import dataclass
+from typing import get_args
+
+from rsso_dspy.trajectory import Category, Lesson
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+LASTING: tuple[Category, ...] = ("abstract", "error")
+"""Categories that outlive the episode."""
+
+_WORDS = re.compile(r"[^\W_]+")
+_FILLERS = frozenset(
+    {
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "can",
+        "do",
+        "for",
+        "from",
+        "has",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+    }
+    | {"not", "of", "on", "or", "that", "the", "to", "was"}
+)
+ALIKE = 0.5
+"""Share of a rule's words from which on another rule, made of it and others, counts as holding it."""
+NEARLY_ALL = 0.8
+"""Share from which on it says the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a constitution."""
+
+    id: str
+    """Letter of its category and a number that is never given again, e.g. ``A7``."""
+    lesson: Lesson
+    task: str = ""
+    """Task type it was learnt on; empty for one that came with the environment, or from several."""
+    source: str = ""
+    """Key of the variant it was learnt on, `` + `` between several; or who wrote it by hand."""
+    count: int = 1
+    """How often it was said."""
+
+
+def plain(lesson: Lesson) -> str:
+    """A lesson without case and punctuation: two of the same are one."""
+    return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
+
+
+def held_by(one: Lesson, other: Lesson) -> float:
+    """Share of the words of one lesson that stand in the other; 0 for other categories."""
+    ours, theirs = _content(one), _content(other)
+    if one.category != other.category or not ours:
+        return 0.0
+    return len(ours & theirs) / len(ours)
+
+
+def _content(lesson: Lesson) -> set[str]:
+    return {word for word in _WORDS.findall(lesson.line.lower()) if word not in _FILLERS}

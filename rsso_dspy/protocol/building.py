@@ -1,0 +1,187 @@
+"""Co-operative mode: a meta-advisor distils a constitution from calibration variants (OmniReflect, section 3.4).
+
+built = building(config, variants, "neural", Path("constitution.json"), explore=1)
+with session(built.config) as live:
+    built.play(live, observer, built.purse())
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.backends import Backend
+from rsso_dspy.config import Config, prices
+from rsso_dspy.environments.exploring import Exploring
+from rsso_dspy.environments.scienceworld import lessons
+from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.errors import LimitReached, RssoError, SplitError, Stopped, UsageError
+from rsso_dspy.memory.constitution import LASTING
+from rsso_dspy.memory.constitution.file import Book
+from rsso_dspy.programs.methods import Writing, method
+from rsso_dspy.programs.transcript import stretch
+from rsso_dspy.protocol.constitutions import of_records, place
+from rsso_dspy.protocol.executor import Executor, Observer, fingerprints, missing, zero_shot
+from rsso_dspy.protocol.plan import Arm, Plan, in_streams, make_plan, step_budgets
+from rsso_dspy.protocol.playing import NOTHING, Carried, Player
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.provenance import identity, provenance
+from rsso_dspy.protocol.purse import Purse
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.store import Store, write_whole
+from rsso_dspy.trajectory import Lesson, Trajectory, TrialResult, UnitRecord, Usage, Variant
+
+EXAMPLES = 3
+"""Examples that a file holds at most."""
+
+STRETCH = 10
+"""Steps of an example."""
+
+
+@dataclass(frozen=True)
+class Building:
+    """A constitution that is being distilled from calibration variants by a meta-advisor (OmniReflect, section 3.4).
+
+    Everything that is played is kept beside the file, in ``FILE.run/``, until it is written: the same command again
+    goes on where it was cut short."""
+
+    config: Config
+    plan: Plan
+    explored: Plan | None
+    """Episodes that come before, in which the agent has no task but to look around; None when there are none."""
+    out: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.run")
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.explored, self.plan) if self.explored else (self.plan,)
+
+    def stores(self) -> list[Store]:
+        """One for every plan, checked against what they hold. Raises `RunMismatch` when that is something else."""
+        stores = []
+        for number, plan in enumerate(self.plans, start=1):
+            store = Store(self.folder / str(number))
+            store.check(self._identity(plan), fingerprints(zero_shot(plan)))
+            stores.append(store)
+        return stores
+
+    def purse(self, max_cost: float | None = None, max_tokens: int | None = None) -> Purse:
+        """The limits, with what was spent so far. Raises `UsageError` when dollars are limited and a price unknown."""
+        models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
+        asked = {role: models[role] for plan in self.plans for role in plan.forecast().calls}
+        purse = Purse(max_cost, max_tokens, models, prices(self.config.prices), asked)
+        for store in self.stores():
+            purse.before(store.spent() if (store.folder / "run.json").exists() else ())
+        return purse
+
+    def play(
+        self,
+        live: Session,
+        observer: Observer,
+        purse: Purse,
+        told: Callable[[Any, TrialResult], None] = lambda _work, _result: None,
+    ) -> Book:
+        """Play what is left and write the file. Raises `RssoError` when an episode ended in an error, and what
+        `Executor.run` raises."""
+        kept, examples = NOTHING, tuple[str, ...]()
+        records: list[UnitRecord] = []
+        for plan, store in zip(self.plans, self.stores(), strict=True):
+            programs = zero_shot(plan)
+            used = live
+            if plan is self.explored:
+                used = replace(live, runtime=replace(live.runtime, environments=Exploring(live.runtime.environments)))
+            with store.lock():
+                store.open(self._identity(plan), fingerprints(programs))
+                player = Player(used, store, programs, provenance(self.config), kept, told, purse.spend)
+                purse.stop = player.stop.set
+                try:
+                    outcome = Executor(player, observer).run(plan, missing(plan, store), jobs=1)
+                except Stopped:
+                    raise LimitReached(f"stopped: {purse.passed}. Every finished episode is kept.") from None
+                if outcome.errored:
+                    error = outcome.errored[0].trials[-1].error
+                    raise RssoError(
+                        f"{outcome.errored[0].key} ended in an error ({error}); mend the cause and run the same "
+                        "command again: what is finished is kept"
+                    )
+                records += sorted(store.units(), key=place)
+            dumped = {**records[-1].memories["constitution"], "edits": []}
+            kept = Carried({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
+            if plan is self.plan:
+                examples = drawn_examples([t for record in store.units() for t in record.trajectories])
+        found = of_records(records)
+        usage = {role: asdict(spent) for role, spent in self._spent().items()}
+        book = replace(found, examples=examples, provenance={**found.provenance, "usage": usage})
+        write_whole(self.out, book.text())
+        shutil.rmtree(self.folder)
+        return book
+
+    def _spent(self) -> dict[str, Usage]:
+        """What it cost, by role, with what was cut short and played again."""
+        total: dict[str, Usage] = {}
+        for store in self.stores():
+            for role, usage in store.spent():
+                total[role] = total.get(role, Usage()) + usage
+        return dict(sorted(total.items()))
+
+    def _identity(self, plan: Plan) -> dict[str, Any]:
+        played = [f"{unit.variant.key} {unit.place}" for unit in plan.units]
+        return {**identity(self.config, configured(self.config)), "calibration": played}
+
+
+def building(
+    config: Config, variants: Sequence[Variant], writing: Writing, out: Path, explore: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> Building:  # fmt: skip
+    """Plan to distil a constitution from these variants, played once each in an order drawn by the seed, after the
+    first `explore` of them were looked around in. Raises `SplitError` for held-out variants, `UsageError` for a folder.
+    """
+    if held_out := [variant.key for variant in variants if parse(variant.key).split == "test"]:
+        raise SplitError(f"a constitution is built on training variants, and {', '.join(held_out)} are held out")
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
+    kept = [name for name in config.memory.constitution.categories if name in LASTING]
+    settings = config.memory.constitution.model_copy(update={"categories": tuple(kept)})
+    config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
+    protocol = configured(config)
+    arm = Arm(method(f"omnireflect-{writing}"))
+
+    def plan(chosen: Sequence[Variant]) -> Plan:
+        made = make_plan(protocol.id, protocol.rules, [arm], step_budgets(protocol, chosen, say), config.seed)
+        return in_streams(replace(made, writings=protocol.constitution, stream_trials=1))
+
+    explored = plan(variants[:explore]) if explore else None
+    return Building(config, plan(variants), explored, out)
+
+
+def drawn_examples(trajectories: Sequence[Trajectory]) -> tuple[str, ...]:
+    """The stretches of play that patterns draw most rules from, of different tasks, with these rules: what a
+    neuro-symbolic writer is shown (OmniReflect, section 2.1.3)."""
+    best: dict[str, tuple[int, str]] = {}
+    for trajectory in trajectories:
+        for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):
+            text, rules = _example(trajectory, end)
+            if rules > best.get(trajectory.variant.task, (0, ""))[0]:
+                best[trajectory.variant.task] = (rules, text)
+    ranked = sorted(best.values(), key=lambda each: -each[0])
+    return tuple(text for _, text in ranked[:EXAMPLES])
+
+
+def _example(trajectory: Trajectory, end: int) -> tuple[str, int]:
+    """The stretch of steps that ends here with the rules drawn from it, and how many kinds and rules these are."""
+    states, steps = trajectory.states, trajectory.steps
+    found: list[Lesson] = []
+    for number in range(end - STRETCH + 1, end + 1):
+        drawn = lessons.drawn(trajectory.task, states[: number + 1], steps[:number])
+        found = [each for each in found if each.category != "progress"] + list(drawn)
+    unique = list(dict.fromkeys(found))
+    parts = [f"Task: {trajectory.task}", stretch(states[end - STRETCH : end + 1], steps[end - STRETCH : end])]
+    for category in ("abstract", "error", "progress"):
+        said = [lesson.line for lesson in unique if lesson.category == category]
+        parts.append("\n".join([f"{category.capitalize()} rules:", *(f"- {line}" for line in said or ["none"])]))
+    kinds = len({lesson.category for lesson in unique})
+    return "\n".join(parts), 10 * kinds + len(unique)

@@ -1,0 +1,140 @@
+"""Constitutions outside a run: carried into one, taken out of one, and built from calibration variants.
+
+carried_book(Path("constitution.json"), plan, say)          # what units of the plan start from
+of_stream(Path("runs/x"), "omnireflect-neural")             # what a self-sustaining agent ended with
+build(config, variants, "neural", out, jobs, observer)      # co-operative mode: a meta-advisor's rule book
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.errors import RunMismatch, SplitError, UsageError
+from rsso_dspy.memory.constitution import LASTING, Constitution, merged
+from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
+from rsso_dspy.memory.constitution.rules import plain
+from rsso_dspy.protocol.plan import Plan
+from rsso_dspy.protocol.playing import Carried, in_stream
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import UnitRecord
+
+__all__ = [
+    "Book",
+    "carried_book",
+    "check_streams",
+    "editable",
+    "edited",
+    "of_records",
+    "of_stream",
+    "only_in",
+    "opened",
+    "place",
+    "read_book",
+    "together",
+]
+
+
+def carried_book(file: Path, plan: Plan, say: Callable[[str], None]) -> Carried:
+    """A constitution that units of the plan start from. Raises `SplitError` when it was learnt on a variant that the
+    plan holds out, `UsageError` when no method reads one, and what `read_book` raises. `say` is told of variants of the
+    test split that it was learnt on."""
+    if not any("constitution" in unit.arm.method.memories for unit in plan.units):
+        raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or leave it out")
+    book = read_book(file)
+    if not book.constitution.of(*LASTING):
+        raise UsageError(f"{file} holds no rule, so that reading it would change nothing; leave it out")
+    if seen := sorted({unit.variant.key for unit in plan.units}.intersection(book.variants)):
+        raise SplitError(
+            f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
+            "first meeting; leave them out of --variants, or build a constitution on training variants"
+        )
+    if held_out := [key for key in book.variants if parse(key).split == "test"]:
+        say(f"{file} was learnt on {', '.join(held_out)} of the test split: say so where you report these scores")
+    dumped = {**book.constitution.dump(), "edits": []}
+    digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
+    return Carried({"constitution": dumped}, f"{file.name} ({digest})", digest, variants=book.variants)
+
+
+def check_streams(plan: Plan, store: Store) -> None:
+    """Raise `RunMismatch` when a unit that is finished or begun had another place in another stream: streams are over
+    all variants of a run, and with others they are others."""
+    for arm, units in plan.streams.items():
+        for unit in units:
+            path = store.path_of(unit)
+            for record in filter(None, (store.load(path), store.load(store.started(path)))):
+                if not record.start.startswith(in_stream(unit)):
+                    raise RunMismatch(
+                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.variant.key} is "
+                        f"{record.start} there, and {in_stream(unit)} now; ask for the same variants, or use another "
+                        "--out"
+                    )
+
+
+def opened(source: Path, arm: str | None = None) -> Book:
+    """A constitution file, or what an arm of a run wrote. Raises what `read_book` and `of_stream` raise."""
+    if source.is_dir():
+        return of_stream(source, arm)
+    if arm is not None:
+        raise UsageError(f"{source} is a file, which has no arms; leave --arm out")
+    return read_book(source)
+
+
+def only_in(one: Book, other: Book) -> list[str]:
+    """The rules of one constitution that another does not hold, as they stand in a prompt."""
+    known = {plain(rule.lesson) for rule in other.constitution.rules}
+    return [rule.lesson.line for rule in one.constitution.rules if plain(rule.lesson) not in known]
+
+
+def together(books: Mapping[str, Book]) -> Book:
+    """The rules of several constitutions, by the names of their sources, in one, each once."""
+    provenance = {
+        "variants": list(dict.fromkeys(key for book in books.values() for key in book.variants)),
+        "rule_based": any(book.provenance.get("rule_based") for book in books.values()),
+        "merged_from": [{"source": source, **book.provenance} for source, book in books.items()],
+    }
+    examples = tuple(dict.fromkeys(example for book in books.values() for example in book.examples))
+    return Book(merged(book.constitution for book in books.values()), provenance, examples)
+
+
+def of_stream(folder: Path, arm: str | None = None) -> Book:
+    """The constitution that an arm of a run ended with, with all edits on the way; of the first arm that wrote one when
+    none is named. Raises `UsageError` that says what there is instead."""
+    store = Store(folder)
+    store.read_only = True
+    _, arms = store.about()
+    streams: dict[str, list[UnitRecord]] = {}
+    for record in store.units():
+        if record.start.startswith("stream") and not record.errored:
+            streams.setdefault(record.arm, []).append(record)
+    if arm is None:
+        arm = next((name for name in arms if name in streams), None)
+    if arm is None or arm not in streams:
+        there = f"; those of {', '.join(streams)} do" if streams else ""
+        raise UsageError(f"{folder} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
+    return of_records(sorted(streams[arm], key=place))
+
+
+def place(record: UnitRecord) -> int:
+    """Which one of its stream a unit is, from 1."""
+    return int(record.start.removeprefix("stream ").split("/")[0])
+
+
+def of_records(records: Sequence[UnitRecord]) -> Book:
+    """The constitution after the last of these units of a stream, with the edits of all."""
+    books = [Constitution.load(record.memories["constitution"]) for record in records]
+    last, first = records[-1], records[0]
+    edits = tuple(edit for book in books for edit in book.edits)
+    made_by = {
+        "writer": last.arm,
+        "protocol": last.protocol,
+        "backend": last.backend,
+        "models": {role: last.models[role] for role in ("actor", "advisor") if role in last.models},
+        "rule_based": last.rule_based,
+        "seed": last.seed,
+        "variants": list(dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])),
+        "start": first.start.partition(" after ")[2],
+        "made_by": last.provenance,
+    }
+    return Book(replace(books[-1].without(["progress"]), edits=edits), made_by)

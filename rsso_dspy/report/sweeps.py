@@ -1,0 +1,50 @@
+"""A sweep as one table: what differs between points, what was achieved, and what it took."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from rsso_dspy.report.metrics import by_arm, metrics
+from rsso_dspy.report.statistics import paired_difference
+from rsso_dspy.report.terminal import named_table, visible
+from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+
+COLUMNS = ("units", "Mean", "Solve", "trial-1", "steps", "calls", "minus first", "95% from", "to")
+
+
+def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]) -> RenderableType:
+    """A row for every arm of every point. Calls are those of all roles, per unit (OmniReflect, Figure 3); differences
+    are paired, against the same arm at the first point, with a bootstrap interval."""
+    keys = list(points[0][0])
+    varied = [key.rpartition(".")[2] for key in keys]
+    table = named_table("sweep", "arm", *varied, *COLUMNS)
+    first = by_arm(points[0][1])
+    for values, records in points:
+        for arm, units in by_arm(records).items():
+            row = metrics(arm, units)
+            said = [_short(values[key]) for key in keys]
+            played = [str(row.units), _points(row.mean), f"{row.solve}/{row.units}", _points(row.trial_1)]
+            calls = sum(usage.calls for usage in row.tokens.values())
+            per_unit = [f"{number / row.units:.1f}" if row.units else "n/a" for number in (row.steps, calls)]
+            against = ["", "", ""]
+            if values is not points[0][0] and arm in first:
+                pair = paired_difference(arm, first[arm], arm, units)
+                low, high = pair.interval or (None, None)
+                against = [_signed(pair.difference), _signed(low), _signed(high)]
+            table.add_row(visible(arm), *said, *played, *per_unit, *against)
+    note = RULE_BASED_NOTE if any(record.rule_based for _, records in points for record in records) else ""
+    return Group(table, Text(note)) if note else table
+
+
+def _short(value: Any) -> str:
+    return visible(",".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def _points(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:+.1f}"

@@ -1,0 +1,276 @@
+"""Constitutions on the command line: built, looked at, compared, merged, edited, read by a run, swept."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.environments.scienceworld import ScienceWorld
+from rsso_dspy.errors import RssoError, SplitError, UsageError
+from rsso_dspy.memory.constitution.file import read_book
+from rsso_dspy.protocol.store import Store
+
+FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/1-cap60"]
+TASKS = ["--tasks", "find-plant,lifespan-longest-lived"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _at_hand(env: ScienceWorld):
+    """One simulator that runs already, for all commands."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(env, "close", lambda: None)
+        patch.setattr("rsso_dspy.protocol.session.ScienceWorld", lambda **_: env)
+        yield
+
+
+def call(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [*map(str, words)])
+    if isinstance(result.exception, RssoError):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """A constitution from two training variants, and one episode of looking around."""
+    out = tmp_path_factory.mktemp("built") / "book.json"
+    said = call("constitution", "build", *TASKS, *FAST, "-o", out)
+    assert "Abstract rules" in said
+    assert "say nothing about language models" in said
+    return out
+
+
+@pytest.fixture(scope="module")
+def symbolic(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("built") / "symbolic.json"
+    call("constitution", "build", "--writer", "symbolic", "--explore", 0, *TASKS, *FAST, "-o", out)
+    return out
+
+
+def test_a_built_file_says_where_it_comes_from_and_leaves_nothing_else(built):
+    book = read_book(built)
+    assert {rule.lesson.category for rule in book.constitution.rules} <= {"abstract", "error"}
+    assert book.constitution.rules
+    assert len(book.variants) == 2
+    assert book.provenance["usage"]["advisor"]["calls"] > 0
+    assert book.provenance["rule_based"] is True
+    assert [path.name for path in built.parent.iterdir()] == ["book.json"]
+    assert book.examples
+    assert all(part in book.examples[0] for part in ("Task: ", "Step 1. >", "Abstract rules:", "Error rules:"))
+
+
+def test_patterns_ask_no_model(symbolic):
+    assert read_book(symbolic).provenance["usage"].keys() == {"actor"}
+
+
+def test_the_same_build_gives_the_same_bytes(built, tmp_path):
+    call("constitution", "build", *TASKS, *FAST, "-o", tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == built.read_bytes()
+
+
+def test_a_build_that_was_stopped_goes_on(built, tmp_path):
+    out = tmp_path / "book.json"
+    tokens = sum(spent["input"] + spent["output"] for spent in read_book(built).provenance["usage"].values())
+    call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", int(0.9 * tokens), code=1)
+    assert not out.exists()
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "book.json.run").rglob("started/*/*/*/*.json")}
+    kept |= {path: path.stat().st_mtime_ns for path in (tmp_path / "book.json.run").rglob("units/*/*/*.json")}
+    assert kept, "it was stopped before anything was finished"
+    call("constitution", "build", *TASKS, *FAST, "-o", out)
+    said, whole = read_book(out), read_book(built)
+    assert said.constitution == whole.constitution
+    assert said.examples == whole.examples
+
+
+def test_held_out_variants_are_refused(tmp_path):
+    file = tmp_path / "calib.json"
+    file.write_text(json.dumps({"learn": ["find-plant::229"], "choose": ["boil::0"]}))
+    with pytest.raises(SplitError):
+        call("constitution", "build", "--calib", file, *FAST, "-o", tmp_path / "book.json")
+
+
+def test_an_existing_file_is_not_overwritten(built):
+    with pytest.raises(UsageError, match="exists already"):
+        call("constitution", "build", *TASKS, *FAST, "-o", built)
+
+
+def test_a_dry_run_says_what_it_may_cost_and_plays_nothing(tmp_path):
+    result = CliRunner().invoke(
+        app, ["constitution", "build", *TASKS, *FAST, "-o", str(tmp_path / "b.json"), "--dry-run"]
+    )
+    assert result.exit_code == 0
+    assert "advisor" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_rules_are_shown_with_their_history(built):
+    said = call("constitution", "show", built, "--edits")
+    assert "A1 " in said
+    assert "  add A1, " in said
+    assert json.loads(call("constitution", "show", built, "--json"))["kind"] == "rsso-dspy constitution"
+
+
+def test_two_constitutions_are_compared_and_merged(built, symbolic, tmp_path):
+    both = tmp_path / "both.json"
+    call("constitution", "merge", built, symbolic, "-o", both)
+    found = json.loads(call("constitution", "diff", built, both, "--json"))
+    assert found["only"][str(built)] == []
+    assert found["shared"] == len(read_book(built).constitution.rules)
+    merged = read_book(both)
+    assert set(merged.variants) == {*read_book(built).variants, *read_book(symbolic).variants}
+    assert "only in" in call("constitution", "diff", built, symbolic)
+
+
+def editor(tmp_path: Path, code: str) -> str:
+    script = tmp_path / "editor.py"
+    script.write_text(f"import sys, pathlib\npath = pathlib.Path(sys.argv[1])\ntext = path.read_text()\n{code}\n")
+    return f"{sys.executable} {script}"
+
+
+def test_a_person_edits_the_rules_and_an_unreadable_edit_is_kept(built, tmp_path, monkeypatch):
+    file = tmp_path / "book.json"
+    file.write_bytes(built.read_bytes())
+    monkeypatch.setenv("EDITOR", editor(tmp_path, "path.write_text(text.replace('[error]', 'Bees fly.\\n[error]'))"))
+    monkeypatch.setenv("VISUAL", os.environ["EDITOR"])
+    call("constitution", "edit", file)
+    (new,) = (rule for rule in read_book(file).constitution.rules if rule.lesson.text == "Bees fly.")
+    assert new.source == "written by hand"
+    before = file.read_bytes()
+    monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text(text.replace('[abstract]', ''))"))
+    with pytest.raises(UsageError, match=r"kept in .*book.json.draft"):
+        call("constitution", "edit", file)
+    assert file.read_bytes() == before
+    monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text('[abstract]\\nOnly this.')"))
+    call("constitution", "edit", file)
+    assert [rule.lesson.text for rule in read_book(file).constitution.rules] == ["Only this."]
+    assert not (tmp_path / "book.json.draft").exists()
+
+
+RUN = ["run", "--tasks", "find-plant", "--per-task", "1", "--trials", "2", *FAST]
+
+
+def test_any_method_reads_a_constitution_at_no_further_call(built, tmp_path):
+    call(*RUN, "--methods", "rsso,rsso+constitution", "--constitution", built, "--out", tmp_path / "run")
+    plain, reading = Store(tmp_path / "run").units()
+    assert (plain.arm, reading.arm) == ("rsso", "rsso+constitution")
+    text = read_book(built).constitution.text
+    assert [trial.shown["constitution@1"] for trial in reading.trials] == [text] * len(reading.trials)
+    assert all("advisor" not in trial.usage for trial in reading.trials)
+    assert "constitution" not in plain.memories
+    assert plain.start == ""
+    assert reading.start.startswith("book.json (")
+    assert reading.learnt_on == read_book(built).variants
+
+
+def test_all_methods_read_it_when_none_is_named_so(built, tmp_path):
+    call(*RUN, "--methods", "react", "--constitution", built, "--out", tmp_path / "run")
+    assert [record.arm for record in Store(tmp_path / "run").units()] == ["react+constitution"]
+
+
+def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
+    call(*RUN, "--methods", "omnireflect-symbolic", "--constitution", symbolic, "--out", tmp_path / "run")
+    (record,) = Store(tmp_path / "run").units()
+    assert record.trials[0].shown["constitution@1"] == read_book(symbolic).constitution.text
+    assert record.start.endswith(f"after symbolic.json ({record.start[-13:-1]})")
+    said = call("constitution", "show", tmp_path / "run")
+    assert "find-plant::229" in said
+
+
+def test_a_method_that_has_no_rules_to_read_is_its_base_byte_for_byte(tmp_path):
+    call(*RUN, "--methods", "react,react+constitution", "--out", tmp_path / "run")
+    plain, reading = Store(tmp_path / "run").units()
+    assert plain.trajectories == reading.trajectories
+    assert [trial.usage for trial in plain.trials] == [trial.usage for trial in reading.trials]
+
+
+def test_a_constitution_learnt_on_a_held_out_variant_is_refused(built, tmp_path):
+    data = json.loads(built.read_text())
+    data["provenance"]["variants"].append("find-plant::229")
+    file = tmp_path / "book.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(SplitError, match=r"find-plant::229, which this run holds out"):
+        call(*RUN, "--methods", "react", "--constitution", file, "--out", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--methods", "react+constitutions"], "did you mean constitution"),
+        (["--methods", "omnireflect-neural+constitution"], "has a constitution already"),
+        (["--methods", "omnireflect"], "omnireflect-neural"),
+    ],
+)
+def test_unknown_additions_are_named(tmp_path, words, said):
+    with pytest.raises(UsageError) as refused:
+        call(*RUN, *words, "--out", tmp_path / "run")
+    assert said in str(refused.value)
+
+
+SWEEP = """
+methods = ["omnireflect-neural"]
+tasks = ["find-plant", "lifespan-longest-lived"]
+per_task = 1
+[set]
+"protocol.preset" = "sso-adapt/1-cap60"
+"embedder.model" = "hash"
+[grid]
+"memory.constitution.r_freq" = [5, 10]
+"memory.constitution.categories" = [["abstract", "error"], ["progress"]]
+"""
+
+
+def test_a_sweep_plays_every_point_and_prints_one_table(tmp_path):
+    file, out = tmp_path / "sweep.toml", tmp_path / "out"
+    file.write_text(SWEEP)
+    said = call("sweep", file, "--out", out)
+    assert said.count("omnireflect-") == 4
+    assert all(word in said for word in ("r_freq", "categories", "abstract,error", "calls", "Solve"))
+    folders = sorted(path.name for path in out.iterdir())
+    assert len(folders) == 4
+    changed = {path: path.stat().st_mtime_ns for path in out.rglob("units/*/*/*.json")}
+    assert len(changed) == 8
+    assert call("sweep", file, "--out", out) == said
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("units/*/*/*.json")} == changed
+
+
+def test_a_sweep_builds_each_constitution_once(tmp_path):
+    file, out = tmp_path / "sweep.toml", tmp_path / "out"
+    file.write_text(
+        'methods = ["react"]\ntasks = ["find-plant"]\nper_task = 1\n'
+        '[set]\n"protocol.preset" = "sso-adapt/1-cap60"\n"embedder.model" = "hash"\n"protocol.trials" = 1\n'
+        '[build]\nwriter = "symbolic"\n[grid]\ncalib = ["1-per-task"]\n"seed" = [0]\nadvisor = ["embedded"]\n'
+    )
+    call("sweep", file, "--out", out)
+    (book,) = (out / "constitutions").iterdir()
+    assert read_book(book).provenance["writer"] == "omnireflect-symbolic"
+    before = book.stat().st_mtime_ns
+    call("sweep", file, "--out", out)
+    assert book.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("methods = []", "methods is a list"),
+        ('methods = ["react"]', "no [grid]"),
+        ('methods = ["react"]\n[grid]\nseed = 3', "no list of values"),
+        ('methods = ["react"]\n[grid]\nprotocol.trials = [3]', "stands in quotes"),
+        ('methods = ["react"]\ntask = ["boil"]\n[grid]\nseed = [3]', "did you mean tasks"),
+        ('methods = ["react"]\nper_task = 0\n[grid]\nseed = [3]', "per_task is a number"),
+        ('methods = ["react"]\n[grid]\nadvisor = ["embedded"]', "no calib"),
+        ('methods = ["react"]\nconstitution = "x"\n[grid]\ncalib = ["1-per-task"]', "leave one of them out"),
+        ('methods = ["react"]\n[grid]\n"memory.constitution.r_frequ" = [3]', "r_freq"),
+        ("methods = [", "not valid TOML"),
+    ],
+)
+def test_a_sweep_that_can_not_be_played_says_why(tmp_path, content, said):
+    file = tmp_path / "sweep.toml"
+    file.write_text(content)
+    with pytest.raises(UsageError) as refused:
+        call("sweep", file, "--out", tmp_path / "out")
+    assert said in str(refused.value)
