@@ -61,14 +61,16 @@ class Request:
             ),
             key=lambda calls: sum(sum(call.values()) for call in calls),
         )
-        roles = {role: sum(call.get(role, 0) for call in worst) for role in ("actor", "reflector", "verbalizer")}
+        asked = ("actor", "reflector", "verbalizer", "advisor")
+        roles = {role: sum(call.get(role, 0) for call in worst) for role in asked}
         predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
         return Forecast({role: count for role, count in roles.items() if count})
 
     def _cost(self, protocol: Preset, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.trials)
-        return Plan("", rules, (Unit(Arm(self.method), variant, self.seed, self.budgets[variant]),)).forecast().calls
+        unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant])
+        return Plan("", rules, (unit,), writings=protocol.constitution).forecast().calls
 
 
 def request(
@@ -135,7 +137,12 @@ def request(
 
 def _used(method: Method, predictor: str) -> bool:
     """Whether the method ever calls the predictor."""
-    needs = {"actor": True, "reflector": "reflections" in method.memories, "verbalizer": "skills" in method.memories}
+    needs = {
+        "actor": True,
+        "reflector": "reflections" in method.memories,
+        "verbalizer": "skills" in method.memories,
+        "advisor": method.writing in ("neural", "neuro-symbolic"),
+    }
     return needs.get(ROLE_OF[predictor], False)
 
 

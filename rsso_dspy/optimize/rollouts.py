@@ -70,7 +70,7 @@ class Rollouts:
         """Predictors that may be changed."""
         self.recalled = 0
         """Rollouts of `spent` that were not played but found on the shelf."""
-        models: dict[str, str] = {role: model for role, model in live.backend.models.items() if role != "advisor"}
+        models: dict[str, str] = {r: m for r, m in live.backend.models.items()}  # noqa: C416
         self.purse = Purse(limits.cost, None, models, prices(live.config.prices))
         self.purse.stop = lambda: self.halt("cost")
         self._shelf = shelf

@@ -6,6 +6,7 @@ with session(config, jobs=2) as live:
     run.play(live, 2, observer)
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
+from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.constitutions import carried_book, check_streams
 from rsso_dspy.protocol.events import EventLog, Listener
@@ -164,7 +166,11 @@ def prepare(
     loads += [carried_book(order.constitution, plan, say)] if order.constitution else []
     kept = together(loads)
     plan = shard_of(replace(plan, carried=kept.states), order.shard)
-    bound_to = identity(config, configured(config), {name: load.digest for load in loads for name in load.memories})
+    digests = {name: load.digest for load in loads for name in load.memories}
+    if config.memory.constitution.examples:
+        text = examples_of(Path(config.memory.constitution.examples))
+        digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
+    bound_to = identity(config, configured(config), digests)
     store = Store(order.out)
     store.read_only = read_only
     store.check(bound_to, fingerprints(programs))

@@ -182,18 +182,23 @@ class Plan:
         return Forecast({role: count for role, count in calls.items() if count})
 
     def _advisor_calls(self, work: Sequence[Work], played: Mapping[str, int]) -> dict[str, int]:
-        """Calls of the rule writer, every `r_freq` steps, and of the summarizer, every `s_freq` tasks. When a bound is
-        passed, it is called oftener."""
-        writings = tasks = 0
+        """Calls of the rule writer, every `r_freq` steps, and of the summarizer, every `s_freq` tasks, at most as long
+        as no bound is passed."""
+        writings = 0
+        tasks: Counter[str] = Counter()
         for each in work:
             if each.arm.method.writing not in ("neural", "neuro-symbolic"):
                 continue
-            rules = self.training_rules if isinstance(each, Training) else self.rules_of(each)
-            budgets = each.budgets if isinstance(each, Training) else (each.budget,) * rules.trials
+            if isinstance(each, Training):
+                rules, budgets, met, where = self.training_rules, each.budgets, len(each.budgets), each.key
+            else:
+                rules = self.rules_of(each)
+                budgets, met, where = (each.budget,) * rules.trials, 1, each.arm.name if each.place else each.key
             if not rules.frozen:
                 writings += sum((steps - 1) // self.writings.r_freq for steps in budgets[played.get(each.key, 0) :])
-                tasks += len(dict.fromkeys(each.episodes)) if isinstance(each, Training) else 1
-        return {"advisor": writings + tasks // self.writings.s_freq} if writings else {}
+                tasks[where] += met
+        summaries = sum(-(-count // self.writings.s_freq) for count in tasks.values())
+        return {"advisor": writings + summaries} if writings else {}
 
 
 def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int) -> dict[str, int]:

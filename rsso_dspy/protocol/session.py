@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import dspy
 
@@ -20,6 +21,7 @@ from rsso_dspy.environments.pool import Pool
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.golds import gold_length
 from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.trajectory import Variant
@@ -58,7 +60,7 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
     backend = Backend(config.active_backend, Runtime.stopping)
     backend.check()
     embedder = Embedder(config.embedder)
-    settings = config.environment
+    settings, book = config.environment, config.memory.constitution
     pool = Pool(lambda: ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds), size=jobs)
 
     def variant(key: str) -> Variant:
@@ -72,6 +74,7 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
         embed=embedder,
         rules=protocol.rules,
         constitution=protocol.constitution,
+        examples=examples_of(Path(book.examples) if book.examples else None),
         reflections=config.memory.reflections,
         skills=protocol.skills,
     )

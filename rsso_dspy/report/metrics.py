@@ -40,6 +40,8 @@ class ArmMetrics:
     invalid_rate: float | None
     """Share of steps that were malformed or not understood."""
     steps: int
+    calls_per_unit: float | None
+    """Answers of all roles, per unit that is not errored (OmniReflect, Figure 3)."""
     tokens: dict[str, Usage]
     """Calls and tokens by role; those of errored units were paid for too and are in it."""
 
@@ -70,6 +72,7 @@ def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         best_of_t=tuple(fmean(_best(trials[:t], _accumulator) for trials in plays) for t in range(1, longest + 1)),
         invalid_rate=sum(trajectory.invalid for trajectory in everything) / steps if steps else None,
         steps=steps,
+        calls_per_unit=sum(u.calls for u in _tokens(scored).values()) / len(scored) if scored else None,
         tokens=_tokens(records),
     )
 

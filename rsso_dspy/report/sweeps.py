@@ -26,8 +26,8 @@ def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]
             row = metrics(arm, units)
             said = [_short(values[key]) for key in keys]
             played = [str(row.units), _points(row.mean), f"{row.solve}/{row.units}", _points(row.trial_1)]
-            calls = sum(usage.calls for usage in row.tokens.values())
-            per_unit = [f"{number / row.units:.1f}" if row.units else "n/a" for number in (row.steps, calls)]
+            steps = row.steps / row.units if row.units else None
+            per_unit = ["n/a" if number is None else f"{number:.1f}" for number in (steps, row.calls_per_unit)]
             against = ["", "", ""]
             if values is not points[0][0] and arm in first:
                 pair = paired_difference(arm, first[arm], arm, units)

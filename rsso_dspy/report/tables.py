@@ -99,7 +99,7 @@ def _errored(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord])
 
 
 def _methods(rows: Sequence[ArmMetrics]) -> Table:
-    table = named_table("Best of t", "arm", "units", "Mean", "+reset", "env", "Solve", "Acc100")
+    table = named_table("Best of t", "arm", "units", "Mean", "+reset", "env", "Solve", "Acc100", "calls/unit")
     for row in rows:
         table.add_row(
             row.arm,
@@ -107,6 +107,7 @@ def _methods(rows: Sequence[ArmMetrics]) -> Table:
             *map(_points, (row.mean, row.mean_with_reset, row.environment_score)),
             f"{row.solve}/{row.units}",
             f"{row.acc100}/{row.units}",
+            "n/a" if row.calls_per_unit is None else f"{row.calls_per_unit:.0f}",
         )
     return table
 

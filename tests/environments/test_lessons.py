@@ -402,7 +402,7 @@ def test_an_ambiguous_request_wants_a_number(env: ScienceWorld):
 
 
 def test_everything_in_a_room_is_within_reach(env: ScienceWorld):
-    rule("go and teleport lead to rooms, never to objects")
+    rule("Moving about is between rooms, never between objects")
     moves = answers(env, "boil::3", "go kitchen", "go table", "open cupboard", "open fridge")
     assert [move.state.observation for move in moves[1:]] == [
         "Its not clear how to go to/through a table.",
@@ -412,7 +412,7 @@ def test_everything_in_a_room_is_within_reach(env: ScienceWorld):
 
 
 def test_teleport_leads_anywhere_and_go_through_open_doors(env: ScienceWorld):
-    rule("go leads only through open doors")
+    rule("by go only the next one, through an open door")
     said = [
         move.state.observation
         for move in answers(env, "boil::3", "teleport bedroom", "go bathroom", "close door to hallway", "go hallway")
@@ -431,13 +431,13 @@ def test_what_a_closed_container_holds_is_out_of_reach(env: ScienceWorld):
 
 
 def test_a_wrong_focus_ends_the_attempt(env: ScienceWorld):
-    rule("A focus on a wrong object ends the attempt")
+    rule("On a wrong object it ends the attempt")
     assert answers(env, "boil::3", "focus on axe")[-1].done
 
 
 def test_what_is_carried_comes_along_and_what_is_fixed_stays(env: ScienceWorld):
-    rule("pick up takes a thing along")
-    rule("move OBJ to CONTAINER puts")
+    rule("A thing that was picked up comes along")
+    rule("can be moved into or onto another one")
     moves = answers(
         env, "boil::3", "teleport kitchen", "pick up lighter", "pick up stove", "teleport bathroom",
         "move lighter to sink", "teleport kitchen", "pick up lighter", "move thermometer to cupboard",
@@ -460,14 +460,14 @@ def test_a_thermometer_works_where_it_is(env: ScienceWorld):
 
 
 def test_waiting_lets_time_pass(env: ScienceWorld):
-    rule("wait lets ten moments pass")
+    rule("each wait is ten moments")
     moves = answers(env, "boil::3", "wait", "wait1")
     assert ["10 iterations" in moves[0].state.observation, "1 iterations" in moves[1].state.observation] == [True, True]
     assert moves[0].ticks > moves[1].ticks - moves[0].ticks > 0
 
 
 def test_a_device_runs_until_it_is_switched_off_and_a_broken_one_stays_broken(env: ScienceWorld):
-    rule("A device works from activate until deactivate")
+    rule("A device works from the moment")
     moves = answers(env, "boil::0", "teleport kitchen", "activate oven", "wait", "deactivate oven")
     assert ["oven, which is turned on" in move.state.look for move in moves] == [False, True, True, False]
     moves = answers(env, "boil::3", "teleport kitchen", "activate stove", "wait", "activate stove")
@@ -476,7 +476,7 @@ def test_a_device_runs_until_it_is_switched_off_and_a_broken_one_stays_broken(en
 
 
 def test_mixing_makes_something_new_of_what_goes_together(env: ScienceWorld):
-    rule("mix CONTAINER joins")
+    rule("is mixed at once")
     moves = answers(
         env, "chemistry-mix::0", "teleport kitchen", "open cupboard", "open glass jar", "pour glass jar in ceramic cup",
         "mix ceramic cup", "move ceramic cup to sink", "activate sink", "deactivate sink", "mix ceramic cup",

@@ -16,6 +16,8 @@ from rsso_dspy.backends.embedded.reading import Prompt
 _FROM_PLAN = "it is the next step of my plan from an earlier attempt"
 # A plan goes before everything; a skill goes before looking around, but not before what the task says outright.
 _PLAN, _SKILL, _ADVISED = 20.0, 5.8, 1.0
+_ROOM_WORDS = 3
+"""Words in the name of a room at most; "go to a room not seen yet" names none."""
 _NOISE = 1.2
 """Spread of the seeded noise at temperature 1."""
 _READING = re.compile(r"temperature of (-?\d+(?:\.\d+)?) degrees")
@@ -100,7 +102,8 @@ def _advice(prompt: Prompt) -> list[Line]:
 def _possible(wanted: Command, scene: world.Scene) -> bool:
     """Worth trying now: the things it names are here, or it is a way to another room."""
     if wanted.verb in ("teleport", "go"):
-        return wanted.thing != scene.room and wanted.thing not in scene.notes.searched
+        room = len(wanted.thing.split()) <= _ROOM_WORDS and bool(words(wanted.thing))
+        return room and wanted.thing != scene.room and wanted.thing not in scene.notes.searched
     if wanted.verb in ("wait", "choose"):
         return False
     return wanted.thing in scene.things and (not wanted.place or wanted.place in scene.things)

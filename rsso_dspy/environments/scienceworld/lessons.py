@@ -18,21 +18,21 @@ RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
         "inventory list them. Any other is not understood, and nothing happens.",
         "When an action fits several things, a numbered list is shown: answer with the number alone. Any other answer "
         "takes the action back, and is not carried out itself.",
-        "Everything in a room is within reach from anywhere in it: go and teleport lead to rooms, never to objects.",
-        "teleport leads to any room in one step, also to one never seen; go leads only through open doors.",
+        "Everything in a room is within reach from anywhere in it. Moving about is between rooms, never between "
+        "objects.",
+        "Any room can be reached in one step by teleport, also one never seen; by go only the next one, through an "
+        "open door.",
         "What a closed container holds cannot be taken or used until the container is open. Containers inside "
         "containers have to be opened too.",
-        "focus on tells the task which object is meant and does nothing else. A focus on a wrong object ends the "
-        "attempt; to see what something is like, look in it or around.",
-        "pick up takes a thing along from room to room; what is left behind cannot be used from another room. Large "
-        "fixed things such as a stove or a sink stay where they are.",
-        "move OBJ to CONTAINER puts a carried or near thing into or onto another one in the same room, if that one is "
-        "open.",
+        "A focus tells the task which object is meant and does nothing else. On a wrong object it ends the attempt.",
+        "A thing that was picked up comes along from room to room; what is left behind cannot be used from another "
+        "room. Large fixed things such as a stove or a sink stay where they are.",
+        "A carried or near thing can be moved into or onto another one in the same room, if that one is open.",
         "A thermometer tells the temperature of what is in the same room, whether it is carried or not.",
-        "Things heat, cool and grow only as time passes: wait lets ten moments pass, any other action one at most.",
-        "A device works from activate until deactivate. One that appears broken stays broken: find another that serves "
-        "the purpose.",
-        "mix CONTAINER joins all that the container holds, and makes something new only of things that go together.",
+        "Things heat, cool and grow only as time passes: each wait is ten moments, any other action one at most.",
+        "A device works from the moment it is activated until it is deactivated. One that appears broken stays "
+        "broken: find another that serves the purpose.",
+        "All that a container holds is mixed at once, and something new comes only of things that belong together.",
     )
 )
 """Rules about this world that hold whatever the task."""
