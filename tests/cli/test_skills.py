@@ -220,7 +220,7 @@ def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, unit, lib
     assert "It started from: skills.json (" in out
     code, _, err = rsso(*ELSEWHERE, "--methods", "sso", "--out", "more")
     assert code == 2
-    assert "carried: there " in err
+    assert "carried.skills: there " in err
 
 
 @pytest.mark.usefixtures("at_hand")

@@ -70,6 +70,8 @@ def test_ctrl_c_reaches_python_and_not_the_simulator():
 def test_an_interrupted_call_ends_the_process():
     with Jvm() as simulator:
         os.kill(simulator.pid, signal.SIGSTOP)
+        while any("State:\tT" not in task.read_text() for task in Path(f"/proc/{simulator.pid}").glob("task/*/status")):
+            time.sleep(0.01)
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             simulator.call("getScore")

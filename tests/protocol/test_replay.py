@@ -23,7 +23,7 @@ from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.store import Store
 
-TASKS = "find-plant,lifespan-longest-lived,boil"
+TASKS = "find-plant,lifespan-longest-lived,use-thermometer"
 METHODS = "reflexion,rsso"
 SETTINGS = [
     "protocol.preset=sso-adapt/1-cap60",

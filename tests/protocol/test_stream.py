@@ -133,9 +133,8 @@ def test_the_whole_log_of_a_stream_can_be_read(whole):
     assert book.variants == tuple(record.variant.key for record in units)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_streams_replay_byte_for_byte(live, whole, tmp_path, jobs):
-    play(live, tmp_path, WRITERS[:2], jobs)
+def test_streams_replay_byte_for_byte_with_other_jobs(live, whole, tmp_path):
+    play(live, tmp_path, WRITERS[:2], jobs=2)
     assert files(tmp_path).items() <= files(whole).items()
 
 
