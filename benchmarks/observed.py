@@ -1,10 +1,12 @@
 """The table that forecasts go by until a run has units of its own: what units of a run cost, per method.
 
     python benchmarks/methods.py --out runs/methods
-    python benchmarks/observed.py runs/methods
+    python benchmarks/constitutions.py --out runs/constitutions
+    python benchmarks/observed.py runs/methods runs/constitutions/held-out
 
-Writes rsso_dspy/protocol/data/observed.json from the zero-shot units of a finished run on the embedded backend. The
-last line is one JSON object; its ratio is tokens spent to tokens forecast for the odd units, judged by the even ones.
+Writes rsso_dspy/protocol/data/observed.json from the zero-shot units of finished runs on the embedded backend, each
+method from the first run that holds it; methods with something added to them are left out. The last line is one JSON
+object; its ratio is tokens spent to tokens forecast for the odd units, judged by the even ones.
 """
 
 import argparse
@@ -19,18 +21,27 @@ FILE = Path(forecasts.__file__).parent / "data" / "observed.json"
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("run", type=Path)
-    store = Store(options.parse_args().run)
-    identity, _ = store.about()
-    trials = identity["config"]["protocol"]["trials"]
-    units = [forecasts.of_record(record, trials) for record in store.units() if not record.errored]
+    options.add_argument("runs", type=Path, nargs="+")
+    units: list[forecasts.Observed] = []
+    protocols = []
+    for folder in options.parse_args().runs:
+        known = {unit.method for unit in units}
+        store = Store(folder)
+        identity, _ = store.about()
+        trials = identity["config"]["protocol"]["trials"]
+        protocols.append(identity["protocol"])
+        for record in store.units():
+            if not record.errored and record.method not in known and "+" not in record.arm:
+                units.append(forecasts.of_record(record, 1 if record.start.startswith("stream") else trials))
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(forecasts.table(units), encoding="utf-8")
     rate = [
         sum(sum(u.input for u in unit.usage.values()) for unit in half) / sum(unit.allowed for unit in half)
         for half in (units[::2], units[1::2])
     ]
-    print(f"{len(units)} units of {len({unit.method for unit in units})} methods, {identity['protocol']}")
+    print(
+        f"{len(units)} units of {len({unit.method for unit in units})} methods, {', '.join(dict.fromkeys(protocols))}"
+    )
     print(json.dumps({"ratio": round(rate[1] / rate[0], 3)}))
 
 

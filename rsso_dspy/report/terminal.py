@@ -1,8 +1,9 @@
 """Tables for a terminal of any width, and texts that are safe to show there."""
 
 import re
+from collections.abc import Iterator
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
 
@@ -33,5 +34,18 @@ def named_table(title: str, *columns: str) -> Table:
 
 
 def width_needed(console: Console, tables: RenderableType) -> int:
-    """Columns below which digits would be cut off."""
+    """Columns below which digits would be cut off. Words of a cell that must not be wrapped count as one: the columns
+    are told."""
+    for table in _tables(tables):
+        for column in (each for each in table.columns if each.no_wrap):
+            texts = [column.header, *column.cells]
+            column.min_width = max(Measurement.get(console, console.options, text).maximum for text in texts)
     return Measurement.get(console, console.options.update(max_width=1000), tables).minimum
+
+
+def _tables(shown: RenderableType) -> Iterator[Table]:
+    if isinstance(shown, Table):
+        yield shown
+    elif isinstance(shown, Group):
+        for each in shown.renderables:
+            yield from _tables(each)

@@ -1,9 +1,11 @@
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console, Group
 
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.report.terminal import named_table, visible, width_needed
 from rsso_dspy.trajectory import State
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.records import record
@@ -38,3 +40,11 @@ def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_pa
         assert code == 0, err
         assert not set(out + err) & set("\x1b\x07\x9b\r\x08\u202e")
         assert "evil" in out
+
+
+def test_a_cell_of_several_words_is_not_cut_off_either():
+    table = named_table("Paired differences", "second - first", "95% interval")
+    table.add_row("rsso - sso", "-11.11 to +10.58")
+    width = width_needed(Console(width=20), Group(table))
+    Console(width=width, file=(told := io.StringIO())).print(table)
+    assert "-11.11 to +10.58" in told.getvalue()
