@@ -6,6 +6,7 @@ save(candidates_figure([Shown("zero-shot", 0.7, {"boil::3": 1.0}), ...]), Path("
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.errors import UsageError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, FAINT, CHOSEN = "#1a1a1a", "#9aa3ad", "#0b6e4f"
+
+LETTERS = 13
+"""Small letters that an inch of a note holds."""
 
 FORMATS = (".svg", ".png")
 
@@ -59,7 +63,7 @@ def candidates_figure(candidates: Sequence[Shown], title: str = "", note: str = 
     if title:
         axes.set_title(title, loc="left", fontsize="medium")
     if note:
-        figure.supxlabel(note, fontsize="x-small", color=FAINT)
+        figure.supxlabel(fill(note, int(LETTERS * figure.get_figwidth())), fontsize="x-small", color=FAINT)
     return figure
 
 
