@@ -12,6 +12,7 @@ from rsso_dspy.cli import (
     evaluate,
     golds,
     merge,
+    paper,
     program,
     report,
     run,
@@ -35,6 +36,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
+app.command("paper")(paper.paper)
 app.command("show")(show.show)
 app.command("tasks")(tasks.tasks)
 app.command("doctor")(doctor.doctor)

@@ -1,0 +1,103 @@
+"""The statistics: against the paper's numbers, against closed forms, and on what is degenerate."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.report.inference import clustered, holm, mcnemar, sign_test, wilcoxon
+from rsso_dspy.report.paper import recomputed, table2
+
+
+def test_the_papers_statistics_come_out_of_its_table():
+    found = recomputed()
+    assert (found.wilcoxon.statistic, found.wilcoxon.used) == (12, 14)
+    assert found.wilcoxon.p == pytest.approx(0.0085, abs=5e-5)
+    assert (found.sign.up, found.sign.down, found.sign.ties) == (12, 2, 4)
+    assert found.sign.p == pytest.approx(0.0129, abs=5e-5)
+    assert {name: round(mean, 2) for name, mean in found.micro.items()} == {
+        "react": 58.37, "reflexion": 82.13, "sso": 79.46, "rsso": 88.42,
+    }  # fmt: skip
+    assert {name: round(mean, 2) for name, mean in found.macro.items()} == {
+        "react": 57.88, "reflexion": 81.21, "sso": 79.27, "rsso": 87.46,
+    }  # fmt: skip
+    assert sum(row.variants for row in table2()) == 164
+
+
+def test_the_paper_is_printed_with_what_follows_from_it(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    said = CliRunner().invoke(app, ["paper"]).stdout
+    for text in ("W = 12", "0.0085", "0.0129", "88.42", "87.46", "12 up, 2 down", "92", "134/164"):
+        assert text in " ".join(said.split())
+    data = json.loads(CliRunner().invoke(app, ["paper", "--json"]).stdout)
+    assert data["recomputed"]["wilcoxon"]["statistic"] == 12
+    assert len(data["table2"]) == 18
+
+
+def exact(differences) -> float:
+    """Two-sided p of the signed-rank test by counting every arrangement of signs."""
+    values = np.array([value for value in differences if value])
+    order = np.abs(values)
+    ranks = np.array([(order < v).sum() + ((order == v).sum() + 1) / 2 for v in order])
+    seen = abs((np.sign(values) * ranks).sum())
+    sums = [abs((np.array(signs) * ranks).sum()) for signs in itertools.product((-1, 1), repeat=len(values))]
+    return float(np.mean([total >= seen - 1e-9 for total in sums]))
+
+
+@pytest.mark.parametrize(
+    "differences", [[1, 2, 3], [1, -2, 3, 0, 5], [1, 1, -1, 2, 2], [-4, -3, -2, -1], [3, 3, 3, -3, 1, 0.5, 0.5]]
+)
+def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
+    assert wilcoxon(differences).p == pytest.approx(exact(differences))
+
+
+def test_without_a_difference_there_is_no_test():
+    assert wilcoxon([0, 0]).p is None
+    assert sign_test([0.0]).p is None
+    assert mcnemar([True, False], [True, False]).p is None
+    assert clustered({"boil": [1.0, 2.0]}) is None
+
+
+def test_effect_and_direction():
+    assert wilcoxon([1, 2, 3]).effect == 1
+    assert wilcoxon([-1, -2, -3]).effect == -1
+    assert wilcoxon([1, -1]).effect == 0
+
+
+def test_who_solves_more_is_judged_by_the_pairs_that_differ():
+    found = mcnemar([False] * 8 + [True] * 5, [True] * 7 + [False] + [True] * 4 + [False])
+    assert (found.gained, found.lost) == (7, 1)
+    assert found.p == pytest.approx(2 * (1 + 8) / 2**8)
+
+
+def test_holm_orders_and_never_falls():
+    assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_units_of_one_task_are_drawn_together():
+    """Ten units that are the same ten times say no more than one; drawing units would make the interval shorter."""
+    tasks = {f"task {n}": [float(n % 2 * 10)] * 10 for n in range(10)}
+    found = clustered(tasks)
+    assert found.mean == 5
+    assert found.clusters == 10
+    assert found.error == pytest.approx(5 / np.sqrt(10), rel=0.05)
+    assert found.low == pytest.approx(2, abs=1)
+    assert found.high == pytest.approx(8, abs=1)
+    assert found.detectable == pytest.approx(2.8016 * found.error, rel=1e-3)
+    assert clustered(tasks) == found
+    assert clustered({"b": [1.0], "a": [2.0, 4.0]}) == clustered({"a": [2.0, 4.0], "b": [1.0]})
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    inside = 0
+    for _ in range(200):
+        tasks = {str(n): rng.normal(3, 4) + rng.normal(0, 2, size=5) for n in range(18)}
+        found = clustered(tasks)
+        inside += found.low <= 3 <= found.high
+    assert 0.88 <= inside / 200 <= 0.98
