@@ -16,10 +16,10 @@ def paper_tables() -> Group:
         f"rsso - sso over {len(table2())} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = {rank.p:.4f} "
         f"(exact, {rank.used} differences, zeros dropped), rank-biserial correlation {rank.effect:+.2f}; sign test "
         f"p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties).",
-        "Means over variants are what Table 1 prints. Over task types, as SSO's own table averages, they are lower: task "
-        f"types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are no reward, so that "
-        f"{CEILING} is the most an accumulator of rewards can hold: the 91.7 of SSO and rSSO is that ceiling, and the "
-        "100.0 of the flat methods was added up by another rule.",
+        "Means over variants are what Table 1 prints. Over task types, as SSO's own table averages, they are lower: "
+        f"task types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are no reward, so "
+        f"that {CEILING} is the most an accumulator of rewards can hold: the 91.7 of SSO and rSSO is that ceiling, and "
+        "the 100.0 of the flat methods was added up by another rule.",
         published()["source"] + ".",
     ]
     return Group(_first(), Text(), _second(), Text(), _means(), Text(), Text("\n".join(said)))
