@@ -84,13 +84,14 @@ def build(
     tasks = None if task_names == "all" else names(task_names, "--tasks")
     variants = draw(calib, tasks, settings.seed, settings.environment.simplification).learn
     built = building(settings, variants, next(each for each in get_args(Writing) if each == writer), out, explore, say)
-    _describe(built, writer, calib)
+    describe(built, writer, calib)
     if not dry_run:
         _print(play(built, max_cost, max_tokens))
         typer.echo(f"\nconstitution: {out}  (rsso-dspy run --methods rsso --constitution {out})")
 
 
-def _describe(built: "Building", writer: str, calib: str) -> None:
+def describe(built: "Building", writer: str, calib: str) -> None:
+    """Print what will be played, by which model, and what it may cost at most."""
     from collections import Counter
 
     from rsso_dspy.cli.run import answering, cost
@@ -207,7 +208,10 @@ def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution
     book = read_book(file)
     draft = file.with_name(f"{file.name}.draft")
     before = draft.read_text(encoding="utf-8") if draft.exists() else editable(book.constitution)
-    text = click.edit(before, extension=".txt")
+    try:
+        text = click.edit(before, extension=".txt")
+    except click.ClickException as error:
+        raise UsageError(f"no editor could be opened ({error.message}); set EDITOR, e.g. EDITOR=nano") from None
     if text is None and not draft.exists():
         say("nothing was changed")
         return

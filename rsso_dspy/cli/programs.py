@@ -39,5 +39,5 @@ def agents(plan: "Plan", programs: "dict[str, Compiled | None]") -> "dict[Arm, A
     for arm in found:
         if compiled := programs[arm.program]:
             check_held_out(compiled.calibration, [unit.variant for unit in plan.units])
-            found[arm] = compiled.agent()
+            found[arm] = compiled.agent(arm.method.name)
     return found

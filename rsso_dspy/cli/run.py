@@ -142,6 +142,10 @@ def run(
     chosen = names(methods, "--methods") if methods is not None else compiled_for or FOUR
     if constitution is not None:
         chosen = reading(chosen)
+    elif idle := [name for name in chosen if reads_only(name)]:
+        raise UsageError(
+            f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or leave +constitution out"
+        )
     order = Order(
         methods=tuple(chosen),
         programs=tuple(playing),
@@ -164,6 +168,14 @@ def reading(methods: Sequence[str]) -> list[str]:
     if any("constitution" in method(name).memories for name in methods):
         return list(methods)
     return [f"{name}+{READING}" for name in methods]
+
+
+def reads_only(name: str) -> bool:
+    """Whether a method reads a constitution and writes none."""
+    from rsso_dspy.programs.methods import method
+
+    row = method(name)
+    return "constitution" in row.memories and row.writing is None
 
 
 def held_out_run(

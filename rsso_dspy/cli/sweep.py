@@ -1,5 +1,7 @@
 """`rsso-dspy sweep`: a grid of settings, one table."""
 
+import hashlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,7 +45,9 @@ def sweep(
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
         say(f"point {number} of {len(wanted.points)}: {named(point)}")
         left = None if max_cost is None else max(0.0, max_cost - spent)
-        book = _constitution(point, advisor, wanted, out, dry_run, left)
+        book, cost = _constitution(point, advisor, wanted, out, dry_run, left)
+        spent += cost
+        left = None if max_cost is None else max(0.0, max_cost - spent)
         spent += _play(point, own, wanted, out, book, jobs, dry_run, left)
     if not dry_run:
         print_sweep(wanted, out)
@@ -56,10 +60,12 @@ def named(point: "Point") -> str:
 
 def _constitution(
     point: "Point", advisor: "Config", wanted: "Sweep", out: Path, dry_run: bool, max_cost: float | None
-) -> Path | None:
-    """The file that the methods of a point read; it is built first when the point says how."""
+) -> tuple[Path | None, float]:
+    """The file that the methods of a point read, which is built first when the point says how, and what building it
+    cost in dollars, now or earlier."""
     from typing import get_args
 
+    from rsso_dspy.cli.constitution import describe as describe_building
     from rsso_dspy.cli.constitution import play as build
     from rsso_dspy.errors import UnknownName
     from rsso_dspy.optimize.calibration import draw
@@ -67,16 +73,36 @@ def _constitution(
     from rsso_dspy.protocol.building import building
 
     if not point.built:
-        return Path(point.constitution) if point.constitution else None
-    made = out / "constitutions" / f"{'-'.join(point.built.values()).replace('/', '-')}-s{advisor.seed}.json"
-    if made.exists() or dry_run:
-        return made if made.exists() else None
+        return Path(point.constitution) if point.constitution else None, 0.0
     writing = next((each for each in get_args(Writing) if each == point.built.get("writer", "neural")), None)
     if writing is None:
         raise UnknownName("writer", point.built["writer"], get_args(Writing))
     variants = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.environment.simplification).learn
-    build(building(advisor, variants, writing, made, explore=1, say=say), max_cost, None)
-    return made
+    what = "\n".join([advisor.hash(), writing, *(variant.key for variant in variants)])
+    name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.built.values())
+    made = out / "constitutions" / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.json"
+    if made.exists():
+        return made, built_for(made, advisor)
+    planned = building(advisor, variants, writing, made, explore=1, say=say)
+    describe_building(planned, writing, point.built["calib"])
+    if dry_run:
+        return None, 0.0
+    build(planned, max_cost, None)
+    return made, built_for(made, advisor)
+
+
+def built_for(file: Path, advisor: "Config") -> float:
+    """What a constitution cost to build, in dollars, at prices that are known."""
+    from rsso_dspy.backends import Backend
+    from rsso_dspy.config import prices
+    from rsso_dspy.money import cost
+    from rsso_dspy.protocol.constitutions import read_book
+    from rsso_dspy.trajectory import Usage
+
+    price_of, models = prices(advisor.prices), dict(Backend(advisor.active_backend).models)
+    usage = read_book(file).provenance.get("usage", {})
+    known = [(Usage(**spent), price) for role, spent in usage.items() if (price := price_of(models[role]))]
+    return sum(cost(spent, price) for spent, price in known)
 
 
 def _play(

@@ -19,6 +19,7 @@ from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.protocol.plan import ZERO_SHOT
 from rsso_dspy.protocol.store import write_whole
 from rsso_dspy.trajectory import Usage
@@ -163,9 +164,10 @@ class Compiled:
                 found.append(f"{len(state['demos'])} demonstrations of {name}")
         return tuple(found)
 
-    def agent(self) -> Agent:
-        """The program. Raises `UsageError` when the state does not fit the method's predictors."""
-        agent = Agent(self.method)
+    def agent(self, method: str | None = None) -> Agent:
+        """The program, for its method or for that with a constitution added, which has the same prompts. Raises
+        `UsageError` when the state does not fit the method's predictors."""
+        agent = Agent(method or self.method)
         misfits = {
             name: _misfit(self.state.get(name), predictor.signature) for name, predictor in agent.by_name.items()
         } | dict.fromkeys(self.state.keys() - agent.by_name.keys(), "is no predictor")
@@ -186,10 +188,11 @@ def program_name(path: Path | str) -> str:
     """What a program is called in runs and tables: its file's name. Raises `UsageError` for a name that no folder and
     no comma-separated list can hold, or that stands for something else."""
     name = Path(path).stem
-    if not re.fullmatch(r"[\w.-]+", name) or name == ZERO_SHOT:
+    taken = (ZERO_SHOT, *ADDITIONS)
+    if not re.fullmatch(r"[\w.-]+", name) or name in taken:
         raise UsageError(
             f"{path}: a compiled program is called after its file, and {name!r} is not a name of letters, digits, '.', "
-            f"'_' and '-' other than {ZERO_SHOT}; rename the file, or name another"
+            f"'_' and '-' other than {', '.join(taken)}; rename the file, or name another"
         )
     return name
 
@@ -262,7 +265,7 @@ def check_methods(programs: Mapping[str, Compiled | None], methods: Sequence[str
     """Raise `UsageError` when a program was compiled for another method than these; None is the zero-shot program,
     which every method has."""
     for name, compiled in programs.items():
-        if compiled and (other := [method for method in methods if method != compiled.method]):
+        if compiled and (other := [each for each in methods if compiled.method not in (each, each.partition("+")[0])]):
             raise UsageError(
                 f"{name} was compiled for the method {compiled.method}, not for {', '.join(other)}: "
                 f"use --methods {compiled.method}, or compile one for each"

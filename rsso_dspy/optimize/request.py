@@ -91,6 +91,11 @@ def request(
 ) -> Request:
     """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate. Gold
     lengths that are not known are computed; `say` is told."""
+    if "constitution" in method.memories and method.writing is None:
+        raise UsageError(
+            f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
+            "program plays with a constitution too"
+        )
     chosen = optimizer(optimizer_name)
     if trials < 1 or steps < 1:
         raise UsageError(f"cannot play {trials} trials of {steps} steps a rollout; ask for at least 1 of each")

@@ -155,7 +155,7 @@ class Agent(dspy.Module):
             recalls = {memory.region: memory.recall(states) for memory in memories}
             regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
             regions["progress"] = "\n".join(recall.progress for recall in recalls.values() if recall.progress)
-            roles.show(preambles, recalls, len(steps) + 1)
+            roles.show(preambles, recalls, regions["progress"], len(steps) + 1)
             seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
             answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
             step, transition = _take(environment, answer, states[-1], steps)

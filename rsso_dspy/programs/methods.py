@@ -47,6 +47,9 @@ READING = "constitution"
 """``METHOD+constitution`` reads a constitution and writes none (OmniReflect, co-operative mode); ``METHOD+neural`` and
 the like write one while they play."""
 
+ADDITIONS = (READING, *get_args(Writing))
+"""What may be added to the name of a method."""
+
 
 def method(name: str) -> Method:
     """The row called `name`, or a row with a constitution added to it: ``rsso+constitution``, ``rsso+symbolic``. Raises
@@ -57,8 +60,8 @@ def method(name: str) -> Method:
     row = METHODS[base]
     if not plus:
         return row
-    if added not in (READING, *get_args(Writing)):
-        raise UnknownName("addition to a method", added, (READING, *get_args(Writing)))
+    if added not in ADDITIONS:
+        raise UnknownName("addition to a method", added, ADDITIONS)
     if "constitution" in row.memories:
         raise UsageError(f"{base} has a constitution already; name it without +{added}")
     source = f"{row.source}; with a constitution (OmniReflect)"

@@ -13,6 +13,7 @@ import dspy
 from rsso_dspy.environments import Environment
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
+from rsso_dspy.memory.constitution.rules import said
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
 from rsso_dspy.programs.instructions import instructions
@@ -33,12 +34,6 @@ ROLE_OF = {
     "constitution_summarizer": "advisor",
 }
 """Predictor to role: which model answers it, and under which name its tokens are counted."""
-
-LONGEST_RULE = 500
-"""Characters of one rule at most; what is longer is cut off."""
-
-NOTHING_SAID = frozenset({"none", "n/a", "null", "nothing", "empty"})
-"""What stands for a rule where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +62,9 @@ class Roles:
         """A trial begins in an environment that was just reset."""
         self.environment, self.action_templates, self.shown = environment, environment.action_templates, {}
 
-    def show(self, preambles: dict[str, Recall], recalls: dict[str, Recall], step: int) -> None:
+    def show(self, preambles: dict[str, Recall], recalls: dict[str, Recall], progress: str, step: int) -> None:
         """Note what memories put into the prompt of a step, each distinct text once."""
+        self._note("progress", progress, step)
         for region, recall in preambles.items():
             if recall.text:
                 self.shown[region] = recall.text
@@ -77,7 +73,6 @@ class Roles:
                 self.shown[f"{region}:{','.join(recall.ids)}"] = recall.text
             elif not preambles[region].text:
                 self._note(region, recall.text, step)
-            self._note("progress", recall.progress, step)
 
     def _note(self, region: str, text: str, step: int) -> None:
         """What stands in a region from this step on, unless it stood there before."""
@@ -198,17 +193,10 @@ def _rules_text(known: Constitution) -> str:
 
 def _lessons(prediction: dspy.Prediction) -> list[Lesson]:
     """What a rule writer or a summarizer said; entries that say nothing are left out."""
-    said = [Lesson("abstract", _one_line(text)) for text in prediction.abstract_rules or ()]
-    said += [
-        Lesson("error", _one_line(rule.mistake), _one_line(rule.solution)) for rule in prediction.error_rules or ()
-    ]
-    said += [Lesson("progress", _one_line(text)) for text in prediction.get("progress_rules") or ()]
-    return [lesson for lesson in said if lesson.text and lesson.text.strip(".").lower() not in NOTHING_SAID]
-
-
-def _one_line(text: Any) -> str:
-    """A rule is one line of bounded length, whatever a model says."""
-    return " ".join(str(text or "").split())[:LONGEST_RULE]
+    found = [Lesson("abstract", said(text)) for text in prediction.abstract_rules or ()]
+    found += [Lesson("error", said(rule.mistake), said(rule.solution)) for rule in prediction.error_rules or ()]
+    found += [Lesson("progress", said(text)) for text in prediction.get("progress_rules") or ()]
+    return [lesson for lesson in found if lesson.text]
 
 
 def _skill_text(skill: Skill) -> str:

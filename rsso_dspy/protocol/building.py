@@ -16,13 +16,13 @@ from rsso_dspy.config import Config, prices
 from rsso_dspy.environments.exploring import Exploring
 from rsso_dspy.environments.scienceworld import lessons
 from rsso_dspy.environments.scienceworld.tasks import parse
-from rsso_dspy.errors import LimitReached, RssoError, SplitError, Stopped, UsageError
+from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
 from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import Book
 from rsso_dspy.programs.methods import Writing, method
 from rsso_dspy.programs.transcript import stretch
 from rsso_dspy.protocol.constitutions import of_records, place
-from rsso_dspy.protocol.executor import Executor, Observer, fingerprints, missing, zero_shot
+from rsso_dspy.protocol.executor import Executor, Observer, fingerprints, forget_followers, missing, zero_shot
 from rsso_dspy.protocol.plan import Arm, Plan, in_streams, make_plan, step_budgets
 from rsso_dspy.protocol.playing import NOTHING, Carried, Player
 from rsso_dspy.protocol.presets import configured
@@ -65,7 +65,14 @@ class Building:
         stores = []
         for number, plan in enumerate(self.plans, start=1):
             store = Store(self.folder / str(number))
-            store.check(self._identity(plan), fingerprints(zero_shot(plan)))
+            try:
+                store.check(self._identity(plan), fingerprints(zero_shot(plan)))
+            except RunMismatch as error:
+                lines = [line for line in str(error).splitlines() if line.startswith("  ")]
+                raise RunMismatch(
+                    "\n".join([f"{self.folder} holds another build of {self.out.name}, which was cut short:", *lines])
+                    + f"\nRemove {self.folder} to begin anew, or name another -o."
+                ) from None
             stores.append(store)
         return stores
 
@@ -96,6 +103,7 @@ class Building:
                 used = replace(live, runtime=replace(live.runtime, environments=Exploring(live.runtime.environments)))
             with store.lock():
                 store.open(self._identity(plan), fingerprints(programs))
+                forget_followers(plan, store)
                 player = Player(used, store, programs, provenance(self.config), kept, told, purse.spend)
                 purse.stop = player.stop.set
                 try:
@@ -130,7 +138,8 @@ class Building:
 
     def _identity(self, plan: Plan) -> dict[str, Any]:
         played = [f"{unit.variant.key} {unit.place}" for unit in plan.units]
-        return {**identity(self.config, configured(self.config)), "calibration": played}
+        writer = plan.units[0].arm.name
+        return {**identity(self.config, configured(self.config)), "writer": writer, "calibration": played}
 
 
 def building(

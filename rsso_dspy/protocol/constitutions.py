@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rsso_dspy.config import Config
 from rsso_dspy.environments.scienceworld.tasks import parse
 from rsso_dspy.errors import RunMismatch, SplitError, UsageError
 from rsso_dspy.memory.constitution import LASTING, Constitution, merged
@@ -23,6 +24,7 @@ from rsso_dspy.trajectory import UnitRecord
 __all__ = [
     "Book",
     "carried_book",
+    "check_examples",
     "check_streams",
     "editable",
     "edited",
@@ -36,15 +38,18 @@ __all__ = [
 ]
 
 
-def carried_book(file: Path, plan: Plan, say: Callable[[str], None]) -> Carried:
+def carried_book(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> Carried:
     """A constitution that units of the plan start from. Raises `SplitError` when it was learnt on a variant that the
     plan holds out, `UsageError` when no method reads one, and what `read_book` raises. `say` is told of variants of the
     test split that it was learnt on."""
     if not any("constitution" in unit.arm.method.memories for unit in plan.units):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or leave it out")
     book = read_book(file)
-    if not book.constitution.of(*LASTING):
-        raise UsageError(f"{file} holds no rule, so that reading it would change nothing; leave it out")
+    kept = [category for category in LASTING if category in config.memory.constitution.categories]
+    if not book.constitution.of(*kept):
+        raise UsageError(
+            f"{file} holds no {' or '.join(kept)} rule, so that reading it would change nothing; leave it out"
+        )
     if seen := sorted({unit.variant.key for unit in plan.units}.intersection(book.variants)):
         raise SplitError(
             f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
@@ -57,18 +62,30 @@ def carried_book(file: Path, plan: Plan, say: Callable[[str], None]) -> Carried:
     return Carried({"constitution": dumped}, f"{file.name} ({digest})", digest, variants=book.variants)
 
 
+def check_examples(file: Path, plan: Plan) -> None:
+    """Raise `SplitError` when a file's examples come from variants that the plan holds out."""
+    if seen := sorted({unit.variant.key for unit in plan.units}.intersection(read_book(file).variants)):
+        raise SplitError(
+            f"the examples of {file} come from {', '.join(seen)} among others, which this run holds out: name a file "
+            "built on training variants as memory.constitution.examples"
+        )
+
+
 def check_streams(plan: Plan, store: Store) -> None:
     """Raise `RunMismatch` when a unit that is finished or begun had another place in another stream: streams are over
     all variants of a run, and with others they are others."""
     for arm, units in plan.streams.items():
-        for unit in units:
-            path = store.path_of(unit)
-            for record in filter(None, (store.load(path), store.load(store.started(path)))):
-                if not record.start.startswith(in_stream(unit)):
+        wanted = {store.path_of(unit): in_stream(unit) for unit in units}
+        order = in_stream(units[0]).rpartition(" of ")[2]
+        for folder in (store.folder, store.folder / "started"):
+            for path in sorted((folder / "units" / arm.name).glob("*/*.json")):
+                record = store.load(path)
+                place = wanted.get(store.folder / path.relative_to(folder), f"in no stream {order}")
+                if record is not None and not record.start.startswith(place):
                     raise RunMismatch(
-                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.variant.key} is "
-                        f"{record.start} there, and {in_stream(unit)} now; ask for the same variants, or use another "
-                        "--out"
+                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is "
+                        f"{record.start or 'in none'} there, and {place} now; ask for the same variants, or use "
+                        "another --out"
                     )
 
 

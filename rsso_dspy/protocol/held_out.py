@@ -17,7 +17,7 @@ from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.constitutions import carried_book, check_streams
+from rsso_dspy.protocol.constitutions import carried_book, check_examples, check_streams
 from rsso_dspy.protocol.events import EventLog, Listener
 from rsso_dspy.protocol.executor import (
     Executor,
@@ -163,11 +163,12 @@ def prepare(
     plan = plan_held_out(config, order.methods, order.tasks, order.variants, order.per_task, order.programs, say)
     programs = agents(plan)
     loads = [carried(order.skills, config, plan, say)] if order.skills else []
-    loads += [carried_book(order.constitution, plan, say)] if order.constitution else []
+    loads += [carried_book(order.constitution, config, plan, say)] if order.constitution else []
     kept = together(loads)
     plan = shard_of(replace(plan, carried=kept.states), order.shard)
     digests = {name: load.digest for load in loads for name in load.memories}
     if config.memory.constitution.examples:
+        check_examples(Path(config.memory.constitution.examples), plan)
         text = examples_of(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = identity(config, configured(config), digests)

@@ -195,7 +195,7 @@ class Plan:
                 rules = self.rules_of(each)
                 budgets, met, where = (each.budget,) * rules.trials, 1, each.arm.name if each.place else each.key
             if not rules.frozen:
-                writings += sum((steps - 1) // self.writings.r_freq for steps in budgets[played.get(each.key, 0) :])
+                writings += sum(steps // self.writings.r_freq for steps in budgets[played.get(each.key, 0) :])
                 tasks[where] += met
         summaries = sum(-(-count // self.writings.s_freq) for count in tasks.values())
         return {"advisor": writings + summaries} if writings else {}
@@ -264,7 +264,7 @@ def plan_held_out(
             Training(arm, task, config.seed, (*steps,) * rounds, (*steps.values(),) * rounds)
             for task, steps in episodes.items()
             for arm in arms
-            if arm.method.memories
+            if set(arm.method.memories) - {"constitution"} or arm.method.writing
         ),
     )
 

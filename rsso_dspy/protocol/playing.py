@@ -18,6 +18,7 @@ import dspy
 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.runtime import Start, TrialRules
 from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
 from rsso_dspy.protocol.session import Session
@@ -38,6 +39,13 @@ class Carried:
     """How many states its skill memory has stored."""
     variants: tuple[str, ...] = ()
     """Keys of the variants it was learnt on."""
+    parts: tuple["Carried", ...] = ()
+    """What this was put together from."""
+
+    def read_by(self, method: Method) -> "Carried":
+        """What of it the method's memories take."""
+        read = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
+        return together(read)
 
 
 NOTHING = Carried()
@@ -51,6 +59,7 @@ def together(loads: Sequence[Carried]) -> Carried:
         " ".join(load.digest for load in loads),
         sum(load.states for load in loads),
         tuple(dict.fromkeys(key for load in loads for key in load.variants)),
+        tuple(loads),
     )
 
 
@@ -138,15 +147,13 @@ class Player:
 
     def _kept(self, plan: Plan, unit: Unit) -> Carried:
         """What the memories of a unit hold before its first trial."""
-        kept, training = self.carried, plan.training_of(unit)
+        kept, training = self.carried.read_by(unit.arm.method), plan.training_of(unit)
         if training:
             learnt = self.store.load_training(self.store.path_of(training))
             assert learnt is not None
             met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
             name = f"training on {learnt.task}" + (f" after {learnt.start}" if learnt.start else "")
             kept = Carried(learnt.memories, name, variants=tuple(met))
-        if not kept.memories.keys() & set(unit.arm.method.memories):
-            kept = NOTHING
         if not unit.place:
             return kept
         name, before = in_stream(unit, kept.name), plan.before(unit)
@@ -159,7 +166,7 @@ class Player:
         return Carried({**kept.memories, "constitution": book}, name, variants=tuple(met))
 
     def _train(self, plan: Plan, training: Training) -> TrainingRecord:
-        kept = self.carried if self.carried.memories.keys() & set(training.arm.method.memories) else NOTHING
+        kept = self.carried.read_by(training.arm.method)
 
         def record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> TrainingRecord:
             return TrainingRecord(

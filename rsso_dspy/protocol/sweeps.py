@@ -32,6 +32,8 @@ KEYS = ("methods", "tasks", "variants", "per_task", "constitution", "set", "grid
 SPECIAL = ("constitution", "calib", "advisor", "writer")
 """Keys of the grid that are no settings: what the methods read, or what has to be built for them to read."""
 
+EXAMPLES = {"constitution": "constitution.json", "calib": "1-per-task", "advisor": "anthropic", "writer": "neural"}
+
 Value = str | int | float | bool | list[Any]
 
 
@@ -107,6 +109,10 @@ def read_sweep(path: Path) -> Sweep:
         if not isinstance(values, list) or not values:
             quoted = f'; a key with dots stands in quotes: "{key}.…" = [...]' if isinstance(values, dict) else ""
             raise UsageError(f"{path}: [grid] {key} is no list of values{quoted}")
+        if odd := [value for value in values if not _value(value)]:
+            raise UsageError(f"{path}: [grid] {key} holds {odd[0]!r}; values are texts, numbers, true, false or lists")
+        if key in SPECIAL and not all(isinstance(value, str) for value in values):
+            raise UsageError(f"{path}: [grid] {key} holds texts, e.g. {key} = ['{EXAMPLES[key]}']")
     shared = _table(data, "set", path) | _table(data, "build", path)
     if data.get("constitution") is not None:
         shared["constitution"] = data["constitution"]
@@ -131,7 +137,7 @@ def read_sweep(path: Path) -> Sweep:
 
 def _table(data: Mapping[str, Any], key: str, path: Path) -> dict[str, Value]:
     table = data.get(key, {})
-    if not isinstance(table, dict) or any(isinstance(value, dict) for value in table.values()):
+    if not isinstance(table, dict) or not all(_value(value) for value in table.values()):
         raise UsageError(f'{path}: [{key}] holds keys in quotes with a value each, e.g. "protocol.trials" = 1')
     return dict(table)
 
@@ -148,6 +154,13 @@ def _number(data: Mapping[str, Any], key: str, path: Path) -> int | None:
     if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
         raise UsageError(f"{path}: {key} is a number from 1 up, not {given!r}")
     return given
+
+
+def _value(value: Any) -> bool:
+    """Whether it is a value of a setting."""
+    if isinstance(value, list):
+        return all(isinstance(each, str | int | float | bool) for each in value)
+    return isinstance(value, str | int | float | bool)
 
 
 def _texts(value: Any) -> bool:

@@ -145,6 +145,9 @@ def test_a_person_edits_the_rules_and_an_unreadable_edit_is_kept(built, tmp_path
     with pytest.raises(UsageError, match=r"kept in .*book.json.draft"):
         call("constitution", "edit", file)
     assert file.read_bytes() == before
+    monkeypatch.setenv("VISUAL", "no-such-editor")
+    with pytest.raises(UsageError, match="set EDITOR"):
+        call("constitution", "edit", file)
     monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text('[abstract]\\nOnly this.')"))
     call("constitution", "edit", file)
     assert [rule.lesson.text for rule in read_book(file).constitution.rules] == ["Only this."]
@@ -181,11 +184,24 @@ def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
     assert "find-plant::229" in said
 
 
-def test_a_method_that_has_no_rules_to_read_is_its_base_byte_for_byte(tmp_path):
-    call(*RUN, "--methods", "react,react+constitution", "--out", tmp_path / "run")
-    plain, reading = Store(tmp_path / "run").units()
-    assert plain.trajectories == reading.trajectories
-    assert [trial.usage for trial in plain.trials] == [trial.usage for trial in reading.trials]
+def test_a_reader_without_anything_to_read_is_refused(built, tmp_path):
+    with pytest.raises(UsageError, match="nothing to read"):
+        call(*RUN, "--methods", "react+constitution", "--out", tmp_path / "run")
+    file = tmp_path / "abstract.json"
+    data = json.loads(built.read_text())
+    file.write_text(json.dumps(data | {"rules": [rule for rule in data["rules"] if rule["category"] == "abstract"]}))
+    only = ["--set", 'memory.constitution.categories=["error"]']
+    with pytest.raises(UsageError, match="holds no error rule"):
+        call(*RUN, *only, "--methods", "react", "--constitution", file, "--out", tmp_path / "run")
+    with pytest.raises(UsageError, match="compile rsso"):
+        call("compile", "--method", "rsso+constitution", *TASKS, *FAST, "-o", tmp_path / "compiled.json")
+
+
+def test_another_writer_does_not_go_on_with_a_build(tmp_path):
+    out = tmp_path / "book.json"
+    call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", 1, code=1)
+    with pytest.raises(UsageError, match=r"another build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
+        call("constitution", "build", "--writer", "symbolic", *TASKS, *FAST, "-o", out)
 
 
 def test_a_constitution_learnt_on_a_held_out_variant_is_refused(built, tmp_path):
@@ -251,6 +267,10 @@ def test_a_sweep_builds_each_constitution_once(tmp_path):
     before = book.stat().st_mtime_ns
     call("sweep", file, "--out", out)
     assert book.stat().st_mtime_ns == before
+    file.write_text(file.read_text() + '"memory.constitution.categories" = [["abstract"], ["error"]]\n')
+    call("sweep", file, "--out", tmp_path / "other")
+    held = [read_book(made).constitution for made in (tmp_path / "other" / "constitutions").iterdir()]
+    assert sorted({rule.lesson.category for rule in each.rules}.pop() for each in held) == ["abstract", "error"]
 
 
 @pytest.mark.parametrize(
@@ -266,6 +286,8 @@ def test_a_sweep_builds_each_constitution_once(tmp_path):
         ('methods = ["react"]\nconstitution = "x"\n[grid]\ncalib = ["1-per-task"]', "leave one of them out"),
         ('methods = ["react"]\n[grid]\n"memory.constitution.r_frequ" = [3]', "r_freq"),
         ("methods = [", "not valid TOML"),
+        ('methods = ["react"]\n[grid]\nx = [2020-01-01]', "values are texts"),
+        ('methods = ["react"]\n[grid]\ncalib = [3]', "calib holds texts"),
     ],
 )
 def test_a_sweep_that_can_not_be_played_says_why(tmp_path, content, said):

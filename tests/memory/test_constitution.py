@@ -15,6 +15,7 @@ from rsso_dspy.memory.constitution import (
     merged,
 )
 from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
+from rsso_dspy.memory.constitution.rules import said
 from rsso_dspy.trajectory import Lesson, State, Step, Trajectory, Variant
 
 BOIL = Variant("boil", 3, "train")
@@ -158,6 +159,48 @@ def test_a_rule_that_a_summary_keeps_word_for_word_keeps_its_id():
     assert after.edits == book.edits
 
 
+def test_a_summary_brings_no_category_back_that_is_left_out():
+    script = Scripted([fact("Doors open.")], summaries=[[fact("Doors open."), error("x failed", "do y")]])
+    memory = ConstitutionMemory(script.writer(), ConstitutionSettings(s_freq=1, categories=("abstract", "progress")))
+    play(memory, 12)
+    assert {rule.lesson.category for rule in memory.constitution.rules} == {"abstract"}
+
+
+def test_a_rule_of_small_words_alone_survives_a_summary_that_keeps_it():
+    book = Constitution().with_lessons([fact("It is not in."), fact("It is not in!")], "boil", "boil::3")
+    after = book.summarized([fact("It is not in.")], "boil::9")
+    assert after == book
+
+
+def test_what_the_last_step_teaches_is_learnt():
+    script = Scripted(*[[]] * 4, [error("focused on the wrong thing", "focus on what the task names")])
+    memory = ConstitutionMemory(script.writer(conditional=True))
+    play(memory, 5)
+    assert [rule["text"] for rule in memory.snapshot()["rules"]] == ["focused on the wrong thing"]
+
+
+def test_a_task_is_counted_when_the_variant_changes_whatever_the_trial_is_called():
+    memory = ConstitutionMemory(Scripted([fact("Doors open.")]).writer(), ConstitutionSettings(s_freq=2))
+    counts = [play(memory, 12, variant, trial)[1]["summaries"] for trial, variant in enumerate([BOIL, FREEZE] * 2, 1)]
+    assert counts == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Doors\n open. ", "Doors open."),
+        ("ok [[ ## task ## ]] Focus on the shovel.", "ok  task  Focus on the shovel."),
+        ("\x1b[31mred\x07", "[31mred"),
+        ("\ud83d oops", "? oops"),
+        ("None.", ""),
+        (None, ""),
+        ("x" * 900, "x" * 500),
+    ],
+)
+def test_what_is_said_is_one_short_printable_line_without_field_marks(text, read):
+    assert said(text) == read
+
+
 def test_a_bound_brings_the_summary_early_and_what_is_still_too_much_is_dropped():
     script = Scripted([fact(f"Fact {n} of kind {n}{n}.") for n in range(6)])
     memory = ConstitutionMemory(script.writer(), ConstitutionSettings(max_rules=4))
@@ -190,7 +233,7 @@ def test_a_conditional_writer_is_asked_after_every_step_and_costs_no_call():
     script = Scripted([fact("Doors open.")])
     memory = ConstitutionMemory(script.writer(conditional=True, given=lambda: [fact("Given.")]))
     shown, counts = play(memory, 5)
-    assert script.asked == [1, 2, 3, 4]
+    assert script.asked == [1, 2, 3, 4, 5]
     assert "Given." in shown[0].text
     assert "Doors open." in shown[1].text
     assert counts["calls"] == 0
@@ -284,6 +327,41 @@ def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, sa
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"solution": ""}, "no solution"),
+        ({"source": 5}, "source is no text"),
+        ({"task": ["a"]}, "task is no text"),
+    ],
+)
+def test_a_rule_that_would_break_a_run_later_is_refused_at_once(tmp_path, change, wrong):
+    file = tmp_path / "book.json"
+    row = {"category": "error", "text": "x", "solution": "y", **change}
+    file.write_text(RULES + json.dumps([row]) + "}")
+    with pytest.raises(UsageError, match=wrong):
+        read_book(file)
+
+
+@pytest.mark.parametrize("more", ['"provenance": {"variants": 5}', '"numbered": Infinity', '"edits": [{"id": "A"}]'])
+def test_what_stands_beside_the_rules_is_checked_too(tmp_path, more):
+    file = tmp_path / "book.json"
+    file.write_text(RULES + f"[], {more}" + "}")
+    with pytest.raises(UsageError, match=r"book\.json"):
+        read_book(file)
+
+
+def test_a_number_that_was_given_is_not_given_again(tmp_path):
+    file = tmp_path / "book.json"
+    file.write_text(RULES + '[{"category": "abstract", "text": "t"}], "edits": [{"what": "drop", "id": "A7"}]}')
+    assert [rule.id for rule in read_book(file).constitution.rules] == ["A8"]
+
+
+def test_an_untouched_line_is_what_it_was():
+    book = Constitution().with_lessons([error("Went hall => kitchen", "Look first")], "boil", "boil::3")
+    assert edited(book, editable(book)) == book
+
+
 def test_a_person_can_edit_the_rules():
     book = Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3")
     text = editable(book)
@@ -292,11 +370,11 @@ def test_a_person_can_edit_the_rules():
         book, text.replace("A1: Doors open.", "A1: Doors open with a key.\nWater boils.").replace("E2:", "")
     )
     assert [(rule.id, rule.lesson.text) for rule in changed.rules] == [
-        ("A1", "Doors open with a key."),
-        ("A3", "Water boils."),
-        ("E4", "x failed"),
+        ("A3", "Doors open with a key."),
+        ("A4", "Water boils."),
+        ("E5", "x failed"),
     ]
-    assert [edit.what for edit in changed.edits[2:]] == ["add", "add", "add", "drop"]
+    assert [edit.what for edit in changed.edits[2:]] == ["merge", "add", "add", "drop"]
 
 
 @pytest.mark.parametrize(
@@ -306,6 +384,7 @@ def test_a_person_can_edit_the_rules():
         ("[error]\nx failed", "mistake => solution"),
         ("[abstract]\nA9: Doors open.", "no A9"),
         ("[abstract]\nA1: Doors open.\nA1: Doors open.", "stands twice"),
+        ("[error]\nA1: moved => there", "is an abstract rule"),
     ],
 )
 def test_an_edit_that_can_not_be_read_names_its_line(text, said):

@@ -11,10 +11,12 @@ from rsso_dspy.environments.scienceworld import golds
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
+from rsso_dspy.programs.methods import method
 from rsso_dspy.protocol.constitutions import check_streams, of_stream, place
 from rsso_dspy.protocol.executor import Executor, forget_followers, missing
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.protocol.playing import Carried, together
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.shards import Shard, shard_of
@@ -103,7 +105,7 @@ def test_a_model_is_asked_every_r_freq_steps_and_patterns_ask_nobody(whole):
     for record in stream(whole, "omnireflect-neural"):
         (trial,) = record.trials
         asked = trial.learnt["constitution"]
-        assert asked["calls"] == (len(trial.trajectory.steps) - 1) // BOOK.r_freq
+        assert asked["calls"] == len(trial.trajectory.steps) // BOOK.r_freq
         calls = trial.usage["advisor"].calls if "advisor" in trial.usage else 0
         assert calls == asked["calls"] + asked["summaries"]
     assert sum(r.trials[0].learnt["constitution"]["summaries"] for r in stream(whole, "omnireflect-neural")) == 1
@@ -188,6 +190,32 @@ def test_a_stream_over_other_variants_is_refused(whole):
     with pytest.raises(RunMismatch, match="over other variants"):
         check_streams(plan, Store(whole))
     check_streams(plan_held_out(load(overrides=SETTINGS), WRITERS, TASKS, per_task=1), Store(whole))
+    apart = plan_held_out(load(overrides=SETTINGS), WRITERS, ["boil"], per_task=1)
+    with pytest.raises(RunMismatch, match="over other variants"):
+        check_streams(apart, Store(whole))
+
+
+def test_what_was_noted_on_the_way_is_recorded_beside_other_memories(live, tmp_path):
+    play(live, tmp_path, ["rsso+symbolic"], tasks=TASKS[:1])
+    (record,) = stream(tmp_path, "rsso+symbolic")
+    assert len([text for text in prompts_of(record, "progress") if text]) > 1
+
+
+def test_a_method_without_rules_to_read_is_its_base_byte_for_byte(live, tmp_path):
+    play(live, tmp_path, ["react", "react+constitution"], tasks=TASKS[:1])
+    plain, reading = Store(tmp_path).units()
+    assert plain.trajectories == reading.trajectories
+    assert [trial.usage for trial in plain.trials] == [trial.usage for trial in reading.trials]
+
+
+def test_a_load_is_named_where_it_is_read():
+    skills = Carried({"skills": {}}, "lib.json (1)", "1", 3, ("boil::0",))
+    book = Carried({"constitution": {}}, "book.json (2)", "2", 0, ("freeze::0",))
+    both = together([skills, book])
+    assert both.read_by(method("sso")).name == "lib.json (1)"
+    assert both.read_by(method("react+constitution")).variants == ("freeze::0",)
+    assert both.read_by(method("rsso+symbolic")).name == "lib.json (1) and book.json (2)"
+    assert both.read_by(method("react")).name == ""
 
 
 def test_a_stream_is_in_one_shard():

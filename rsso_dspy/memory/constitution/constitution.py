@@ -170,7 +170,9 @@ class Constitution:
 
 def _home(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
     """The new rule that holds most of an old one; None when none holds much."""
-    best = max(made, key=lambda other: (plain(other) == plain(lesson), held_by(lesson, other)), default=None)
+    if same := next((other for other in made if plain(other) == plain(lesson)), None):
+        return same
+    best = max(made, key=lambda other: held_by(lesson, other), default=None)
     return best if best is not None and held_by(lesson, best) >= ALIKE else None
 
 

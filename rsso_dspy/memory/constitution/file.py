@@ -12,7 +12,7 @@ and text (of an error: solution too) are enough.
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.constitution import Constitution, Edit
-from rsso_dspy.memory.constitution.rules import LASTING, Rule, plain
+from rsso_dspy.memory.constitution.rules import LASTING, Rule, plain, said
 from rsso_dspy.trajectory import Category, Lesson
 
 KIND = "rsso-dspy constitution"
@@ -71,7 +71,7 @@ def read_book(path: Path) -> Book:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read the constitution {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is no JSON ({error}); mend it, or build it again") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UsageError(f"{path} is no constitution; `rsso-dspy constitution build -o FILE` makes one")
@@ -84,10 +84,14 @@ def read_book(path: Path) -> Book:
     examples = data.get("examples", [])
     if not isinstance(rows, list) or not isinstance(provenance, dict) or not isinstance(examples, list):
         raise UsageError(f"{path} is damaged: rules and examples are lists, provenance is an object")
-    rules = _numbered([_row(row, number, path) for number, row in enumerate(rows, start=1)])
+    variants = provenance.get("variants", [])
+    if not isinstance(variants, list) or not all(isinstance(key, str) and "::" in key for key in variants):
+        raise UsageError(f'{path}: variants of its provenance are a list of keys, e.g. ["boil::3"]')
     try:
-        book = Constitution.load({**data, "rules": rules})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        last = max([data.get("numbered", 0), *(int(edit["id"][1:]) for edit in data.get("edits", ()))])
+        rules = _numbered([_row(row, number, path) for number, row in enumerate(rows, start=1)], last)
+        book = Constitution.load({**data, "rules": rules, "numbered": last})
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{path} is damaged ({type(error).__name__}: {error}); build it again") from None
     if len({rule.id for rule in book.rules}) < len(book.rules):
         raise UsageError(f"{path} gives one id to two rules; leave the id of one out")
@@ -116,21 +120,24 @@ def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
         raise UsageError(f"{where} is no object with category and text")
     if row.get("category") not in LASTING:
         raise UsageError(f"{where} has category {row.get('category')!r}; a constitution holds {' and '.join(LASTING)}")
-    if not isinstance(row.get("text"), str) or not row["text"].strip():
+    if not isinstance(row.get("text"), str) or not said(row["text"]):
         raise UsageError(f"{where} has no text")
-    if row["category"] == "error" and not isinstance(row.get("solution", ""), str):
-        raise UsageError(f"{where}: its solution is no text")
+    if row["category"] == "error" and not (isinstance(row.get("solution"), str) and said(row["solution"])):
+        raise UsageError(f"{where} has no solution; an error rule says what to do instead")
+    if wrong := [key for key in ("task", "source") if not isinstance(row.get(key, ""), str)]:
+        raise UsageError(f"{where}: its {wrong[0]} is no text")
     name = row.get("id", "")
     if name and not re.fullmatch(rf"{row['category'][0].upper()}\d{{1,9}}", str(name)):
         raise UsageError(f"{where} has id {name!r}; expected {row['category'][0].upper()} and a number, or none")
     if not isinstance(row.get("count", 1), int) or row.get("count", 1) < 1:
         raise UsageError(f"{where} has count {row['count']!r}; expected a number from 1 up")
-    return {"source": BY_HAND, **row, "text": row["text"].strip()}
+    texts = {key: said(row[key]) for key in ("text", "solution") if key in row}
+    return {"source": BY_HAND, **row, **texts}
 
 
-def _numbered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rules with an id each."""
-    last = max((int(row["id"][1:]) for row in rows if row.get("id")), default=0)
+def _numbered(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]:
+    """The rules with an id each; numbers up to `last` were given before."""
+    last = max([last, *(int(row["id"][1:]) for row in rows if row.get("id"))])
     given = []
     for row in rows:
         if not row.get("id"):
@@ -155,24 +162,29 @@ def edited(book: Constitution, text: str) -> Constitution:
     before = {rule.id: rule for rule in book.of(*LASTING)}
     rules: dict[str, Rule] = {}
     edits, number = list(book.edits), book.numbered
-    for place, name, lesson in _lines(text):
-        if name and (name not in before or name in rules):
+    kept: set[str] = set()
+    for place, name, lesson in _lines(text, before):
+        if name and (name not in before or name in kept):
             raise UsageError(f"line {place}: there is no {name} to keep, or it stands twice; leave the id out")
-        if not name:
-            number += 1
         known = before.get(name)
-        name = name or f"{lesson.category[0].upper()}{number}"
-        same = known is not None and plain(known.lesson) == plain(lesson)
-        rules[name] = known if same and known else Rule(name, lesson, known.task if known else "", BY_HAND)
-        if not same:
-            edits.append(Edit("add", name, BY_HAND, lesson.line))
-    gone = [rule for name, rule in before.items() if name not in rules]
+        if known and known.lesson.category != lesson.category:
+            was = known.lesson.category
+            raise UsageError(f"line {place}: {name} is an {was} rule; leave the id out to make it a new one")
+        kept |= {name} if known else set()
+        if known and plain(known.lesson) == plain(lesson):
+            rules[name] = known
+            continue
+        number += 1
+        new = f"{lesson.category[0].upper()}{number}"
+        rules[new] = Rule(new, lesson, known.task if known else "", BY_HAND)
+        edits.append(Edit("merge" if known else "add", new, BY_HAND, lesson.line, (name,) if known else ()))
+    gone = [rule for name, rule in before.items() if name not in kept]
     edits += [Edit("drop", rule.id, BY_HAND, rule.lesson.line, why=BY_HAND) for rule in gone]
     return Constitution(tuple(rules.values()), tuple(edits), number)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str, Lesson]]:
-    """Line number, id (empty for none) and lesson of every rule."""
+def _lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[int, str, Lesson]]:
+    """Line number, id (empty for none) and lesson of every rule; one that is left as it was is what it was."""
     category: Category | None = None
     for place, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
@@ -185,17 +197,19 @@ def _lines(text: str) -> Iterator[tuple[int, str, Lesson]]:
         found = _LINE.fullmatch(line)
         if category is None or found is None:
             raise UsageError(f"line {place} stands under neither [abstract] nor [error]: {line}")
-        yield place, found["id"] or "", _from_line(category, found["said"], place)
+        name, known = found["id"] or "", before.get(found["id"] or "")
+        same = known is not None and known.lesson.category == category and _as_line(known.lesson) == found["said"]
+        yield place, name, known.lesson if known and same else _from_line(category, found["said"], place)
 
 
 def _as_line(lesson: Lesson) -> str:
     return f"{lesson.text} => {lesson.solution}" if lesson.category == "error" else lesson.text
 
 
-def _from_line(category: Category, said: str, place: int) -> Lesson:
+def _from_line(category: Category, line: str, place: int) -> Lesson:
     if category == "abstract":
-        return Lesson(category, said.strip())
-    mistake, arrow, solution = said.partition("=>")
-    if not (arrow and mistake.strip() and solution.strip()):
-        raise UsageError(f"line {place}: an error rule reads `mistake => solution`, not {said!r}")
-    return Lesson(category, mistake.strip(), solution.strip())
+        return Lesson(category, said(line))
+    mistake, _, solution = map(said, line.partition("=>"))
+    if not (mistake and solution):
+        raise UsageError(f"line {place}: an error rule reads `mistake => solution`, not {line!r}")
+    return Lesson(category, mistake, solution)

@@ -80,6 +80,7 @@ class ConstitutionMemory:
         self._kept = Constitution()
         self._book = Constitution()
         self._tasks = 0
+        self._met = ""
         self._counts: dict[str, int] = {}
 
     @property
@@ -99,9 +100,16 @@ class ConstitutionMemory:
 
     def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         """Have rules written when it is time."""
+        if self._due(len(steps)):
+            self._write(variant, task, states, steps)
+
+    def _due(self, steps: int) -> bool:
         writer = self._writer
-        if writer is None or not (writer.conditional or len(steps) % self.settings.r_freq == 0):
-            return
+        return writer is not None and (writer.conditional or steps % self.settings.r_freq == 0)
+
+    def _write(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+        writer = self._writer
+        assert writer is not None
         said = writer.write(Play(variant, task, states, steps), self._book)
         self._counts["calls"] += not writer.conditional
         if said is None:
@@ -112,36 +120,41 @@ class ConstitutionMemory:
             self._summarize(variant.key)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Keep what was written, less the progress rules, and have it summarized every `s_freq` tasks; several trials
-        of one variant are one task.
+        """Have what the last step taught written, keep all that was, less the progress rules, and have it summarized
+        every `s_freq` tasks; several trials of one variant in a row are one task.
 
         Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
         ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
         """
         if self._writer:
+            if trajectory.steps and self._due(len(trajectory.steps)):
+                self._write(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps)
             self._book = self._book.without(["progress"])
-            self._tasks += trajectory.trial == 1
-            if trajectory.trial == 1 and self._tasks % self.settings.s_freq == 0:
+            new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
+            self._tasks += new
+            if new and self._tasks % self.settings.s_freq == 0:
                 self._summarize(trajectory.variant.key)
         self._kept = self._book
         return {**self._counts, "held": len(self._kept.rules)}
 
     def snapshot(self) -> dict[str, Any]:
         """JSON data: the constitution as its file holds it, and the tasks met."""
-        return {**self._kept.dump(), "tasks": self._tasks}
+        return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
 
     def restore(self, data: dict[str, Any]) -> None:
         if data["schema"] != SCHEMA:
             raise ValueError(f"a constitution of schema {data['schema']}, not {SCHEMA}")
         kept = {category for category in self.settings.categories if category != "progress"}
         self._kept = self._book = Constitution.load(data).without([c for c in CATEGORIES if c not in kept])
-        self._tasks = data.get("tasks", 0)
+        self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
 
     def _add(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
         before = len(self._book.edits)
-        wanted = [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
-        self._book = self._book.with_lessons(wanted, task, source)
+        self._book = self._book.with_lessons(self._wanted(lessons), task, source)
         self._count(before)
+
+    def _wanted(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+        return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
 
     def _count(self, before: int) -> None:
         names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
@@ -159,7 +172,7 @@ class ConstitutionMemory:
         if not self._writer or not self._book.of(*LASTING):
             return
         before = len(self._book.edits)
-        said = self._writer.summarize(self._book)
+        said = self._wanted(self._writer.summarize(self._book) or ())
         if said:
             self._book = self._book.summarized(said, source)
             self._counts["summaries"] += 1

@@ -10,6 +10,13 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 LASTING: tuple[Category, ...] = ("abstract", "error")
 """Categories that outlive the episode."""
 
+LONGEST = 500
+"""Characters of one text of a rule at most; what is longer is cut off."""
+
+NOTHING_SAID = frozenset({"none", "n/a", "null", "nothing", "empty"})
+"""What stands for a rule where there is none."""
+
+_MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
 _WORDS = re.compile(r"[^\W_]+")
 _FILLERS = frozenset(
     {
@@ -53,6 +60,14 @@ class Rule:
     """Key of the variant it was learnt on, `` + `` between several; or who wrote it by hand."""
     count: int = 1
     """How often it was said."""
+
+
+def said(text: object) -> str:
+    """What a model or a file says, as a text of a rule: one line of printable characters, of bounded length, without
+    the marks that part the fields of a prompt; empty when it says nothing."""
+    line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
+    line = _MARKERS.sub("", "".join(letter for letter in line if letter.isprintable()))[:LONGEST].strip()
+    return "" if line.strip(".").lower() in NOTHING_SAID else line
 
 
 def plain(lesson: Lesson) -> str:
