@@ -80,11 +80,13 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
         from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 
         typer.secho(_indented(f"[task]\n{trajectory.task.strip()}\n[action_templates]\n{ACTION_TEMPLATES}"), fg="cyan")
-        for region in (name for name in result.shown if ":" not in name):
+        for region in (name for name in result.shown if ":" not in name and "@" not in name):
             typer.secho(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
     typer.echo(_indented(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
         if prompts:
+            for region in (name for name in result.shown if name.endswith(f"@{number}")):
+                typer.secho(_indented(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
             shown = result.shown.get(f"skills:{','.join(step.recalled)}")
             typer.secho(_indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
             typer.secho(_indented(f"[said] {step.reasoning}"), dim=True)

@@ -182,6 +182,8 @@ def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
     assert record.start.endswith(f"after symbolic.json ({record.start[-13:-1]})")
     said = call("constitution", "show", tmp_path / "run")
     assert "find-plant::229" in said
+    shown = call("show", tmp_path / "run", "find-plant::229", "--prompts")
+    assert shown.index("[constitution]") < shown.index("  1 > ") < shown.index("[progress]") < shown.index("  2 > ")
 
 
 def test_a_reader_without_anything_to_read_is_refused(built, tmp_path):
