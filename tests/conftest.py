@@ -9,14 +9,21 @@ from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 
 LONGEST_FIRST = (
-    "protocol/test_chaos.py",
     "protocol/test_replay.py",
     "protocol/test_cluster.py",
+    "protocol/test_chaos.py",
+    "protocol/test_tracking.py",
     "optimize/test_optimizers_embedded.py",
     "optimize/test_resume.py",
     "optimize/test_compile.py",
     "protocol/test_faults.py",
     "backends/test_embedders_local.py",
+    "protocol/test_stream.py",
+    "protocol/test_transfer.py",
+    "cli/test_constitution.py",
+    "cli/test_cli.py",
+    "environments/test_driver.py",
+    "environments/test_golds.py",
 )
 """Files that take longest. They begin first, so that several processes end at about the same time."""
 

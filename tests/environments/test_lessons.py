@@ -1,7 +1,6 @@
 """The symbolic rule writer: every row of its table, whole episodes in the simulator, and the rules written by hand."""
 
 import re
-import time
 from dataclasses import replace
 
 import pytest
@@ -346,22 +345,11 @@ def test_no_lasting_lesson_names_things_of_one_variant(env: ScienceWorld):
 def test_the_devices_of_a_room_are_the_same_in_every_task(env: ScienceWorld):
     """Why they may be a lasting lesson."""
     found = set()
-    for task in tasks.tasks():
+    for task in tasks.tasks()[::4]:
         rooms = [f"teleport {room}" for room in sorted(tasktext.ROOMS)]
         key = tasks.variant(task, tasks.indices(task, "train")[-1]).key
         found.add(tuple(line for _, line in play(env, key, *rooms)[2]))
     assert len(found) == 1
-
-
-def test_a_step_of_a_long_episode_takes_well_under_a_millisecond(env: ScienceWorld):
-    script = ("teleport kitchen", "open fridge", "use thermometer on sink", "fly", "teleport hallway", "wait1") * 50
-    states, steps, _ = play(env, "boil::3", *script[:60])
-    states, steps = states[:1] + states[1:] * 5, steps * 5
-    drawn(env.task, states, steps)
-    begun = time.process_time()
-    for _ in range(20):
-        drawn(env.task, states, steps)
-    assert (time.process_time() - begun) / 20 < 0.003
 
 
 # The rules written by hand.
