@@ -12,7 +12,16 @@ from rsso_dspy.cli.programs import agents
 from rsso_dspy.config import load as configuration
 from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.optimize.compile import environment
-from rsso_dspy.optimize.compiled import Compiled, Scores, Tried, check_environment, check_methods, load, schema_hash
+from rsso_dspy.optimize.compiled import (
+    Compiled,
+    Scores,
+    Tried,
+    check_environment,
+    check_methods,
+    load,
+    program_name,
+    schema_hash,
+)
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.plan import plan_held_out
@@ -208,3 +217,14 @@ def test_the_hash_of_the_signatures_follows_fields_and_not_words():
     fewer.actor.signature = fewer.actor.signature.delete("skills")
     assert schema_hash(fewer) != schema_hash(plain)
     assert schema_hash(Agent("react")) != schema_hash(plain)
+
+
+def test_a_program_plays_its_method_with_a_constitution_too():
+    compiled = a_program()
+    check_methods({"mine": compiled}, ["rsso+constitution"])
+    plan = plan_held_out(configuration(), ["rsso+constitution"], ["boil"], per_task=1, programs=["mine"])
+    (agent,) = agents(plan, {"mine": compiled}).values()
+    assert agent.method.memories == ("constitution", "reflections", "skills")
+    assert agent.actor.signature.instructions == compiled.agent().actor.signature.instructions
+    with pytest.raises(UsageError, match="rename the file"):
+        program_name("constitution.json")

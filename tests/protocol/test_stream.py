@@ -1,5 +1,6 @@
 """Self-sustaining agents: a stream of held-out variants, and the constitution that goes from each to the next."""
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -226,7 +227,7 @@ def test_a_stream_is_in_one_shard():
         assert all(len(units) == 6 for units in part.streams.values())
 
 
-def test_a_fork_takes_a_stream_over_up_to_the_first_unit_that_is_not_there(whole):
+def test_a_fork_takes_a_stream_over_up_to_the_first_unit_that_is_not_there(whole, tmp_path):
     config = load(overrides=SETTINGS)
     plan = plan_held_out(config, WRITERS[:1], TASKS, per_task=1)
     _, programs = Store(whole).about()
@@ -234,6 +235,10 @@ def test_a_fork_takes_a_stream_over_up_to_the_first_unit_that_is_not_there(whole
     source.read_only = True
     bound_to = identity(config, configured(config))
     assert len(list(reusable(source, plan, bound_to, programs))) == 3
+    shutil.copytree(whole, tmp_path / "lost")
+    lost = Store(tmp_path / "lost")
+    lost.path_of(plan.units[1]).unlink()
+    assert [r.key for r in reusable(lost, plan, bound_to, programs)] == [plan.units[0].variant.key]
     other = load(overrides=[*SETTINGS, "memory.constitution.r_freq=7"])
     assert not list(reusable(source, plan, identity(other, configured(other)), programs))
     fewer = plan_held_out(config, WRITERS[:1], TASKS[:2], per_task=1)
