@@ -4,6 +4,7 @@ RssoError                       exit code 1
 ├── UsageError                  exit code 2: the call or its input is wrong
 │   ├── UnknownName             no such task, method, backend, config key, ...: the nearest names are offered
 │   ├── ConfigError             a value in the configuration does not fit
+│   ├── NotInstalled            an extra of the package is needed
 │   ├── SplitError              a variant outside the split it was asked from
 │   └── RunMismatch             an output folder holds a run of another configuration
 ├── LimitReached                the run has cost what it was allowed to
@@ -48,6 +49,10 @@ class UnknownName(UsageError):
 
 class ConfigError(UsageError):
     """A configuration value does not fit."""
+
+
+class NotInstalled(UsageError):
+    """An extra of the package is needed."""
 
 
 class SplitError(UsageError):

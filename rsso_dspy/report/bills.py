@@ -1,15 +1,11 @@
 """What a run cost: billed, and what the same tokens would have cost had the provider cached nothing."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from rsso_dspy.money import Entry, Price, PriceOf, bill, cost, dollars, total
-from rsso_dspy.report.terminal import named_table
+from rsso_dspy.report.sheets import Cell, Sheet, named, whole
 from rsso_dspy.trajectory import Record, Usage
 
 Abandoned = tuple[str, str, Usage]
@@ -21,73 +17,92 @@ def unpriced(_model: str) -> Price | None:
     return None
 
 
-def bill_tables(
-    records: Sequence[Record], price_of: PriceOf, abandoned: Sequence[Abandoned], begun: int = 0
-) -> list[RenderableType]:
-    """A table of costs by arm, role and model, unless everything is free; and a line on what stands in no record. The
-    last `begun` records are of units and trainings that are not finished."""
-    parts: list[RenderableType] = []
-    entries = bill(records, price_of)
-    if any(price is None or not price.free for price in (price_of(entry.model) for entry in entries)):
-        parts.append(_table(entries))
-    if begun:
-        spent = sum((usage for each in records[-begun:] for t in each.trials for usage in t.usage.values()), Usage())
-        said = f"{spent.calls:,} calls, {spent.input:,} tokens in and {spent.output:,} out"
-        parts.append(
-            Text(f"Of units and trainings that are not finished: {said}; in costs, not in scores.", style="dim")
-        )
-    if abandoned:
-        spent = sum((usage for _, _, usage in abandoned), Usage())
-        more = _lost(abandoned, _models(records), price_of)
-        parts.append(
-            Text(
-                f"Not in the tables: {spent.calls:,} calls, {spent.input:,} tokens in and {spent.output:,} out, "
-                f"{dollars(more)}, of trials that were cut short or ended in errors and were played again.",
-                style="dim",
-            )
-        )
-    return parts
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What everything in a run's folder cost, in US dollars; None where a price is not known."""
+
+    entries: tuple[Entry, ...]
+    """By arm, role and model."""
+    free: bool
+    """Whether every model asked is free."""
+    abandoned: tuple[Abandoned, ...]
+    abandoned_billed: float | None
+    begun: Usage
+    """Of units and trainings that are not finished; in the entries as well."""
+
+    @property
+    def billed(self) -> float | None:
+        return total(entry.billed for entry in self.entries)
+
+    @property
+    def without_cache(self) -> float | None:
+        return total(entry.without_cache for entry in self.entries)
 
 
-def bill_json(records: Sequence[Record], price_of: PriceOf, abandoned: Sequence[Abandoned]) -> dict[str, Any]:
+def bill_of(
+    finished: Sequence[Record], begun: Sequence[Record], abandoned: Sequence[Abandoned], price_of: PriceOf
+) -> Bill:
+    """The bill of a run."""
+    entries = tuple(bill([*finished, *begun], price_of))
+    prices = [price_of(entry.model) for entry in entries]
+    unfinished = (usage for record in begun for trial in record.trials for usage in trial.usage.values())
+    models = {role: model for record in (*finished, *begun) for role, model in record.models.items()}
+    return Bill(
+        entries,
+        all(price is not None and price.free for price in prices),
+        tuple(abandoned),
+        _lost(abandoned, models, price_of),
+        sum(unfinished, Usage()),
+    )
+
+
+def bill_table(bill: Bill) -> Sheet:
+    """Costs by arm, role and model; no rows when everything is free."""
+    rows = []
+    if not bill.free:
+        for entry in bill.entries:
+            usage = entry.usage
+            counts = (usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning)
+            amounts = (_amount(entry.billed), _amount(entry.without_cache))
+            rows.append((named(entry.arm), named(entry.role), named(entry.model), *map(whole, counts), *amounts))
+        totals = (_amount(bill.billed), _amount(bill.without_cache))
+        rows.append((named("all", "total"), *[named("")] * 2, *[Cell("")] * 5, *totals))
+    columns = ("arm", "role", "model", "in", "cached", "written", "out", "reasoning", "billed", "uncached")
+    return Sheet("bill", "Cost in US dollars", columns, tuple(rows))
+
+
+def spent_elsewhere(bill: Bill) -> list[str]:
+    """In words, what was spent on what stands in no finished record."""
+    lines = []
+    if bill.begun.calls:
+        lines.append(f"Of units and trainings that are not finished: {_words(bill.begun)}; in costs, not in scores.")
+    if bill.abandoned:
+        spent = sum((usage for _, _, usage in bill.abandoned), Usage())
+        lines.append(
+            f"Not in the tables: {_words(spent)}, {dollars(bill.abandoned_billed)}, of trials that were cut short or "
+            "ended in errors and were played again."
+        )
+    return lines
+
+
+def bill_json(bill: Bill) -> dict[str, Any]:
     """The same as JSON data; dollars, null where a price is not known."""
-    entries = bill(records, price_of)
     return {
         "currency": "USD",
-        "entries": [asdict(entry) for entry in entries],
-        "billed": total(entry.billed for entry in entries),
-        "without_cache": total(entry.without_cache for entry in entries),
-        "abandoned": [{"arm": arm, "role": role, "usage": asdict(usage)} for arm, role, usage in abandoned],
-        "abandoned_billed": _lost(abandoned, _models(records), price_of),
+        "entries": [asdict(entry) for entry in bill.entries],
+        "billed": bill.billed,
+        "without_cache": bill.without_cache,
+        "abandoned": [{"arm": arm, "role": role, "usage": asdict(usage)} for arm, role, usage in bill.abandoned],
+        "abandoned_billed": bill.abandoned_billed,
     }
 
 
-def _table(entries: Sequence[Entry]) -> Table:
-    table = named_table(
-        "Cost in US dollars",
-        "arm",
-        "role",
-        "model",
-        "in",
-        "cached",
-        "written",
-        "out",
-        "reasoning",
-        "billed",
-        "uncached",
-    )
-    for entry in entries:
-        usage = entry.usage
-        counts = (usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning)
-        amounts = (dollars(entry.billed), dollars(entry.without_cache))
-        table.add_row(entry.arm, entry.role, entry.model, *(f"{count:,}" for count in counts), *amounts)
-    billed, without = (total(amounts) for amounts in zip(*((e.billed, e.without_cache) for e in entries), strict=True))
-    table.add_row("all", "", "", "", "", "", "", "", dollars(billed), dollars(without), style="bold")
-    return table
+def _words(usage: Usage) -> str:
+    return f"{usage.calls:,} calls, {usage.input:,} tokens in and {usage.output:,} out"
 
 
-def _models(records: Sequence[Record]) -> dict[str, str]:
-    return {role: model for record in records for role, model in record.models.items()}
+def _amount(amount: float | None) -> Cell:
+    return Cell(dollars(amount), amount)
 
 
 def _lost(abandoned: Sequence[Abandoned], models: dict[str, str], price_of: PriceOf) -> float | None:

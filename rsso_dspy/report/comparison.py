@@ -7,7 +7,7 @@ A unit that errored in one of the arms is in no pair, and counted.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -23,15 +23,16 @@ from rsso_dspy.report.inference import (
     sign_test,
     wilcoxon,
 )
-from rsso_dspy.report.metrics import best_accumulator
-from rsso_dspy.trajectory import SOLVED_SCORE, UnitRecord
+from rsso_dspy.report.metrics import best_accumulator, may_play, plays
+from rsso_dspy.trajectory import UnitRecord
 
 Key = tuple[str, int, int]
 """Task type, variant, seed."""
 
 Reading = Literal["compose", "redundant", "adversarial", "undecided"]
-"""compose: both memories together do better than the better one alone. adversarial: worse. redundant: together they
-bring less than the sum of both, and no more than the better one. undecided: none of it can be told at this n."""
+"""compose: both memories together do better than either alone. adversarial: worse than either alone. redundant:
+neither of these, and together they bring less than the sum of both. undecided: nothing of it can be told at this n.
+For the first two both intervals have to leave out 0, so that chance says them no more often than one interval errs."""
 
 SQUARE = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Neither memory, reflections, skills, both: skills x reflections within the SSO scaffold."""
@@ -45,11 +46,23 @@ class Comparison:
 
     first: str
     second: str
+    trials: int
+    """First trials of either arm that the scores are the best of: as many as both may play, so that retries are
+    equal."""
+    may_play: tuple[int, int]
+    """Trials of the first and of the second arm."""
     pairs: int
     excluded: int
     """Units that only one arm finished, or that errored in either."""
+    difference: float | None
+    """Mean difference in points."""
+    by_task: Mapping[str, float]
+    """Task type to its mean difference."""
+    higher: int
+    """Units on which the second scored higher."""
+    lower: int
     interval: Interval | None
-    """Mean difference, clustered by task type; None below two task types."""
+    """Clustered by task type; None below two units."""
     wilcoxon: Wilcoxon
     """Over the means of task types (rSSO, section 4)."""
     sign: Sign
@@ -64,10 +77,15 @@ class Square:
 
     pairs: int
     """Units that all four arms finished."""
+    corners: tuple[str, ...]
+    """Neither, the one, the other, both."""
+    means: tuple[float, ...]
+    """Best accumulator, in the order of the corners."""
     interaction: Interval | None
-    over_better: Interval | None
-    """Both together less the better of the two alone."""
-    better: str
+    over_one: Interval | None
+    """Both together less the one alone."""
+    over_other: Interval | None
+    """Both together less the other alone."""
     reading: Reading
 
 
@@ -85,18 +103,33 @@ def compare(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequenc
     before, after = _finished(ours), _finished(theirs)
     shared = sorted(before.keys() & after.keys())
     known = {_key(record) for record in (*ours, *theirs)}
-    by_task = _by_task(shared, lambda key: best_accumulator(after[key]) - best_accumulator(before[key]))
+    trials = equal_trials(before.values(), after.values())
+    by_task = _by_task(shared, lambda key: best_accumulator(after[key], trials) - best_accumulator(before[key], trials))
+    differences = [value for values in by_task.values() for value in values]
     means = [round(fmean(values), 9) for values in by_task.values()]
+    solved = ([_solved(each[key], trials) for key in shared] for each in (before, after))
     return Comparison(
         first,
         second,
+        trials,
+        (may_play(before.values(), trials), may_play(after.values(), trials)),
         len(shared),
         len(known) - len(shared),
+        fmean(differences) if differences else None,
+        {task: fmean(values) for task, values in by_task.items()},
+        sum(value > 0 for value in differences),
+        sum(value < 0 for value in differences),
         clustered(by_task),
         wilcoxon(means),
         sign_test(means),
-        mcnemar([_solved(before[key]) for key in shared], [_solved(after[key]) for key in shared]),
+        mcnemar(*solved),
     )
+
+
+def equal_trials(*arms: Iterable[UnitRecord]) -> int:
+    """Trials that units of every one of the arms may play. What was solved earlier stopped earlier and keeps its
+    best."""
+    return min(plays({str(number): list(records) for number, records in enumerate(arms)}).values())
 
 
 def corrected(comparisons: Sequence[Comparison]) -> list[float | None]:
@@ -112,43 +145,48 @@ def square(arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = SQ
     shared = sorted(set.intersection(*(set(each) for each in played)))
     if not shared:
         return None
-    scores = [{key: best_accumulator(each[key]) for key in shared} for each in played]
+    trials = equal_trials(*(each.values() for each in played))
+    scores = [{key: best_accumulator(each[key], trials) for key in shared} for each in played]
     neither, one, other, both = scores
-    better = max((1, 2), key=lambda corner: fmean(scores[corner].values()))
+    means = [fmean(each.values()) for each in scores]
     interaction = clustered(_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key]))
-    over = clustered(_by_task(shared, lambda key: both[key] - scores[better][key]))
-    return Square(len(shared), interaction, over, corners[better], _reading(interaction, over))
+    over_one = clustered(_by_task(shared, lambda key: both[key] - one[key]))
+    over_other = clustered(_by_task(shared, lambda key: both[key] - other[key]))
+    reading = _reading(interaction, over_one, over_other)
+    return Square(len(shared), tuple(corners), tuple(means), interaction, over_one, over_other, reading)
 
 
 def gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[Gain]:
     """``second - first`` by what became of the unit in the first arm: solved at trial 1, never better than at trial 1,
     or better later (the third contribution of rSSO)."""
     before, after = _finished(first), _finished(second)
+    trials = equal_trials(before.values(), after.values())
     found: dict[Stratum, list[float]] = {"solved at trial 1": [], "plateau": [], "other": []}
     for key in sorted(before.keys() & after.keys()):
-        found[_stratum(before[key])].append(best_accumulator(after[key]) - best_accumulator(before[key]))
+        gain = best_accumulator(after[key], trials) - best_accumulator(before[key], trials)
+        found[_stratum(before[key], trials)].append(gain)
     return [Gain(name, len(values), fmean(values) if values else None) for name, values in found.items()]
 
 
-def _reading(interaction: Interval | None, over: Interval | None) -> Reading:
-    if interaction is None or over is None:
+def _reading(interaction: Interval | None, one: Interval | None, other: Interval | None) -> Reading:
+    if interaction is None or one is None or other is None:
         return "undecided"
-    if over.low > 0:
+    if min(one.low, other.low) > 0:
         return "compose"
-    if over.high < 0:
+    if max(one.high, other.high) < 0:
         return "adversarial"
     return "redundant" if interaction.high < 0 else "undecided"
 
 
-def _stratum(record: UnitRecord) -> Stratum:
+def _stratum(record: UnitRecord, trials: int) -> Stratum:
     first = record.trajectories[0]
-    if first.environment_score >= SOLVED_SCORE:
+    if first.solved:
         return "solved at trial 1"
-    return "plateau" if best_accumulator(record) <= first.accumulator else "other"
+    return "plateau" if best_accumulator(record, trials) <= first.accumulator else "other"
 
 
-def _solved(record: UnitRecord) -> bool:
-    return any(trajectory.environment_score >= SOLVED_SCORE for trajectory in record.trajectories)
+def _solved(record: UnitRecord, trials: int) -> bool:
+    return any(trajectory.solved for trajectory in record.trajectories[:trials])
 
 
 def _finished(records: Sequence[UnitRecord]) -> dict[Key, UnitRecord]:

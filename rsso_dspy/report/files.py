@@ -1,26 +1,16 @@
-"""The report of a run as files to be kept elsewhere. They hold numbers and names, nothing that was said."""
+"""The report of a run as files, to be kept elsewhere or put into a paper."""
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
 
 from rsso_dspy.money import PriceOf
+from rsso_dspy.report.analysis import Analysis, Played, analyse, as_json
 from rsso_dspy.report.bills import Abandoned
-from rsso_dspy.report.tables import report_json
+from rsso_dspy.report.sheets import FORMS, markdown
+from rsso_dspy.report.tables import methods_table, tables
 from rsso_dspy.trajectory import Record, TrainingRecord, UnitRecord
-
-COLUMNS = {
-    "units": "units",
-    "errored": "errored",
-    "Mean": "mean",
-    "+reset": "mean_with_reset",
-    "env": "environment_score",
-    "Solve": "solve",
-    "Acc100": "acc100",
-    "trial-1": "trial_1",
-    "mean/trial": "mean_over_trials",
-}
-"""Heading to metric."""
 
 
 def report_files(
@@ -30,24 +20,29 @@ def report_files(
     abandoned: Sequence[Abandoned] = (),
     begun: Sequence[Record] = (),
 ) -> dict[str, str]:
-    """File name to content: the report as JSON data, and its main table as Markdown. Of an error only the kind is in
-    them, because its text may quote what was sent."""
-    data = report_json(records, trainings, price_of, abandoned, begun)
-    for each in data["errored"]:
-        each["error"] = (each["error"] or "").partition(":")[0]
-    return {"report.json": json.dumps(data, indent=1) + "\n", "report.md": _markdown(data)}
+    """File name to content: the report as JSON data, and its main table as Markdown. They hold numbers and names,
+    nothing that was said; of an error only the kind, because its text may quote what was sent."""
+    found = analyse(Played(records, trainings, begun, abandoned), price_of)
+    kinds = tuple(replace(each, error=each.error.partition(":")[0]) for each in found.errored)
+    found = replace(found, errored=kinds)
+    return {
+        "report.json": json.dumps(as_json(found), indent=1) + "\n",
+        "report.md": "\n".join([markdown(methods_table(found)), *about(found)]) + "\n",
+    }
 
 
-def _markdown(data: Mapping[str, Any]) -> str:
-    lines = [_line(["arm", *COLUMNS]), _line(["---", *["---:"] * len(COLUMNS)])]
-    lines += [_line([row["arm"], *(_number(row[name]) for name in COLUMNS.values())]) for row in data["arms"]]
-    about = f"Protocol {', '.join(data['protocols'])}. Actor {', '.join(data['models'])}. Scores are points of 100."
-    return "\n".join([*lines, "", about, *([data["note"]] if data["note"] else [])]) + "\n"
+def table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:
+    """File name to content of every table, as Markdown, LaTeX and CSV."""
+    return {
+        Path(f"{sheet.name}.{ending}"): form(sheet)
+        for sheet in tables(found, with_paper)
+        for ending, form in FORMS.items()
+    }
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.2f}" if isinstance(value, float) else f"{value}"
+def about(found: Analysis) -> list[str]:
+    """In words, what the numbers are and where they come from."""
+    named = {name: ", ".join(values) for name, values in found.facts.items()}
+    said = [f"Protocol {named.get('protocol', 'n/a')}. Actor {named.get('actor', 'n/a')}."]
+    said.append("Scores are points of 100; best_of_t is sequential.")
+    return [" ".join(said), *([found.note] if found.note else [])]

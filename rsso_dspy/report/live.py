@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
+from rich.text import Text
 
 from rsso_dspy.money import dollars
 from rsso_dspy.report.tally import Spent, Tally
@@ -15,8 +16,8 @@ class Row:
     """One arm of a run that is being played."""
 
     arm: str
-    total: int
-    """Units that it has in all."""
+    total: int | None
+    """Units that it has in all; None when that is not known."""
     tally: Tally
     spent: Spent
     """All that was spent, also on what is not finished."""
@@ -34,8 +35,8 @@ def live_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         tally = row.tally
         table.add_row(
-            visible(row.arm),
-            f"{len(tally.units):,}/{row.total:,}",
+            Text(visible(row.arm)),  # a folder's name is no markup
+            f"{len(tally.units):,}/{'?' if row.total is None else f'{row.total:,}'}",
             f"{len(tally.errored):,}" if tally.errored else "",
             "" if tally.mean is None else f"{tally.mean:.1f}",
             f"{tally.solved:,}" if tally.units else "",

@@ -1,7 +1,7 @@
 """What one arm achieved (rSSO, section 4). Scores are points of 100; an errored unit has none and is left out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeVar
@@ -115,9 +115,27 @@ def _training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMe
     )
 
 
-def best_accumulator(record: UnitRecord) -> float:
-    """A unit's score: the best accumulator of its trials."""
-    return _best(record.trajectories, _accumulator)
+def best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
+    """A unit's score: the best accumulator of its trials, of the first so many of them when `trials` is given."""
+    return _best(record.trajectories[:trials], _accumulator)
+
+
+def longest(records: Iterable[Record]) -> int:
+    """The most trials that one of them played; 0 without any."""
+    return max((len(record.trials) for record in records), default=0)
+
+
+def may_play(records: Iterable[UnitRecord], otherwise: int) -> int:
+    """Trials that units of an arm may play, as far as their records tell: the most that a unit has played which was not
+    solved in its last. One that was solved may have had more before it; where all were, `otherwise`."""
+    told = [len(record.trials) for record in records if not record.errored and not record.trajectories[-1].solved]
+    return max(told, default=otherwise)
+
+
+def plays(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
+    """Arm to the trials that its units may play. An arm all of whose units were solved may play as many as any."""
+    most = max((longest(units) for units in arms.values()), default=0)
+    return {arm: may_play(units, most) for arm, units in arms.items()}
 
 
 def by_arm(records: Iterable[R]) -> dict[str, list[R]]:

@@ -11,11 +11,13 @@ from rsso_dspy.report.terminal import named_table
 def paper_tables() -> Group:
     """Table 1, Table 2 with the differences of rSSO to SSO, and the statistics."""
     found = recomputed()
-    rank, sign = found.wilcoxon, found.sign
+    rank, sign, over = found.wilcoxon, found.sign, found.interval
     said = [
         f"rsso - sso over {len(table2())} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = {rank.p:.4f} "
         f"(exact, {rank.used} differences, zeros dropped), rank-biserial correlation {rank.effect:+.2f}; sign test "
         f"p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties).",
+        f"Over variants {over.mean:+.2f} points, 95% interval over task types {over.low:+.1f} to {over.high:+.1f}; the "
+        f"smallest difference that such a run would find in four of five cases is {over.detectable:.1f}.",
         "Means over variants are what Table 1 prints. Over task types, as SSO's own table averages, they are lower: "
         f"task types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are no reward, so "
         f"that {CEILING} is the most an accumulator of rewards can hold: the 91.7 of SSO and rSSO is that ceiling, and "

@@ -6,9 +6,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from rsso_dspy.report.comparison import compare
 from rsso_dspy.report.metrics import by_arm, metrics
-from rsso_dspy.report.statistics import paired_difference
-from rsso_dspy.report.terminal import named_table, visible
+from rsso_dspy.report.terminal import named_table, plain
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
 
 COLUMNS = ("units", "Mean", "Solve", "trial-1", "steps", "calls", "minus first", "95% from", "to")
@@ -16,7 +16,7 @@ COLUMNS = ("units", "Mean", "Solve", "trial-1", "steps", "calls", "minus first",
 
 def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]) -> RenderableType:
     """A row for every arm of every point. Calls are those of all roles, per unit (OmniReflect, Figure 3); differences
-    are paired, against the same arm at the first point, with a bootstrap interval."""
+    are paired, against the same arm at the first point, with an interval bootstrapped over task types."""
     keys = list(points[0][0])
     varied = [key.rpartition(".")[2] for key in keys]
     table = named_table("sweep", "arm", *varied, *COLUMNS)
@@ -30,16 +30,16 @@ def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]
             per_unit = ["n/a" if number is None else f"{number:.1f}" for number in (steps, row.calls_per_unit)]
             against = ["", "", ""]
             if values is not points[0][0] and arm in first:
-                pair = paired_difference(arm, first[arm], arm, units)
-                low, high = pair.interval or (None, None)
+                pair = compare(arm, first[arm], arm, units)
+                low, high = (pair.interval.low, pair.interval.high) if pair.interval else (None, None)
                 against = [_signed(pair.difference), _signed(low), _signed(high)]
-            table.add_row(visible(arm), *said, *played, *per_unit, *against)
+            table.add_row(plain(arm), *said, *played, *per_unit, *against)
     note = RULE_BASED_NOTE if any(record.rule_based for _, records in points for record in records) else ""
     return Group(table, Text(note)) if note else table
 
 
-def _short(value: Any) -> str:
-    return visible(",".join(map(str, value)) if isinstance(value, list) else str(value))
+def _short(value: Any) -> Text:
+    return plain(",".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def _points(value: float | None) -> str:

@@ -1,168 +1,215 @@
-"""A run as tables for the terminal, and as JSON data."""
+"""The tables of a run: what `analysis.py` found, as sheets. Nothing is computed here but ratios of what stands there.
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from itertools import combinations
-from typing import Any
+for sheet in tables(analyse(Played(records))):
+    print(markdown(sheet))
+"""
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator, Sequence
 
-from rsso_dspy.money import PriceOf
-from rsso_dspy.report.bills import Abandoned, bill_json, bill_tables, unpriced
-from rsso_dspy.report.metrics import ArmMetrics, TrainingMetrics, by_arm, metrics, training_metrics
-from rsso_dspy.report.statistics import PairedDifference, paired_difference
-from rsso_dspy.report.terminal import named_table, visible
-from rsso_dspy.trajectory import RULE_BASED_NOTE, Record, TrainingRecord, UnitRecord
+from rsso_dspy.money import dollars
+from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.bills import bill_table
+from rsso_dspy.report.comparison_tables import differences, square_table, strata, tests
+from rsso_dspy.report.metrics import ArmMetrics
+from rsso_dspy.report.paper import METHODS, published, table2
+from rsso_dspy.report.sheets import NOTHING, Cell, Sheet, named, percent, points, share, signed, whole
 
 TROUBLES = ("malformed", "repaired", "truncated", "failed", "unmetered")
 """What went wrong with answers; all but the first are shown only where they happened."""
 
 
-def summarize(records: Sequence[UnitRecord]) -> tuple[list[ArmMetrics], list[PairedDifference]]:
-    """Metrics per arm, and the paired difference of every two arms, later minus earlier."""
-    arms = by_arm(records)
-    rows = [metrics(arm, units) for arm, units in arms.items()]
-    pairs = [paired_difference(a, arms[a], b, arms[b]) for a, b in combinations(arms, 2)]
-    return rows, pairs
+def tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
+    """Every table that has something to say, in the order of reading."""
+    return [sheet for sheet in _all(found, with_paper) if sheet.rows]
 
 
-def report_json(
-    records: Sequence[UnitRecord],
-    trainings: Sequence[TrainingRecord] = (),
-    price_of: PriceOf = unpriced,
-    abandoned: Sequence[Abandoned] = (),
-    begun: Sequence[Record] = (),
-) -> dict[str, Any]:
-    """The whole report as JSON data."""
-    rows, pairs = summarize(records)
-    return {
-        "protocols": sorted({record.protocol for record in records}),
-        "models": sorted({record.model for record in records}),
-        "backends": sorted({record.backend for record in records}),
-        "rule_based": any(record.rule_based for record in records),
-        "note": RULE_BASED_NOTE if any(record.rule_based for record in records) else "",
-        "arms": [asdict(row) for row in rows],
-        "bill": bill_json([*records, *trainings, *begun], price_of, abandoned),
-        "trainings": [asdict(row) for row in training_metrics(trainings)],
-        "differences": [asdict(pair) for pair in pairs],
-        "errored": [
-            {"arm": r.arm, "unit": r.key, "seed": r.seed, "error": r.trials[-1].error}
-            for r in _errored(records, trainings)
-        ],
-    }
+def _all(found: Analysis, with_paper: bool) -> Iterator[Sheet]:
+    yield methods_table(found, with_paper)
+    yield learning_table(found)
+    yield solved_table(found)
+    yield reflections_table(found)
+    yield differences(found.asked)
+    yield tests(found.asked)
+    yield strata(found.asked)
+    for number, (program, square) in enumerate(found.squares.items(), start=1):
+        yield square_table(square, program, number)
+    yield tasks_table(found, with_paper)
+    yield trainings_table(found)
+    yield tokens_table(found)
+    yield bill_table(found.bill)
 
 
-def report_tables(
-    records: Sequence[UnitRecord],
-    trainings: Sequence[TrainingRecord] = (),
-    price_of: PriceOf = unpriced,
-    abandoned: Sequence[Abandoned] = (),
-    begun: Sequence[Record] = (),
-) -> RenderableType:
-    """The whole report for the terminal. `abandoned` is what was spent that no record tells of, `begun` are units and
-    trainings that are not finished."""
-    everything: list[Record] = [*records, *trainings, *begun]
-    bills = bill_tables(everything, price_of, abandoned, len(begun))
-    if not records:
-        return Group(Text("No unit is finished yet."), *bills)
-    rows, pairs = summarize(records)
-    trained = training_metrics(trainings)
-    parts: list[RenderableType] = [_methods(rows), _learning(rows), *([_trainings(trained)] if trained else [])]
-    parts += [_tokens(rows, trained), *bills]
-    if pairs:
-        parts.append(_differences(pairs))
-    if errored := _errored(records, trainings):
-        lines = [f"  {r.arm} {r.key}: {visible(r.trials[-1].error or '')}" for r in errored]
-        parts.append(Text("Errored (no score; played again by the next run):\n" + "\n".join(lines), style="red"))
-    protocols = ", ".join(sorted({record.protocol for record in records}))
-    models = ", ".join(sorted({f"{record.model} (backend {record.backend})" for record in records}))
-    parts.append(
-        Text(f"Protocol {protocols}. Actor {models}. Scores are points of 100; best_of_t is sequential.", style="dim")
+def methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
+    """Table 1 of rSSO, from this run; its rows beside ours when `with_paper`."""
+    rows = [_method(row) for row in found.arms]
+    notes = ["Mean, +reset and env are micro means, over variants; macro is Mean averaged over task types."]
+    if len(set(found.plays.values())) > 1:
+        allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
+        notes.append(f"The best of more trials is higher by itself. Trials that a unit may play: {allowed}.")
+    if with_paper:
+        rows += [_published(row) for row in published()["table1"]]
+        notes.append(PAPER_NOTE)
+    columns = ("arm", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
+    return Sheet("methods", "Best of t", columns, tuple(rows), tuple(notes))
+
+
+PAPER_NOTE = (
+    "Published rows are another model's (Claude Sonnet 4.6, 164 variants, 5 trials), by rSSO's Tables 1 and 2: beside "
+    "ours for orientation, not for comparison. The published react is trial 1 of its Reflexion run."
+)
+
+
+def _method(row: ArmMetrics) -> tuple[Cell, ...]:
+    units = whole(row.units) if not row.errored else Cell(f"{row.units:,} ({row.errored} err)", row.units)
+    means = (points(mean) for mean in (row.mean, row.mean_with_reset, row.environment_score, row.macro_mean))
+    return (named(row.arm), units, *means, share(row.solve, row.units), share(row.acc100, row.units))
+
+
+def _published(row: dict) -> tuple[Cell, ...]:
+    macro = sum(each.means[row["method"]] for each in table2()) / len(table2())
+    shares = (share(*row["solve"]), share(*row["acc100"]))
+    return (
+        named(f"published {row['method']}", "dim"),
+        whole(row["solve"][1]),
+        points(row["mean"]),
+        Cell(NOTHING),
+        Cell(NOTHING),
+        points(macro),
+        *shares,
     )
-    if len({row.trials_played / row.units for row in rows if row.units}) > 1:
-        parts.append(
-            Text(
-                "mean/trial is over the trials played, which differ between these arms: not to be compared.",
-                style="dim",
-            )
-        )
-    if any(record.rule_based for record in records):
-        parts.append(Text(RULE_BASED_NOTE, style="dim"))
-    return Group(*parts)
 
 
-def _errored(records: Sequence[UnitRecord], trainings: Sequence[TrainingRecord]) -> list[UnitRecord | TrainingRecord]:
-    everything: list[UnitRecord | TrainingRecord] = [*records, *trainings]
-    return [record for record in everything if record.errored]
+def learning_table(found: Analysis) -> Sheet:
+    """Points from trial to trial (rSSO, Figure 2)."""
+    longest = max((len(row.best_of_t) for row in found.arms), default=0)
+    rows = []
+    for row in found.arms:
+        kept = [row.best_of_t[-1]] * (found.plays[row.arm] - len(row.best_of_t)) if row.best_of_t else []
+        padded: list[float | None] = [*row.best_of_t, *kept]
+        padded += [None] * (longest - len(padded))
+        means = map(points, (row.trial_1, row.mean_over_trials, *padded))
+        rows.append((named(row.arm), whole(row.trials_played), *means))
+    best = (f"best_of_{number}" for number in range(1, longest + 1))
+    notes = []
+    if len({row.trials_played / row.units for row in found.arms if row.units}) > 1:
+        notes.append("mean/trial is over the trials played, which differ between these arms: not to be compared.")
+    columns = ("arm", "trials", "trial-1", "mean/trial", *best)
+    return Sheet("learning", "Over trials", columns, tuple(rows), tuple(notes))
 
 
-def _methods(rows: Sequence[ArmMetrics]) -> Table:
-    table = named_table("Best of t", "arm", "units", "Mean", "+reset", "env", "Solve", "Acc100", "calls/unit")
-    for row in rows:
-        table.add_row(
-            row.arm,
-            f"{row.units}" + (f" ({row.errored} err)" if row.errored else ""),
-            *map(_points, (row.mean, row.mean_with_reset, row.environment_score)),
-            f"{row.solve}/{row.units}",
-            f"{row.acc100}/{row.units}",
-            "n/a" if row.calls_per_unit is None else f"{row.calls_per_unit:.0f}",
-        )
-    return table
-
-
-def _learning(rows: Sequence[ArmMetrics]) -> Table:
-    longest = max((len(row.best_of_t) for row in rows), default=0)
-    table = named_table(
-        "Over trials", "arm", "trials", "trial-1", "mean/trial", *(f"best_of_{t}" for t in range(1, longest + 1))
+def solved_table(found: Analysis) -> Sheet:
+    """Who was solved when, and what solving took."""
+    longest = max((len(row.newly_solved) for row in found.learning), default=0)
+    rows = []
+    for row, learnt in zip(found.arms, found.learning, strict=True):
+        newly: list[int | None] = [*learnt.newly_solved]
+        newly += [0] * (found.plays[row.arm] - len(newly))
+        newly += [None] * (longest - len(newly))
+        levels = (Cell("never" if t is None else f"{t}", t) for t in learnt.trials_to.values())
+        spent = found.spent[row.arm]
+        per = [row.steps, spent.tokens] if row.solve else [None, None]
+        each = (whole(None if amount is None else round(amount / row.solve)) for amount in per)
+        cost = None if spent.cost is None or not row.solve else spent.cost / row.solve
+        price = Cell(dollars(cost) if row.solve else NOTHING, cost)
+        rows.append((named(row.arm), *map(whole, newly), *levels, *each, price))
+    trials = (f"new in {number}" for number in range(1, longest + 1))
+    levels_to = (f"to {level}%" for level in (found.learning[0].trials_to if found.learning else ()))
+    return Sheet(
+        "solved",
+        "Solved, trial by trial",
+        ("arm", *trials, *levels_to, "steps/solved", "tokens/solved", "USD/solved"),
+        tuple(rows),
+        (
+            "new in t: variants solved for the first time in trial t. to 50%: trials after which half of the variants "
+            "were solved. Per solved variant: what all units with a score took, over the variants that were solved; "
+            "training, building a constitution and compiling are not in it.",
+        ),
     )
-    for row in rows:
-        padded = [*row.best_of_t, *[row.best_of_t[-1] if row.best_of_t else None] * (longest - len(row.best_of_t))]
-        table.add_row(row.arm, str(row.trials_played), *map(_points, (row.trial_1, row.mean_over_trials, *padded)))
-    return table
 
 
-def _trainings(rows: Sequence[TrainingMetrics]) -> Table:
-    rounds = max(len(row.rounds) for row in rows)
-    columns = (f"round {number}" for number in range(1, rounds + 1))
-    table = named_table("Training", "arm", "tasks", "episodes", *columns)
-    for row in rows:
-        padded = [*row.rounds, *[None] * (rounds - len(row.rounds))]
-        tasks = f"{row.tasks}" + (f" ({row.errored} err)" if row.errored else "")
-        table.add_row(row.arm, tasks, f"{row.episodes:,}", *map(_points, padded))
-    return table
+def reflections_table(found: Analysis) -> Sheet:
+    """Solved trials by number of reflections held when they began."""
+    counts = sorted({held.reflections for learnt in found.learning for held in learnt.held})
+    rows = []
+    for learnt in (each for each in found.learning if len(each.held) > 1):
+        by_count = {held.reflections: share(held.solved, held.trials) for held in learnt.held}
+        rows.append((named(learnt.arm), *(by_count.get(count, Cell("")) for count in counts)))
+    return Sheet(
+        "reflections",
+        "Trials solved, by reflections held",
+        ("arm", *map(str, counts)),
+        tuple(rows),
+        ("More reflections are held where more trials failed before: harder variants, not weaker reflections.",),
+    )
 
 
-def _tokens(rows: Sequence[ArmMetrics], trained: Sequence[TrainingMetrics]) -> Table:
-    spent = [(row.arm, row.tokens, row.invalid_rate) for row in rows]
-    spent += [(f"{row.arm} (training)", row.tokens, None) for row in trained]
-    everything = [usage for _, tokens, _ in spent for usage in tokens.values()]
+def tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
+    """Table 2 of rSSO, from this run: means by task type, with the paired difference of two arms."""
+    arms = [row.arm for row in found.arms]
+    pair = found.shown.comparison if found.shown else None
+    paper = {row.task: row for row in table2()} if with_paper else {}
+    notes = [f"{pair.second} - {pair.first}: over pairs of units, best of the first {pair.trials}."] if pair else []
+    notes += [PAPER_NOTE] if with_paper else []
+    rows = []
+    for task in found.tasks:
+        cells = [points(task.means.get(arm), 1) for arm in arms]
+        if pair:
+            cells.append(signed(pair.by_task.get(task.name), 1))
+        if with_paper:
+            row = paper.get(task.name)
+            cells += [points(row.means[method] if row else None, 1, "dim") for method in METHODS]
+        rows.append((named(task.name, task=task.name), whole(task.units), *cells))
+    return Sheet(
+        "tasks",
+        "By task type",
+        (
+            "task",
+            "n",
+            *arms,
+            *([f"{pair.second} - {pair.first}"] if pair else []),
+            *(f"published {method}" for method in METHODS if with_paper),
+        ),
+        tuple(rows),
+        tuple(notes),
+    )
+
+
+def trainings_table(found: Analysis) -> Sheet:
+    """What the trainings of the transfer setting came to."""
+    rounds = max((len(row.rounds) for row in found.trainings), default=0)
+    rows = []
+    for row in found.trainings:
+        padded = map(points, [*row.rounds, *[None] * (rounds - len(row.rounds))])
+        tasks = whole(row.tasks) if not row.errored else Cell(f"{row.tasks} ({row.errored} err)", row.tasks)
+        rows.append((named(row.arm), tasks, whole(row.episodes), *padded))
+    columns = ("arm", "tasks", "episodes", *(f"round {number}" for number in range(1, rounds + 1)))
+    return Sheet("trainings", "Training", columns, tuple(rows))
+
+
+def tokens_table(found: Analysis) -> Sheet:
+    """Calls and tokens of every role."""
+    spent = [(row.arm, row.tokens, row.invalid_rate, row.calls_per_unit) for row in found.arms]
+    spent += [(f"{row.arm} (training)", row.tokens, None, None) for row in found.trainings]
+    everything = [usage for _, tokens, _, _ in spent for usage in tokens.values()]
     troubles = [name for name in TROUBLES if name == "malformed" or any(getattr(u, name) for u in everything)]
-    table = named_table("Calls and tokens", "arm", "role", "calls", "in", "out", *troubles, "invalid")
-    for arm, tokens, rate in spent:
-        for role, usage in tokens.items():
-            counts = (f"{getattr(usage, name):,}" for name in ("calls", "input", "output", *troubles))
-            table.add_row(arm, role, *counts, f"{rate:.1%}" if role == "actor" and rate is not None else "")
-    return table
-
-
-def _differences(pairs: Sequence[PairedDifference]) -> Table:
-    table = named_table(
-        "Paired differences", "second - first", "pairs", "points", "95% interval", "units +/-", "tasks +/-"
+    rows = []
+    for arm, tokens, rate, per_unit in spent:
+        for place, (role, usage) in enumerate(tokens.items()):
+            counts = (whole(getattr(usage, name)) for name in ("calls", "input", "output", *troubles))
+            invalid = percent(rate) if role == "actor" and rate is not None else Cell("")
+            calls = points(per_unit, 0) if not place and per_unit is not None else Cell("")
+            rows.append((named(arm), named(role), *counts, invalid, calls))
+    return Sheet(
+        "tokens",
+        "Calls and tokens",
+        ("arm", "role", "calls", "in", "out", *troubles, "invalid", "calls/unit"),
+        tuple(rows),
+        ("invalid: share of steps whose action was malformed or not understood. calls/unit: of all roles.",),
     )
-    for pair in pairs:
-        interval = f"{pair.interval[0]:+.1f} to {pair.interval[1]:+.1f}" if pair.interval else "n/a"
-        table.add_row(
-            f"{pair.second} - {pair.first}",
-            f"{pair.pairs}" + (f" (-{pair.dropped})" if pair.dropped else ""),
-            "n/a" if pair.difference is None else f"{pair.difference:+.2f}",
-            interval,
-            f"{pair.higher}/{pair.lower}",
-            f"{pair.tasks_higher}/{pair.tasks_lower}",
-        )
-    return table
 
 
-def _points(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.2f}"
+def brief(sheets: Sequence[Sheet]) -> list[Sheet]:
+    """The tables that stand at the end of a run."""
+    return [
+        sheet for sheet in sheets if sheet.name in ("methods", "learning", "differences", "trainings", "tokens", "bill")
+    ]

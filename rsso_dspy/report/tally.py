@@ -41,11 +41,15 @@ def spent(usage: Mapping[str, Usage], models: Mapping[str, str], price_of: Price
 
 def spent_on(record: Record, price_of: PriceOf) -> Spent:
     """What a record's trials came to; nothing when it was taken over from a run that paid for it."""
+    return Spent() if "forked_from" in record.provenance else taken(record, price_of)
+
+
+def taken(record: Record, price_of: PriceOf) -> Spent:
+    """What a record's trials took, whoever paid for them."""
     found = Spent()
-    if "forked_from" not in record.provenance:
-        for trial in record.trials:
-            roles = {role: record.models.get(role, record.model) for role in trial.usage}
-            found += spent(trial.usage, roles, price_of)
+    for trial in record.trials:
+        models = {role: record.models.get(role, record.model) for role in trial.usage}
+        found += spent(trial.usage, models, price_of)
     return found
 
 

@@ -1,11 +1,12 @@
 """Tables for a terminal of any width, and texts that are safe to show there."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal acts on instead of showing it, or cannot show: control characters, changes of direction, halves of
@@ -24,13 +25,26 @@ def visible(text: str) -> str:
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def named_table(title: str, *columns: str) -> Table:
+def plain(text: str) -> Text:
+    """The text as it is: nothing in it is markup, or moves the cursor."""
+    return Text(visible(text))
+
+
+def named_table(title: str, *columns: str, words: Sequence[str] = WORDS) -> Table:
     """A table whose first column, of names, gives way where it is narrow: no digit is cut off."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    table.add_column(columns[0], overflow="fold", min_width=NAME_WIDTH)
+    table.add_column(plain(columns[0]), overflow="fold", min_width=NAME_WIDTH)
     for column in columns[1:]:
-        table.add_column(column, justify="left" if column in WORDS else "right", no_wrap=True)
+        table.add_column(plain(column), justify="left" if column in words else "right", no_wrap=True)
     return table
+
+
+def show(shown: RenderableType) -> None:
+    """Print it on stdout: texts as wide as the terminal is, every table as wide as its digits need."""
+    console = Console()
+    for part in shown.renderables if isinstance(shown, Group) else [shown]:
+        width = console.width if isinstance(part, Text) else max(console.width, width_needed(console, part))
+        Console(width=width).print(part)
 
 
 def width_needed(console: Console, tables: RenderableType) -> int:

@@ -19,6 +19,8 @@ def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
     ours.append(record("sso", "boil", 9, [[70]]))
     found = compare("sso", ours, "rsso", theirs)
     assert (found.pairs, found.excluded) == (11, 2)
+    assert (found.higher, found.lower) == (6, 0)
+    assert found.difference == pytest.approx(found.interval.mean)
     assert found.interval.mean == pytest.approx(6 * 5 / 11)
     assert found.interval.clusters == 6
     assert (found.sign.up, found.sign.down, found.sign.ties) == (6, 0, 0)
@@ -62,9 +64,9 @@ def corners(neither, reflections, skills, both):
 def test_the_square_is_read_out(scores, interaction, reading):
     found = square(corners(*scores))
     assert found.pairs == 12
-    assert found.better == "reflexion-sso"
     assert found.interaction.mean == pytest.approx(interaction)
-    assert found.over_better.mean == pytest.approx(scores[3] - scores[1])
+    assert found.over_one.mean == pytest.approx(scores[3] - scores[1])
+    assert found.over_other.mean == pytest.approx(scores[3] - scores[2])
     assert found.reading == reading
 
 
@@ -72,7 +74,7 @@ def test_a_square_with_noise_is_undecided_at_this_n():
     arms = corners(20, 40, 30, 41)
     arms["rsso"] = arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)
     found = square(arms)
-    assert found.over_better.low < 0 < found.over_better.high
+    assert found.over_one.low < 0 < found.over_one.high
     assert found.reading == "undecided"
 
 
@@ -88,7 +90,41 @@ def test_gains_by_what_became_of_the_unit_before():
         record("sso", "boil", 1, [[40], [40]]),
         record("sso", "boil", 2, [[40], [60]]),
     ]
-    theirs = [record("rsso", "boil", n, [[70]]) for n in range(3)]
+    theirs = [record("rsso", "boil", n, [[0], [70]]) for n in range(3)]
     found = {gain.stratum: (gain.units, gain.difference) for gain in gains(ours, theirs)}
     assert found == {"solved at trial 1": (1, -30), "plateau": (1, 30), "other": (1, 10)}
     assert [gain.difference for gain in gains([], [])] == [None] * 3
+
+
+def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
+    ours = [record("react", task, 0, [[10], [20], [70]]) for task in TASKS]
+    theirs = [record("omnireflect-symbolic", task, 0, [[30]]) for task in TASKS]
+    found = compare("react", ours, "omnireflect-symbolic", theirs)
+    assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 20)
+    assert [gain.units for gain in gains(ours, theirs)] == [0, 6, 0]
+
+
+def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other():
+    ours = [record("react-sso", task, 0, [[100]]) for task in TASKS]
+    theirs = [record("rsso", task, 0, [[0], [50], [100]]) for task in TASKS]
+    found = compare("react-sso", ours, "rsso", theirs)
+    assert (found.trials, found.difference, found.mcnemar.lost) == (3, 0, 0)
+    late = [record("rsso", task, 0, [[0], [50], [90]]) for task in TASKS]
+    assert compare("react-sso", ours, "rsso", late).by_task == dict.fromkeys(TASKS, -10)
+    corners = {"react-sso": late, "reflexion-sso": late, "sso": ours, "rsso": theirs}
+    assert square(corners).means == (90, 90, 100, 100)
+
+
+def test_equal_differences_say_nothing_of_how_much_others_would_differ():
+    found = compare("a", arm("a", lambda *_: 0), "b", arm("b", lambda *_: 10)).interval
+    assert (found.low, found.high, found.detectable) == (10, 10, None)
+
+
+def test_units_of_one_task_type_have_an_interval_that_says_what_it_is_over():
+    ours = [record("a", "boil", n, [[10 * n]]) for n in range(5)]
+    theirs = [record("b", "boil", n, [[17 * n % 90]]) for n in range(5)]
+    found = compare("a", ours, "b", theirs).interval
+    assert (found.over, found.clusters) == ("units", 5)
+    assert found.low < found.mean < found.high
+    assert compare("a", ours, "b", theirs).interval == found
+    assert compare("a", ours[:1], "b", theirs[:1]).interval is None

@@ -1,8 +1,7 @@
 import pytest
 
+from rsso_dspy.report.analysis import Played, analyse, as_json
 from rsso_dspy.report.metrics import by_arm, metrics
-from rsso_dspy.report.statistics import paired_difference
-from rsso_dspy.report.tables import report_json
 from tests.records import record
 
 
@@ -52,29 +51,11 @@ def test_tokens_add_up_per_role():
     assert (row.tokens["actor"].calls, row.tokens["actor"].input) == (4, 20)
 
 
-def test_paired_difference_is_over_shared_units_and_reproducible():
-    ours = [record("a", "boil", i, [[10 * i]]) for i in range(5)]
-    theirs = [record("b", "boil", i, [[10 * i + 20]]) for i in range(1, 6)]
-    pair = paired_difference("a", ours, "b", theirs)
-    assert (pair.pairs, pair.dropped, pair.difference) == (4, 2, 20)
-    assert pair.interval == (20, 20)
-    assert (pair.higher, pair.lower, pair.tasks_higher) == (4, 0, 1)
-    uneven = [record("b", "boil", i, [[17 * i % 90]]) for i in range(5)]
-    again = [paired_difference("a", ours, "b", uneven).interval for _ in range(2)]
-    assert again[0] == again[1]
-    assert again[0][0] < paired_difference("a", ours, "b", uneven).difference < again[0][1]
-
-
-def test_pairs_that_errored_are_dropped_and_counted():
-    pair = paired_difference("a", [record("a", "boil", 1, [None])], "b", [record("b", "boil", 1, [[10]])])
-    assert (pair.pairs, pair.dropped, pair.difference, pair.interval) == (0, 1, None, None)
-
-
 def test_the_report_says_when_no_language_model_acted():
-    data = report_json([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])])
+    data = as_json(analyse(Played([record("a", "boil", 1, [[10]]), record("b", "boil", 1, [[30]])])))
     assert "nothing about language models" in data["note"]
     assert [row["arm"] for row in data["arms"]] == ["a", "b"]
-    assert data["differences"][0]["difference"] == 20
+    assert data["comparisons"][0]["difference"] == 20
 
 
 def test_arms_keep_their_order():

@@ -1,15 +1,23 @@
 """The tables as a person sees them."""
 
+import csv
 import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from rsso_dspy.cli.report import print_report
+from rsso_dspy.money import Price
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.analysis import Played, analyse
 from rsso_dspy.report.bills import unpriced
-from rsso_dspy.report.tables import report_tables
+from rsso_dspy.report.sheets import Sheet, latex, markdown, named, points, signed
+from rsso_dspy.report.sheets import csv as as_csv
+from rsso_dspy.report.tables import tables
+from rsso_dspy.report.terminal import show
+from rsso_dspy.report.view import view
 from tests.records import record
 
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
@@ -17,6 +25,21 @@ ARM = "rsso+compiled-with-gepa-on-four-tasks"
 
 def records():
     return [record(arm, "boil", index, [[10], [33]]) for arm in ("rsso", ARM) for index in (22, 27)]
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monkeypatch, capsys, width):
+    found = analyse(Played(arms(LEARNING)))
+    whole = Console(width=500, file=StringIO())
+    whole.print(view(found))
+    monkeypatch.setenv("COLUMNS", str(width))
+    show(view(found))
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert words(whole.file.getvalue()) <= words(printed) | {"-"}
+    notes = [line for line in printed.splitlines() if line.startswith(("Intervals", "W, p", "Strata", "Mean, "))]
+    assert len(notes) == 4
+    assert all(len(line) <= width for line in notes)
 
 
 def words(text: str) -> set[str]:
@@ -30,9 +53,139 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
     for each in records():
         store.save(each)
     whole = Console(width=500, file=StringIO())
-    whole.print(report_tables(records()))
+    whole.print(view(analyse(Played(records())), whole=False))
     monkeypatch.setenv("COLUMNS", str(width))
     print_report(store, unpriced)
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}
+
+
+def by_name(played, **options):
+    return {sheet.name: sheet for sheet in tables(analyse(Played(played), **options))}
+
+
+def row(sheet, name):
+    return dict(zip(sheet.columns, next(row for row in sheet.rows if row[0].text == name), strict=True))
+
+
+def arms(scores):
+    """Three trials in two variants of three tasks for each arm; `scores` gives those of a unit."""
+    return [
+        record(arm, task, index, trials)
+        for arm, trials in scores.items()
+        for task in ("boil", "freeze", "find-plant")
+        for index in (1, 2)
+    ]
+
+
+LEARNING = {
+    "react-sso": [[10], [20], [20]],
+    "reflexion-sso": [[10], [60], [100]],
+    "sso": [[10], [30], [40]],
+    "rsso": [[100]],
+}
+
+
+def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for_it():
+    found = by_name(arms(LEARNING))
+    asked = {each[0].text: each[-1].text for each in found["differences"].rows}
+    assert asked == {
+        "reflexion-sso - react-sso": "memory over equal retries",
+        "sso - react-sso": "memory over equal retries",
+        "rsso - sso": "reflections beside skills",
+        "rsso - react-sso": "memory over equal retries",
+    }
+    assert row(found["tests"], "rsso - sso")["Holm"].value == 1
+    assert "corrected for 4 tests" in " ".join(found["tests"].notes)
+    assert [each[0].text for each in by_name(arms(LEARNING), against="rsso")["differences"].rows] == [
+        "react-sso - rsso", "reflexion-sso - rsso", "sso - rsso",
+    ]  # fmt: skip
+    assert len(by_name(arms(LEARNING), every=True)["tests"].rows) == 6
+
+
+def test_what_an_interval_is_worth_is_said_beside_it():
+    three = " ".join(by_name(arms(LEARNING))["differences"].notes)
+    assert "Fewer than 10 task types" in three
+    one = [each for each in arms(LEARNING) if each.variant.task == "boil"]
+    assert "says nothing about other tasks" in " ".join(by_name(one)["differences"].notes)
+
+
+def test_an_arm_that_no_question_is_about_is_compared_with_the_first():
+    found = by_name(arms({"sso": [[10]], "rsso": [[20]], "reflexion": [[30]]}))
+    assert [each[0].text for each in found["differences"].rows] == ["rsso - sso", "reflexion - sso"]
+
+
+def test_the_square_is_read_out_in_words():
+    found = by_name(arms({name: [[score]] for name, score in zip(LEARNING, (20, 40, 30, 70), strict=True)}))
+    assert [each[0].text for each in found["square"].rows][-1].startswith("compose: ")
+    assert row(found["square"], "rsso - reflexion-sso")["points"].value == 30
+
+
+def test_who_was_solved_when_and_what_it_took():
+    played = arms(LEARNING)
+    found = analyse(Played(played), lambda _: Price(0.01, 0.0, 0.0, 0.0))
+    solved = {sheet.name: sheet for sheet in tables(found)}["solved"]
+    late = row(solved, "reflexion-sso")
+    assert [late[f"new in {t}"].value for t in (1, 2, 3)] == [0, 0, 6]
+    assert (late["to 50%"].value, late["to 75%"].value) == (3, 3)
+    assert late["tokens/solved"].value == 39
+    assert late["USD/solved"].value == pytest.approx(0.3)
+    never = row(solved, "sso")
+    assert (never["to 50%"].text, never["USD/solved"].text) == ("never", "n/a")
+
+
+def test_arms_of_unequal_trials_are_told_apart():
+    found = by_name(arms({"react": [[10], [20], [70]], "omnireflect-symbolic": [[30]]}))
+    assert "react 3, omnireflect-symbolic 1" in " ".join(found["methods"].notes)
+    assert row(found["learning"], "omnireflect-symbolic")["best_of_2"].text == "n/a"
+    assert row(found["tasks"], "boil")["omnireflect-symbolic - react"].value == 20
+
+
+def test_a_constitution_is_compared_with_retries_that_read_it_too():
+    found = by_name(
+        arms({name: [[10]] for name in ("react-sso", "rsso", "react-sso+constitution", "rsso+constitution")})
+    )
+    asked = {each[0].text: each[-1].text for each in found["differences"].rows}
+    assert asked["rsso+constitution - react-sso+constitution"] == "memory over none"
+    assert asked["rsso+constitution - rsso"] == "constitution"
+    assert "rsso+constitution - react-sso" not in asked
+
+
+def test_what_was_taken_over_is_in_what_a_solved_variant_took():
+    played = arms({"rsso": [[100]]})
+    played[0] = replace(played[0], provenance={"forked_from": "runs/x"})
+    assert row(by_name(played)["solved"], "rsso")["tokens/solved"].value == 13
+
+
+@pytest.mark.parametrize("arm", ["rsso+best[v2]", "rsso+a[/b]", "rsso+\x1b[31mred"])
+def test_a_name_is_shown_as_it_is_and_moves_nothing(arm):
+    shown = Console(width=300, file=StringIO())
+    shown.print(view(analyse(Played(arms({"rsso": [[10]], arm: [[20]]})))))
+    assert arm.replace("\x1b", "\N{REPLACEMENT CHARACTER}") in shown.file.getvalue()
+
+
+def test_errored_units_are_in_no_pair_and_counted_where_they_are_missed():
+    played = arms({"sso": [[10]], "rsso": [[20]]})
+    played[0] = record("sso", "boil", 1, [[50], None])
+    found = by_name(played)
+    assert row(found["methods"], "sso")["units"].text == "5 (1 err)"
+    assert row(found["differences"], "rsso - sso")["pairs"].text == "5 (-1)"
+    assert row(found["tasks"], "boil")["sso"].value == 10
+
+
+def test_published_rows_are_marked_as_another_models():
+    found = {s.name: s for s in tables(analyse(Played(arms(LEARNING))), with_paper=True)}
+    assert row(found["methods"], "published rsso")["Mean"].value == 88.41
+    assert row(found["methods"], "published rsso")["macro"].text == "87.46"
+    assert row(found["tasks"], "boil")["published rsso"].tone == "dim"
+    assert any("another model" in note for note in found["tasks"].notes)
+
+
+def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
+    sheet = Sheet("x", "50% of a|b", ("arm", "Mean"), ((named("a|b_1%"), points(1 / 3)), (named("c"), signed(-0.001))))
+    rows = list(csv.reader(StringIO(as_csv(sheet))))
+    assert rows == [["arm", "Mean"], ["a|b_1%", str(1 / 3)], ["c", "-0.001"]]
+    assert r"| a\|b_1% | 0.33 |" in markdown(sheet)
+    assert "| c | 0.00 |" in markdown(sheet)
+    assert r"a|b\_1\% & 0.33 \\" in latex(sheet)

@@ -1,0 +1,94 @@
+"""Which arms of a run are compared, and what each comparison asks. The fewer are asked, the less a correction takes.
+
+questions(arms)                     # those that the methods were made for
+questions(arms, against="react")    # every other arm with one
+questions(arms, every=True)         # every two arms
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from rsso_dspy.errors import UnknownName
+from rsso_dspy.report.comparison import SQUARE
+from rsso_dspy.trajectory import UnitRecord
+
+ZERO_SHOT = "zero-shot"
+
+BESIDE_SKILLS = "reflections beside skills"
+OVER_RETRIES = "memory over equal retries"
+OVER_NONE = "memory over none"
+
+RETRIES = {
+    "reflexion": "react",
+    "omnireflect-neural": "react",
+    "omnireflect-symbolic": "react",
+    "omnireflect-neuro-symbolic": "react",
+    "reflexion-sso": "react-sso",
+    "sso": "react-sso",
+    "rsso": "react-sso",
+}
+"""Method with memories to the one without them in the same scaffold, which is tried as often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Two arms to compare; ``second - first`` answers it."""
+
+    first: str
+    second: str
+    asks: str
+
+
+def questions(
+    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
+) -> list[Question]:
+    """The comparisons of a run, each of two arms once. Without `against` and `every`: what compiling, a memory
+    over equal retries, a constitution, reflections beside skills and the scaffold bring, as far as the arms are there;
+    an arm that none of these is about is compared with the first one. Raises `UnknownName` for an unknown arm.
+    """
+    if against is not None:
+        if against not in arms:
+            raise UnknownName("arm", against, arms)
+        return [Question(against, name, "") for name in arms if name != against]
+    if every:
+        return [Question(first, second, "") for first, second in combinations(arms, 2)]
+    named = {(units[0].method, units[0].program): name for name, units in arms.items() if units}
+    asked: dict[frozenset[str], Question] = {}
+    for (method, program), name in named.items():
+        for asks, other in _causes(method, program):
+            if other in named and named[other] != name:
+                asked.setdefault(frozenset((name, named[other])), Question(named[other], name, asks))
+    first, *rest = arms or ("",)
+    told = {name for question in asked.values() for name in (question.first, question.second)}
+    return [*asked.values(), *(Question(first, name, "") for name in rest if name not in told)]
+
+
+def squares(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Sequence[UnitRecord]]]:
+    """Program to method to units, of every program that played the whole 2x2 of skills and reflections."""
+    programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
+    for units in arms.values():
+        if units:
+            programs.setdefault(units[0].program, {})[units[0].method] = units
+    return {
+        program: {method: found[method] for method in SQUARE}
+        for program, found in programs.items()
+        if all(method in found for method in SQUARE)
+    }
+
+
+def _causes(method: str, program: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What an arm may be compared with, and what that asks, the narrowest first."""
+    base, plus, added = method.partition("+")
+    if program != ZERO_SHOT:
+        yield "compiling", (method, ZERO_SHOT)
+        return
+    if plus:
+        yield "constitution", (base, program)
+    with_it = f"{plus}{added}"
+    if base == "rsso":
+        yield BESIDE_SKILLS, (f"sso{with_it}", program)
+    if base in RETRIES:
+        yield OVER_RETRIES, (f"{RETRIES[base]}{with_it}", program)
+    if base == "react-sso":
+        yield "scaffold", (f"react{with_it}", program)
