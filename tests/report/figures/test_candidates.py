@@ -1,12 +1,11 @@
-"""Pictures: what is in them, and that the same numbers give the same bytes."""
+"""The candidates of a compile."""
 
 import sys
-from pathlib import Path
 
 import pytest
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures import Shown, candidates_figure, save
+from rsso_dspy.report.figures import Shown, candidates_figure
 
 CANDIDATES = [
     Shown("zero-shot", 0.6, {"boil::3": 1.0, "freeze::1": 0.2, "find-plant::2": 0.6}),
@@ -24,20 +23,6 @@ def test_every_candidate_its_variants_and_the_best_so_far_are_drawn():
     dots = sorted(float(line.get_ydata()[0]) for line in axes.lines if line.get_label().startswith("_"))
     assert dots == sorted(value for each in CANDIDATES for value in each.per_variant.values())
     assert [label.get_text() for label in axes.get_xticklabels()] == ["zero-shot", "#1", "#2"]
-
-
-@pytest.mark.parametrize("ending", ["svg", "png"])
-def test_the_same_numbers_give_the_same_bytes(tmp_path: Path, ending: str):
-    files = [tmp_path / f"{number}.{ending}" for number in range(2)]
-    for file in files:
-        save(candidates_figure(CANDIDATES), file)
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert files[0].stat().st_size > 1000
-
-
-def test_another_form_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"neither \.svg nor \.png"):
-        save(candidates_figure(CANDIDATES), tmp_path / "figure.gif")
 
 
 def test_nothing_to_draw_is_said():

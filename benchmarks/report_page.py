@@ -1,0 +1,201 @@
+"""How big a run's HTML page is, how long it takes to build, and how soon a browser shows it.
+
+    python benchmarks/report_page.py                       # plays four units, repeats them to 1,000 and 3,280 trials
+    python benchmarks/report_page.py runs/first --trials 1000
+
+Units of a run are repeated under other seeds until there are so many trials (3,280 are 164 variants, 5 trials, 4 arms).
+Chunks are compressed one by one, so that a repeated unit costs as much as a new one. Memory is what the process grew by
+at most while it built the page. The browser opens the file from disk: first contentful paint; from there to the last
+unit of the file shown by its address; from a click in the list to the unit shown; medians of `--rounds`. The last line
+is one JSON object; its ratio is the size of the page to the size of the run's JSON files (target: first paint below 2 s
+for 1,000 trials).
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rsso_dspy.config import load
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.session import session
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.page import Section, write_page
+from rsso_dspy.report.sheets import Sheet, named, points, whole
+from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+
+TARGET = 2000.0
+"""Milliseconds to the first paint."""
+
+KEYS = ("find-plant::229", "boil::22", "lifespan-longest-lived::98", "chemistry-mix::30")
+
+OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
+
+WATCH = """new MutationObserver(() => {
+  if (document.querySelector("#step > *")) performance.mark("unit open");
+}).observe(document, { childList: true, subtree: true });"""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was measured of one page. Sizes are in bytes, times in milliseconds."""
+
+    trials: int
+    units: int
+    size: int
+    run_size: int
+    build: float
+    memory: int
+    paint: float
+    by_address: float
+    by_click: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", nargs="?", type=Path, help="folder of a run; four units are played without one")
+    parser.add_argument("--trials", type=int, nargs="+", default=[1000, 3280])
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    print("| trials | units | page, MB | run, MB | build, s | memory, MB | first paint, ms | by address | by click |")
+    print("|---" * 9 + "|")
+    with TemporaryDirectory() as folder:
+        source = given.run or played(Path(folder) / "run")
+        measured = [measure(source, Path(folder) / "page.html", trials, given.rounds) for trials in given.trials]
+    first = measured[0]
+    print(
+        json.dumps(
+            {
+                "ratio": round(first.size / first.run_size, 3),
+                "trials": first.trials,
+                "first_paint_ms": round(first.paint),
+                "target_ms": TARGET,
+                "met": first.paint < TARGET,
+            }
+        )
+    )
+
+
+def played(folder: Path) -> Path:
+    """A small run of rsso on the embedded backend."""
+    store = Store(folder)
+    store.open({"benchmark": "report_page"}, {"rsso": "zero-shot"})
+    with session(load(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60"])) as live:
+        for key in KEYS:
+            variant = live.runtime.variant(key)
+            with live.here(), live.runtime.active():
+                result = Agent("rsso")(variant=variant, trials=3)
+            about = {"protocol": "sso-adapt/1-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
+            store.save(
+                UnitRecord(
+                    **about,
+                    arm="rsso",
+                    method="rsso",
+                    model="embedded/explorer",
+                    seed=0,
+                    trials=result.trials,
+                    memories=result.memories,
+                    variant=variant,
+                    budget=60,
+                )
+            )
+    return folder
+
+
+def measure(source: Path, target: Path, trials: int, rounds: int) -> Page:
+    store = Store(source)
+    store.read_only = True
+    records = [(record, store.path_of(record).stat().st_size) for record in store.units()]
+    chosen = list(repeated(records, trials))
+    before = fresh_memory()
+    started = time.perf_counter()
+    write_page(target, source.name, sections(chosen), (record for record, _ in chosen), [RULE_BASED_NOTE],
+               [("Trials", f"{trials:,}")], ACTION_TEMPLATES)  # fmt: skip
+    build, memory = time.perf_counter() - started, most_memory() - before
+    times = [looked_at(target, chosen[-1][0]) for _ in range(rounds)]
+    paint, by_address, by_click = (statistics.median(column) for column in zip(*times, strict=True))
+    run_size = sum(size for _, size in chosen)
+    page = Page(trials, len(chosen), target.stat().st_size, run_size, build, memory, paint, by_address, by_click)
+    print(
+        f"| {trials:,} | {page.units:,} | {page.size / 1e6:.1f} | {run_size / 1e6:.1f} | {build:.1f} | "
+        f"{memory / 1e6:.0f} | {paint:.0f} | {by_address:.0f} | {by_click:.0f} |",
+        flush=True,
+    )
+    return page
+
+
+def repeated(records: Sequence[tuple[UnitRecord, int]], trials: int) -> Iterator[tuple[UnitRecord, int]]:
+    """The records again and again, each time under another seed, until there are so many trials."""
+    left = trials
+    for seed in count():
+        for record, size in records:
+            if left <= 0:
+                return
+            left -= len(record.trials)
+            yield replace(record, seed=seed), size
+
+
+def sections(records: Sequence[tuple[UnitRecord, int]]) -> list[Section]:
+    """As many rows as a real report has, of arms and of tasks."""
+    arms: dict[str, list[int]] = {}
+    for record, _ in records:
+        arms.setdefault(record.arm, []).append(max((t.accumulator for t in record.trajectories), default=0))
+    rows = tuple((named(arm), whole(len(best)), points(sum(best) / len(best))) for arm, best in arms.items())
+    tasks = sorted({record.variant.task for record, _ in records})
+    return [
+        Section("overview", "Overview", "Means.", (Sheet("means", "Means", ("arm", "units", "Mean"), rows),)),
+        Section("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task",), tuple((named(t, task=t),) for t in tasks)),)),
+    ]
+
+
+def looked_at(file: Path, last: UnitRecord) -> tuple[float, float, float]:
+    """Milliseconds to the first paint, from the start to the last unit by its address, and from a click to a unit."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        raise SystemExit("no chromium or google-chrome on PATH: install one to measure what a reader waits for")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+        page = browser.new_page()
+        page.add_init_script(WATCH)
+        page.goto(file.as_uri())
+        paint = entry(page, "first-contentful-paint")
+        page.goto("about:blank")
+        page.goto(f"{file.as_uri()}#/trials/{last.arm}/{last.key}/s{last.seed}")
+        by_address = entry(page, "unit open")
+        page.evaluate("performance.clearMarks()")
+        page.evaluate("performance.mark('click'); document.querySelector('.rows a:not([aria-current])').click()")
+        by_click = entry(page, "unit open") - entry(page, "click")
+        browser.close()
+    return paint, by_address, by_click
+
+
+def entry(page: Any, name: str) -> float:
+    """When it happened, in milliseconds since the page began to load."""
+    page.wait_for_function("name => performance.getEntriesByName(name).length", arg=name)
+    return float(page.evaluate("name => performance.getEntriesByName(name)[0].startTime", name))
+
+
+def fresh_memory() -> int:
+    """Resident bytes now, from which the peak is counted anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return most_memory()
+
+
+def most_memory() -> int:
+    """Most bytes resident since then."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""A run as a Parquet file, for pandas, R or DuckDB: one row per trial, or per step.
+
+    write_parquet(Path("trials.parquet"), "trials", records, price_of)
+
+    frame = pandas.read_parquet("trials.parquet")
+    best = frame[(frame.kind == "unit") & ~frame.unit_errored].groupby(["arm", "variant", "seed"]).accumulator.max()
+    best.groupby("arm").mean()                 # the report's Mean
+
+What each column holds stands in its field metadata (``description``, and ``unit`` where it has one). Points are of 100.
+A trial that ended in an error has no score: its scores are null, never 0.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.errors import NotInstalled, UsageError
+from rsso_dspy.money import PriceOf
+from rsso_dspy.report.columns import COLUMNS, PROVENANCE, ROLES, Column, Rows
+from rsso_dspy.report.tally import spent
+from rsso_dspy.trajectory import SCHEMA_VERSION, Record, TrainingRecord, TrialResult, UnitRecord, Usage
+from rsso_dspy.whole import whole
+
+GROUP = 4096
+"""Rows that are held before they are written."""
+
+OF_STEP = ("proposed", "action", "reward", "score", "understood", "malformed", "reasoning", "subgoal", "recalled")
+"""Columns that are fields of a `Step`."""
+
+SNAPSHOTS = {"reflections_held": ("reflections", "plans"), "library_size": ("skills", "library")}
+"""Column to memory, and what of its snapshot is counted."""
+
+LEARNT = {"reflections_held": ("plans_from_past_attempts", "held"), "library_size": ("skills", "library")}
+"""Column to region, and the count that its memory gives after a trial."""
+
+ENDINGS = (".parquet", ".pq")
+
+MAGIC = b"PAR1"
+
+
+def trial_rows(
+    record: UnitRecord | TrainingRecord, price_of: PriceOf, held: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    """A row per trial. `held` says how many reflections and skills (by column) the first trial starts with."""
+    shared, best, now = _about(record), 0, dict(held)
+    for number, trial in enumerate(record.trials):
+        played = trial.trajectory
+        if played is not None:
+            best = max(best, played.accumulator)
+        yield {
+            **_where(record, trial),
+            **shared,
+            "outcome": played.outcome if played else "error",
+            "accumulator": played.accumulator if played else None,
+            "points_at_reset": played.points_at_reset if played else None,
+            "environment_score": played.environment_score if played else None,
+            "solved": played.solved if played else None,
+            "best_so_far": best if played and isinstance(record, UnitRecord) else None,
+            "budget": record.budget if isinstance(record, UnitRecord) else record.budgets[number],
+            "steps": len(played.steps) if played else None,
+            "invalid": played.invalid if played else None,
+            "malformed": sum(step.malformed for step in played.steps) if played else None,
+            "error": trial.error,
+            "replayed": trial.replayed,
+            "failed_requests": sum(trial.failures.values()),
+            **now,
+            "skills_shown": len({name for step in played.steps for name in step.recalled}) if played else None,
+            **_usage(record, trial, price_of),
+        }
+        now |= _after(trial)
+
+
+def step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, Any]]:
+    """A row per step; none of a trial that errored."""
+    for trial in record.trials:
+        where = _where(record, trial)
+        steps = trial.trajectory.steps if trial.trajectory else ()
+        sums = accumulate(max(step.reward, 0) for step in steps)
+        for number, (step, points) in enumerate(zip(steps, sums, strict=True), start=1):
+            yield {
+                **where,
+                "step": number,
+                "observation": step.state.observation,
+                "look": step.state.look,
+                "inventory": step.state.inventory,
+                "accumulator": points,
+                **{name: getattr(step, name) for name in OF_STEP},
+            }
+
+
+def write_parquet(
+    path: Path, rows: Rows, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
+) -> int:  # fmt: skip
+    """Write the rows of all records; gives how many. Trainings have to come before the units that start from them. The
+    file is there whole or not at all, and no more than `GROUP` rows are held at once.
+
+    Raises `UsageError` when pyarrow is not installed, when `path` holds something that is no Parquet file, and when
+    there is no row.
+    """
+    arrow, parquet = _pyarrow()
+    _check(path)
+    schema = _schema(arrow, COLUMNS[rows])
+    written = 0
+    with whole(path) as temporary:
+        with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for group in _groups(_rows(rows, records, price_of)):
+                cleaned = [{name: _clean(row.get(name)) for name in schema.names} for row in group]
+                writer.write_table(arrow.Table.from_pylist(cleaned, schema))
+                written += len(group)
+        if not written:
+            raise UsageError(f"there are no {rows} to write: no unit is finished yet, or all of them errored")
+    return written
+
+
+def _rows(rows: Rows, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf) -> Iterator[dict[str, Any]]:
+    trained: dict[tuple[str, str, int], dict[str, int]] = {}
+    for record in records:
+        if rows == "steps":
+            yield from step_rows(record)
+            continue
+        yield from trial_rows(record, price_of, _held(record, trained))
+        if isinstance(record, TrainingRecord):
+            trained[record.arm, record.task, record.seed] = _left(record)
+
+
+def _held(
+    record: UnitRecord | TrainingRecord, trained: Mapping[tuple[str, str, int], dict[str, int]]
+) -> dict[str, int]:
+    """Reflections and skills at the start of the first trial, as far as it is known: none of a memory that started
+    empty, those of a training; not those of a file."""
+    if isinstance(record, UnitRecord) and record.start.startswith("training on "):
+        return dict(trained.get((record.arm, record.variant.task, record.seed), {}))
+    known = dict.fromkeys(_left(record), 0)
+    given = re.findall(r" \([0-9a-f]{12}\)(?= and |$)", record.start)
+    if len(given) > record.method.endswith("+constitution"):  # a library, or what may be one
+        known.pop("library_size", None)
+    return known
+
+
+def _left(record: Record) -> dict[str, int]:
+    """Reflections and skills after the last trial."""
+    found = {}
+    for column, (memory, part) in SNAPSHOTS.items():
+        held = record.memories.get(memory)
+        if isinstance(held, dict) and isinstance(held.get(part), list):
+            found[column] = len(held[part])
+    return found
+
+
+def _after(trial: TrialResult) -> dict[str, int]:
+    """Reflections and skills after the trial, when it was learnt from."""
+    found = {}
+    for column, (region, count) in LEARNT.items():
+        held = trial.learnt.get(region, {}).get(count)
+        if isinstance(held, int):
+            found[column] = held
+    return found
+
+
+def _where(record: UnitRecord | TrainingRecord, trial: TrialResult) -> dict[str, Any]:
+    unit = isinstance(record, UnitRecord)
+    variant = record.variant if isinstance(record, UnitRecord) else trial.trajectory and trial.trajectory.variant
+    return {
+        "kind": "unit" if unit else "training",
+        "arm": record.arm,
+        "method": record.method,
+        "program": record.program,
+        "task": record.variant.task if isinstance(record, UnitRecord) else record.task,
+        "variant": variant.key if variant else None,
+        "index": variant.index if variant else None,
+        "seed": record.seed,
+        "trial": trial.trial,
+    }
+
+
+def _about(record: Record) -> dict[str, Any]:
+    """What all trials of a record share."""
+    return {
+        "protocol": record.protocol,
+        "backend": record.backend,
+        "model": record.model,
+        "rule_based": record.rule_based,
+        "unit_errored": record.errored,
+        "start": record.start,
+        "learnt_on": record.learnt_on,
+        **{f"provenance_{name}": record.provenance.get(name) for name in PROVENANCE},
+    }
+
+
+def _usage(record: Record, trial: TrialResult, price_of: PriceOf) -> dict[str, Any]:
+    """What the trial took, in all and by role."""
+    usage = sum(trial.usage.values(), Usage())
+    models = {role: record.models.get(role, record.model) for role in trial.usage}
+    return {
+        "calls": usage.calls,
+        "tokens_in": usage.input,
+        "tokens_out": usage.output,
+        "usd": spent(trial.usage, models, price_of).cost,
+        **{
+            f"{role}_{each.name}": getattr(trial.usage.get(role, Usage()), each.name)
+            for role in ROLES
+            for each in fields(Usage)
+        },
+    }
+
+
+def _clean(value: Any) -> Any:
+    """The value as a file can hold it: half a character, as a model may say one, is none."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return [_clean(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while group := list(islice(rows, GROUP)):
+        yield group
+
+
+def _schema(arrow: Any, columns: Mapping[str, Column]) -> Any:
+    types = {"strings": arrow.list_(arrow.string()), "double": arrow.float64(), "bool": arrow.bool_()}
+    return arrow.schema(
+        [
+            arrow.field(
+                name,
+                types.get(column.type) or getattr(arrow, column.type)(),
+                metadata={"description": column.description, **({"unit": column.unit} if column.unit else {})},
+            )
+            for name, column in columns.items()
+        ],
+        metadata={"rsso_dspy.schema": str(SCHEMA_VERSION)},
+    )
+
+
+def _check(path: Path) -> None:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file, e.g. -o {path / 'trials.parquet'}")
+    if path.exists() and path.stat().st_size:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise UsageError(f"{path} is there and no Parquet file; name another -o, or remove it")
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{path} does not end like a Parquet file; name it {path.with_suffix('.parquet').name}")
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise NotInstalled("Parquet needs pyarrow, which is not installed: pip install 'rsso-dspy[parquet]'") from None
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,154 @@
+"""The sheet a picture is drawn on, and what stands around its axes: a legend below them, and notes under it.
+
+with drawing() as new_figure:
+    figure = new_figure(figsize=(WIDTH, 3.6), layout="constrained")
+    ...
+    below(figure, ["2 errored units are left out."], entries)
+    return settled(figure)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal
+
+from rsso_dspy.report.figures.installed import figure_class
+from rsso_dspy.report.figures.style import FAINT, FONT, INK, Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 7.2
+"""Inches; the text of a page is about as wide."""
+
+LETTERS = 19
+"""Letters of a note in an inch."""
+
+NOTE_LINE, LEGEND_LINE, TOP = 0.135, 0.19, 0.05
+"""Inches."""
+
+SETTINGS: dict[str, Any] = {
+    "font.family": FONT,
+    "font.size": 9,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "rsso-dspy",
+}
+"""`text.parse_math` is off because a dollar in the name of an arm is a dollar."""
+
+
+@contextmanager
+def drawing() -> Iterator[type["Figure"]]:
+    """Matplotlib as it comes, with `SETTINGS`, whatever the user has configured. Raises `UsageError` when it is not
+    installed."""
+    new_figure = figure_class()
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        settings: Any = matplotlib.rcParams
+        settings.update(SETTINGS)
+        yield new_figure
+
+
+Entry = tuple[Any, str]
+"""What stands for something in a legend, and its name."""
+
+
+def entry(style: Style) -> Entry:
+    """An arm in a legend."""
+    return stroke(style.colour, linestyle=style.dashes, marker=style.marker, markeredgewidth=0), style.name
+
+
+def stroke(colour: str, **more: Any) -> Any:
+    """A line for a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=colour, **{"linewidth": 1.4, "markersize": 5, **more})
+
+
+def below(figure: "Figure", notes: Sequence[str] = (), entries: Sequence[Entry] = ()) -> float:
+    """Put a legend and notes below what is drawn; the figure grows by what they take. Returns the middle of what is
+    drawn, as a share of the height."""
+    width, height = figure.get_size_inches()
+    said = "\n".join(fill(note, int(LETTERS * width), break_on_hyphens=False) for note in notes)
+    columns = _columns([name for _, name in entries], width)
+    noted = NOTE_LINE * (said.count("\n") + 1) + 0.12 if said else 0.05
+    listed = LEGEND_LINE * -(-len(entries) // columns) + 0.1 if entries else 0.0
+    whole = height + TOP + noted + listed
+    figure.set_size_inches(width, whole)
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0, (noted + listed) / whole, 1, height / whole))
+    left = 0.08 / width
+    if said:
+        figure.text(left, 0.06 / whole, said, fontsize="x-small", color=FAINT, va="bottom", linespacing=1.25)
+    if entries:
+        # names come after the legend is made: it would hide those that begin with an underscore
+        handles = [handle for handle, _ in entries]
+        anchor = (left, noted / whole)
+        legend = figure.legend(
+            handles,
+            ["-"] * len(entries),
+            loc="lower left",
+            bbox_to_anchor=anchor,
+            ncols=columns,
+            borderaxespad=0,
+            borderpad=0.2,
+        )
+        for text, (_, name) in zip(legend.get_texts(), entries, strict=True):
+            text.set_text(name)
+    return (noted + listed + height / 2) / whole
+
+
+def settled(figure: "Figure") -> "Figure":
+    """The finished figure, its layout fixed: drawn again, even in another form, it would move a little else, and the
+    bytes would depend on what was drawn before."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    return figure
+
+
+def trial_axis(axes: "Axes", trials: int) -> None:
+    """Whole trials on the x axis."""
+    step = max(1, -(-trials // 10))
+    axes.set_xticks(sorted({1, *range(step, trials + 1, step)}) if step > 1 else list(range(1, trials + 1)))
+    axes.set_xlim(0.7, trials + 0.3)
+
+
+def points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
+    """At least two points from end to end, so that equal scores do not look like different ones."""
+    low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
+    if high - low < 2:
+        middle = (low + high) / 2
+        axes.set(**{f"{which}lim": (middle - 1, middle + 1)})
+
+
+def sideways(names: Sequence[str], room: float = 0.3) -> Mapping[str, float]:
+    """Name to how far its marks are moved to the side, so that bars of error do not cover one another."""
+    step = min(0.05, room / max(1, len(names)))
+    return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
+
+
+def _columns(names: Sequence[str], width: float) -> int:
+    """As many as stand side by side, and none that is not needed for as few rows."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(family=FONT)
+    longest = max((TextPath((0, 0), name, size=8, prop=font).get_extents().width for name in names), default=0.0) / 72
+    most = max(1, int((width - 0.1) / (longest + 0.62)))
+    return -(-len(names) // -(-len(names) // most)) if names else 1

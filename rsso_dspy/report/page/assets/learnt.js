@@ -1,0 +1,114 @@
+// What was written after a trial, where its examples stand, and in which prompts it stood later.
+
+const KINDS = { plan: "plan", skill: "skill", rule: "rule" };
+const MEMORIES = { plans_from_past_attempts: "Plans", skills: "Skills", constitution: "Rules" };
+const COUNTS = {
+  written: ["written", "written"],
+  again: ["said again", "said again"],
+  merged: ["merged", "merged"],
+  dropped: ["dropped", "dropped"],
+  summaries: ["summary", "summaries"],
+  duplicates: ["left out as said already", "left out as said already"],
+  malformed: ["malformed answer", "malformed answers"],
+  candidates: ["pair of stretches matched", "pairs of stretches matched"],
+  selected: ["selected", "selected"],
+  library: ["in the library", "in the library"],
+  held: ["held now", "held now"],
+  retrieved: ["step had skills in its prompt", "steps had skills in their prompt"],
+  targeted: ["step pursued one", "steps pursued one"],
+  pieces: ["piece stored", "pieces stored"],
+  pool: ["candidate kept", "candidates kept"],
+  calls: ["model call", "model calls"],
+  verbalize_calls: ["put into words", "put into words"],
+  equivalent_calls: ["compared by a model", "compared by a model"],
+};
+const ALWAYS = new Set(["written", "held", "library"]);
+const LINKS = 12;
+
+/** Counts of one memory, in words. */
+function inWords(counts) {
+  const order = [...Object.keys(COUNTS).filter((name) => name in counts),
+    ...Object.keys(counts).filter((name) => !(name in COUNTS))];
+  return order.filter((name) => counts[name] || ALWAYS.has(name)).map((name) => {
+    const words = COUNTS[name];
+    return words ? `${counts[name]} ${words[counts[name] === 1 ? 0 : 1]}` : `${name} ${counts[name]}`;
+  }).join(" · ");
+}
+
+const steps = (first, last) => (first === last ? `step ${first}` : `steps ${first}\u2013${last}`);
+
+/** Stretches of steps as links to where they begin. */
+function places(unit, stretches) {
+  const link = ([trial, first, last]) =>
+    el("a", { href: address(unit, trial, first) }, `trial ${trial}, ${steps(first, last)}`);
+  const parts = stretches.slice(0, LINKS).map(link);
+  const box = el("span", { class: "places" }, ...parts);
+  if (stretches.length > LINKS) {
+    const rest = stretches.slice(LINKS);
+    const button = el("button", { type: "button", class: "more", onclick: () => {
+      button.remove();
+      box.append(...rest.map(link));
+    } }, `${rest.length} more`);
+    box.append(button);
+  }
+  return box;
+}
+
+function itemPart(unit, item, text) {
+  const fact = (label, stretches) => (stretches.length
+    ? el("div", {}, el("dt", {}, label), el("dd", {}, places(unit, stretches))) : null);
+  return el("article", { class: "item" },
+    el("h5", {}, el("span", { class: `kind r-${{ plan: "plans_from_past_attempts", skill: "skills", rule: "constitution" }[item.kind]}` },
+      KINDS[item.kind]), " ", item.kind === "rule" ? `${item.name}${item.step ? `, before step ${item.step}` : ""}` : item.name),
+    lines(text),
+    el("dl", {}, fact("Drawn from", item.drawn), fact("Read in", item.reads), fact("Pursued in", item.pursued),
+      item.reads.length ? null : el("div", {}, el("dt", {}, "Read in"), el("dd", { class: "dim" }, "no prompt of this unit"))));
+}
+
+/** What came of the trial for the trials after it. */
+function learntPart(unit, data, trial) {
+  const counts = Object.entries(trial.learnt);
+  const items = data.learnt.filter((item) => item.trial === trial.trial);
+  const brought = trial === data.trials[0] ? data.learnt.filter((item) => item.trial < 1) : [];
+  const parts = [];
+  if (brought.length) {
+    parts.push(folding("brought", false, { class: "brought" }, `There before the first trial: ${summed(brought)}`,
+      ...brought.map((item) => itemPart(unit, item, data.texts[item.text]))));
+  }
+  parts.push(el("h4", { id: "learnt", tabindex: "-1" }, "What was learnt"));
+  if (counts.length) {
+    parts.push(el("dl", { class: "counts" }, ...counts.map(([region, counted]) =>
+      el("div", {}, el("dt", {}, MEMORIES[region] ?? region), el("dd", {}, inWords(counted))))));
+  } else {
+    parts.push(el("p", { class: "dim" }, trial.steps ? "Nothing. Memories learn nothing from a last trial, reflections are written after failed ones alone, and some methods keep none." : "Nothing: the trial errored."));
+  }
+  parts.push(...items.map((item) => itemPart(unit, item, data.texts[item.text])));
+  return el("section", { class: "learnt", "aria-label": "What was learnt" }, ...parts);
+}
+
+function summed(items) {
+  return Object.keys(KINDS).map((kind) => [kind, items.filter((item) => item.kind === kind).length])
+    .filter(([, number]) => number).map(([kind, number]) => count(number, kind)).join(", ");
+}
+
+/** For what stands in a region at a step: where it was learnt. */
+function origins(unit, data, trial, number, region) {
+  const kind = { plans_from_past_attempts: "plan", skills: "skill" }[region];
+  if (!kind) return null;
+  const inside = ([at, first, last]) => at === trial.trial && first <= number && number <= last;
+  const names = kind === "skill" ? trial.steps[number - 1].recalled : null;
+  const items = names
+    ? names.map((name) => data.learnt.find((item) => item.kind === kind && item.id === name))
+    : data.learnt.filter((item) => item.kind === kind && item.reads.some(inside));
+  if (!items.length) return null;
+  const elsewhere = data.about.start ? `learnt before: ${data.about.start}` : "there before the first trial";
+  const training = UNITS.find((other) => other.training && !unit.training && other.arm === unit.arm &&
+    other.task === unit.task && other.seed === unit.seed);
+  return el("p", { class: "origins" }, ...items.map((item, place) => {
+    const name = kind === "skill" ? `Subgoal ${place + 1}` : item.name;
+    if (item?.trial >= 1) {
+      return el("span", {}, `${name}: `, el("a", { href: address(unit, item.trial, null, "learnt") }, `learnt after trial ${item.trial}`));
+    }
+    return el("span", {}, `${name}: `, training ? el("a", { href: address(training) }, elsewhere) : elsewhere);
+  }));
+}

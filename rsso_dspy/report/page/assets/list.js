@@ -1,0 +1,144 @@
+// The list of units: search, three choices, and as many rows as are scrolled to.
+
+const BATCH = 120;
+const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored" };
+
+const list = { matches: [], shown: 0, current: null };
+
+function listPart() {
+  const choice = (name, label, options) =>
+    el("label", {}, el("span", { class: "unseen" }, label),
+      el("select", { id: `filter-${name}`, onchange: changed }, el("option", { value: "" }, label),
+        ...options.map(([value, words]) => el("option", { value }, words))));
+  const distinct = (name) => [...new Set(UNITS.map((unit) => unit[name]))].map((value) => [value, value]);
+  list.status = el("span", { class: "status", role: "status" });
+  list.rows = el("ol", { class: "rows", "aria-label": "Units", onkeydown: rove });
+  list.more = el("button", { type: "button", class: "more", onclick: extend }, "Show more");
+  list.box = el("div", { class: "box", onscroll: nearEnd }, list.rows, list.more);
+  list.clear = el("button", { type: "button", class: "more", onclick: clear }, "Clear");
+  list.part = el("details", { class: "units", open: true },
+    el("summary", {}, "Units ", list.status),
+    el("div", { class: "filters" },
+      el("input", { id: "filter-q", type: "search", placeholder: "Search arm, task, variant   /", oninput: changed,
+        "aria-label": "Search arm, task, variant", autocomplete: "off", spellcheck: "false" }),
+      choice("arm", "All arms", distinct("arm")),
+      choice("outcome", "All outcomes", Object.entries(OUTCOMES)),
+      choice("task", "All tasks", distinct("task")),
+      list.clear),
+    list.box);
+  return list.part;
+}
+
+/** The filter as the address has it, in the fields and in the rows. */
+function applyFilter() {
+  for (const name of FILTERS) {
+    const field = byId(`filter-${name}`);
+    field.value = filter[name];
+    if (field.value !== filter[name]) filter = { ...filter, [name]: "" };
+  }
+  refill();
+}
+
+function refill() {
+  const wanted = filter.q.toLowerCase().split(/\s+/).filter(Boolean);
+  list.matches = UNITS.filter((unit) =>
+    ["arm", "task", "outcome"].every((name) => !filter[name] || unit[name] === filter[name]) &&
+    wanted.every((word) => unit.words.includes(word)));
+  list.shown = 0;
+  list.rows.replaceChildren();
+  list.box.scrollTop = 0;
+  const all = UNITS.length.toLocaleString("en");
+  list.status.textContent = list.matches.length === UNITS.length
+    ? all : `${list.matches.length.toLocaleString("en")} of ${all}`;
+  list.clear.hidden = !Object.values(filter).some(Boolean);
+  extend();
+}
+
+function extend() {
+  const batch = list.matches.slice(list.shown, list.shown + BATCH);
+  list.rows.append(...batch.map(row));
+  list.shown += batch.length;
+  list.more.hidden = list.shown >= list.matches.length;
+  if (!list.matches.length) {
+    list.rows.append(el("li", { class: "empty" }, UNITS.length ? "No unit is like this." : "No unit is finished yet."));
+  }
+}
+
+const nearEnd = () => {
+  const { scrollTop, clientHeight, scrollHeight } = list.box;
+  if (!list.more.hidden && scrollTop + clientHeight > scrollHeight - 400) extend();
+};
+
+function row(unit) {
+  const [task, variant] = unit.key.split("::");
+  const best = Math.max(...unit.scores.filter((score) => score !== null));
+  const about = [unit.arm, unit.training && "training", SEEDS > 1 && `seed ${unit.seed}`].filter(Boolean).join(" · ");
+  const chosen = unit === list.current;
+  const said = unit.outcome === "errored" ? "errored, no score" : `best ${best}, ${OUTCOMES[unit.outcome]}`;
+  return el("li", {},
+    el("a", { href: address(unit), "data-unit": unit.number, class: unit.outcome, "aria-current": chosen && "true",
+      tabindex: chosen || (unit === list.matches[0] && !list.matches.includes(list.current)) ? "0" : "-1" },
+    el("span", { class: "key" }, el("span", {}, task), variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`)),
+    el("span", { class: "best", "aria-hidden": "true" }, unit.outcome === "errored" ? "err" : `${best}`),
+    el("span", { class: "about" }, about), bars(unit), el("span", { class: "unseen" }, said)));
+}
+
+/** One bar per trial. */
+function bars(unit) {
+  const wide = unit.scores.length > 8 ? 3 : 6;
+  return svg("svg", { class: "bars", width: unit.scores.length * wide, height: 14, "aria-hidden": "true" },
+    ...unit.scores.map((score, place) => {
+      const high = score === null ? 14 : Math.max(1.5, (Math.min(score, 100) / 100) * 14);
+      const kind = { s: "solved", n: "unsolved", e: "errored" }[unit.marks[place]];
+      return svg("rect", { x: place * wide, y: 14 - high, width: wide - 1, height: high, class: kind });
+    }));
+}
+
+/** The unit that is open, marked; on a narrow page the list folds up so that the unit is seen. */
+function markCurrent(unit) {
+  const before = list.rows.querySelector("[aria-current]");
+  before?.removeAttribute("aria-current");
+  list.current = unit;
+  if (!unit) return;
+  while (list.matches.indexOf(unit) >= list.shown) extend();
+  const link = list.rows.querySelector(`[data-unit="${unit.number}"]`);
+  if (link) {
+    link.setAttribute("aria-current", "true");
+    focusable(link);
+    const top = link.offsetTop - list.rows.offsetTop;
+    if (top < list.box.scrollTop || top + link.offsetHeight > list.box.scrollTop + list.box.clientHeight) {
+      list.box.scrollTop = top - list.box.clientHeight / 2;
+    }
+  }
+}
+
+function focusable(link) {
+  list.rows.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+  link.setAttribute("tabindex", "0");
+}
+
+/** Up and down in the list, which is one stop of the tab key. */
+function rove(event) {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!by || event.ctrlKey || event.altKey || event.metaKey) return;
+  const item = event.target.closest("li");
+  if (by > 0 && !item.nextElementSibling) extend();
+  const next = (by > 0 ? item.nextElementSibling : item.previousElementSibling)?.querySelector("a");
+  if (!next) return;
+  event.preventDefault();
+  focusable(next);
+  next.focus();
+}
+
+function changed() {
+  filter = Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value]));
+  refill();
+  write(whole());
+}
+
+function clear() {
+  filter = NO_FILTER;
+  applyFilter();
+  write(whole());
+  byId("filter-q").focus();
+}

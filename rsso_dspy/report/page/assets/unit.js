@@ -1,0 +1,233 @@
+// One unit: its header, its trials, and the walk through the steps of one.
+
+const ENDINGS = {
+  solved: "solved",
+  failed: "ended by the environment",
+  budget: "step budget used up",
+  stalled: "a step took too long",
+  repeated: "the same action too often",
+};
+const SHORT = { solved: "solved", failed: "failed", budget: "budget", stalled: "stalled", repeated: "repeated" };
+
+/** What is open: unit, its record, trial and step. */
+const open = { unit: null, data: null, trial: null, step: null };
+
+/** Counts the places of this view that were asked for: what comes late for an earlier one is dropped. */
+let opening = 0;
+
+/** Show a place of the address: load the unit when it is another, then draw what changed. */
+async function showUnit(place) {
+  const mine = opening;
+  const { arm, key, seed } = place.unit;
+  const unit = UNITS.find((each) => each.arm === arm && each.key === key && (seed === null || each.seed === seed));
+  markCurrent(unit ?? null);
+  if (!unit) return blank("There is no such unit in this file. Choose one from the list.");
+  if (unit !== open.unit) {
+    const slow = setTimeout(() => mine === opening && blank("Opening\u2026"), 150);
+    try {
+      const data = expanded(await record(unit));
+      if (mine !== opening) return null;
+      Object.assign(open, { unit, data, trial: null, step: null });
+    } catch (error) {
+      return mine === opening ? blank(error.message) : null;
+    } finally {
+      clearTimeout(slow);
+    }
+    fold();
+    drawUnit();
+  }
+  if (!open.data.trials.length) return null;
+  const trial = open.data.trials.find((each) => each.trial === place.trial) ?? open.data.trials[0];
+  if (trial !== open.trial) drawTrial(trial);
+  walk(place.step ?? (place.learnt ? trial.steps?.length : 1) ?? 1);
+  if (place.learnt) byId("learnt")?.focus();
+  return null;
+}
+
+/** Steps as objects, once per record. */
+function expanded(data) {
+  for (const trial of data.trials) {
+    trial.steps = trial.steps?.map((step, place) => (Array.isArray(step) ? {
+      number: place + 1, proposed: data.texts[step[0]], action: data.texts[step[1]], state: step.slice(2, 5),
+      reward: step[5], score: step[6], understood: Boolean(step[7] & 1), malformed: Boolean(step[7] & 2),
+      reasoning: data.texts[step[8]], subgoal: step[9] < 0 ? null : data.texts[step[9]], recalled: trial.recalled[step[10]],
+    } : step));
+  }
+  return data;
+}
+
+function blank(text) {
+  Object.assign(open, { unit: null, data: null, trial: null, step: null });
+  byId("unit").replaceChildren(el("p", { class: "empty" }, text));
+  return null;
+}
+
+function drawUnit() {
+  const { unit, data } = open;
+  const { about } = data;
+  const [task, variant] = unit.key.split("::");
+  const others = UNITS.filter((each) => each !== unit && each.key === unit.key && each.seed === unit.seed);
+  const budget = [...new Set(data.budgets)];
+  const facts = [about.model, about.protocol, about.program, `seed ${unit.seed}`,
+    budget.length === 1 ? `at most ${count(budget[0], "step")} a trial` : null,
+    about.start ? `started from ${about.start}` : null];
+  open.others = others.map((other) => {
+    const link = el("a", { href: address(other), class: other.outcome }, other.arm, " ", el("b", {}, bestOf(other)));
+    return { other, link };
+  });
+  byId("unit").replaceChildren(
+    el("header", { class: "unit-head" },
+      el("h2", {}, task, variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`), " ",
+        el("span", { class: "arm" }, unit.arm), unit.training ? el("span", { class: "badge" }, "training") : null),
+      el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
+      others.length ? el("p", { class: "others" }, "Also played by: ", ...open.others.map(({ link }) => link)) : null),
+    el("nav", { class: "strip", "aria-label": unit.training ? "Episodes" : "Trials" }, ...data.trials.map(stripPart)),
+    el("div", { id: "trial" }));
+}
+
+/** The same trial and step of the other units, where they have it. */
+function aim() {
+  const { trial, step } = open;
+  for (const { other, link } of open.others) {
+    const there = trial ? other.steps[trial.trial] : undefined;
+    link.href = address(other, there === undefined ? null : trial.trial, step && step <= there ? step : null);
+  }
+}
+
+const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
+
+function stripPart(trial) {
+  const kind = trial.error !== null ? "errored" : trial.solved ? "solved" : "unsolved";
+  const said = trial.error !== null ? "error" : SHORT[trial.outcome] ?? trial.outcome;
+  return el("a", { href: address(open.unit, trial.trial), class: kind, "data-trial": trial.trial,
+    "aria-label": `Trial ${trial.trial}: ${trial.error !== null ? "error, no score" : `${count(trial.accumulator, "point")}, ${said}`}` },
+  el("span", { class: "dim" }, `${trial.trial}`), el("b", {}, trial.error !== null ? "\u00d7" : `${trial.accumulator}`),
+  el("small", {}, said));
+}
+
+function drawTrial(trial) {
+  Object.assign(open, { trial, step: null });
+  for (const link of document.querySelectorAll(".strip a")) {
+    link.setAttribute("aria-current", String(Number(link.dataset.trial) === trial.trial));
+  }
+  byId("trial").replaceChildren(...(trial.error !== null ? erroredTrial(trial) : playedTrial(trial)));
+  aim();
+}
+
+function erroredTrial(trial) {
+  const failures = Object.entries(trial.failures).map(([kind, number]) => `${kind} ${number}`).join(", ");
+  return [el("h3", {}, `Trial ${trial.trial}: error, no score`),
+    el("div", { class: "error" }, lines(open.data.texts[trial.error])),
+    failures ? el("p", { class: "dim" }, `Requests that failed: ${failures}`) : null,
+    learntPart(open.unit, open.data, trial)].filter(Boolean);
+}
+
+function playedTrial(trial) {
+  const { unit, data } = open;
+  const budget = data.budgets[data.trials.indexOf(trial)];
+  const spent = Object.entries(trial.usage).map(([role, [calls, sent, answered]]) =>
+    `${role} ${count(calls, "call")}, ${sent.toLocaleString("en")} tokens in, ${answered.toLocaleString("en")} out`);
+  const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
+    `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} at reset` : null,
+    trial.invalid ? `${count(trial.invalid, "action")} not understood` : null,
+    trial.replayed ? "played again after the simulator died" : null];
+  open.track = track(trial, (step) => go(step, true));
+  open.learnt = learntPart(unit, data, trial);
+  const items = data.learnt.filter((item) => item.trial === trial.trial);
+  return [
+    el("div", { class: "trial-head" },
+      el("h3", {}, `Trial ${trial.trial}`, unit.training ? ` (${trial.variant})` : "", ": ",
+        el("b", { class: trial.solved ? "good" : "" }, count(trial.accumulator, "point")), `, ${ENDINGS[trial.outcome] ?? trial.outcome}`),
+      el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)),
+        items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learnt: ${summed(items)}`) : null),
+      spent.length ? el("details", { class: "spent" }, el("summary", {}, "Calls and tokens"),
+        ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
+    open.track.part,
+    el("div", { class: "walker" }, walkerBar(trial), stepList(trial), el("div", { id: "step" })),
+    open.learnt,
+  ];
+}
+
+function walkerBar(trial) {
+  const button = (label, words, by) =>
+    el("button", { type: "button", title: words, "aria-label": words, onclick: () => go(by(open.step)) }, label);
+  open.where = el("span", { class: "where", role: "status" });
+  return el("div", { class: "stepper" },
+    button("\u21e4", "First step (Home)", () => 1), button("\u2190", "Step before (left arrow, k)", (step) => step - 1),
+    open.where,
+    button("\u2192", "Next step (right arrow, j)", (step) => step + 1),
+    button("\u21e5", "Last step (End)", () => trial.steps.length));
+}
+
+function stepList(trial) {
+  const rows = trial.steps.map((step) => el("li", {}, el("a", { href: address(open.unit, trial.trial, step.number),
+    "data-step": step.number, tabindex: "-1", class: step.understood ? "" : "missed" },
+  el("span", { class: "dim" }, `${step.number}`), el("span", { class: "action" }, step.action || "(malformed answer)"),
+  step.reward ? el("b", { class: step.reward > 0 ? "good" : "bad" }, points(step.reward)) : null)));
+  open.rows = el("ol", { class: "box", "aria-label": "Steps" }, ...rows);
+  const part = el("details", { class: "steps", open: !narrow.matches }, el("summary", {}, "Steps"), open.rows);
+  return part;
+}
+
+/** Draw a step of the open trial; one out of range is the nearest there is. */
+function walk(wanted) {
+  const { data, trial } = open;
+  if (!trial?.steps) return;
+  const number = Math.max(1, Math.min(trial.steps.length, wanted));
+  open.step = number;
+  aim();
+  const step = trial.steps[number - 1];
+  if (!step) {
+    byId("step").replaceChildren(el("p", { class: "empty" }, "The trial ended before its first step."));
+    return;
+  }
+  open.track.mark(number);
+  open.where.textContent = `Step ${number} of ${trial.steps.length}`;
+  open.rows.querySelector("[aria-current]")?.removeAttribute("aria-current");
+  const link = open.rows.querySelector(`[data-step="${number}"]`);
+  open.rows.querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+  link.setAttribute("aria-current", "step");
+  link.setAttribute("tabindex", "0");
+  const top = link.offsetTop - open.rows.offsetTop;
+  if (top < open.rows.scrollTop || top + link.offsetHeight > open.rows.scrollTop + open.rows.clientHeight) {
+    open.rows.scrollTop = top - open.rows.clientHeight / 2;
+  }
+  byId("step").replaceChildren(
+    promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
+    el("div", { class: "after" }, answerPart(data, step), resultPart(data, step)));
+}
+
+function answerPart(data, step) {
+  const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
+  return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
+    step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
+  el("dl", {},
+    step.reasoning ? part(data.sso ? "Reasoning" : "Thought", lines(step.reasoning)) : null,
+    data.sso ? part("Current subgoal", step.subgoal ?? el("span", { class: "dim" }, "none")) : null,
+    step.malformed ? null : part(step.proposed === step.action ? "Action" : "Action as written", el("code", {}, step.proposed)),
+    step.malformed || step.proposed === step.action ? null : part("Action as sent", el("code", {}, step.action))));
+}
+
+function resultPart(data, step) {
+  const [observation, look, inventory] = step.state.map((index) => data.texts[index]);
+  return el("section", { class: "result", "aria-label": "What came of it" }, el("h4", {}, "What came of it ",
+    step.reward ? el("span", { class: `badge ${step.reward > 0 ? "good" : "bad"}` }, `${points(step.reward)} points`) : null,
+    step.understood ? null : el("span", { class: "badge bad" }, "not understood"),
+    el("span", { class: "dim" }, `environment score ${step.score}`)),
+  lines(observation),
+  look ? folding("look", false, {}, "Surroundings", lines(look)) : null,
+  inventory ? folding("inventory", false, {}, "Inventory", lines(inventory)) : null);
+}
+
+/** Go to a step: by key in the present entry of the history, by a click in one of its own. */
+function go(step, jump = false) {
+  const { unit, trial } = open;
+  if (!trial?.steps?.length) return;
+  const number = Math.max(1, Math.min(trial.steps.length, step));
+  if (jump) {
+    location.hash = address(unit, trial.trial, number) + query();
+    return;
+  }
+  walk(number);
+  write(whole());
+}

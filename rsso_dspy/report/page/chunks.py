@@ -1,0 +1,145 @@
+"""A record as the viewer reads it: one line of the list, and one compressed chunk that is opened when it is asked for.
+
+    entry = listed(record)         # {"arm": "rsso", "key": "boil::22", "scores": [3, 38], "marks": "ns", ...}
+    data = packed(record)          # base64 of gzip of JSON
+
+In a chunk every distinct text stands once, in ``texts``; all else refers to it by index. Texts come from models,
+servers and files: what a browser would obey instead of show (direction marks, control characters) becomes a mark here.
+"""
+
+import base64
+import gzip
+import json
+from dataclasses import asdict
+from typing import Any
+
+from rsso_dspy.report.page.lineage import learnt
+from rsso_dspy.report.terminal import visible
+from rsso_dspy.trajectory import State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord
+
+UNDERSTOOD, MALFORMED = 1, 2
+"""Bits of a step's flags."""
+
+SSO_METHODS = frozenset(("sso", "rsso", "react-sso", "reflexion-sso"))
+"""Shipped methods of the SSO scaffold."""
+
+
+def listed(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """What the list shows of a record. ``scores`` are accumulators, None where a trial errored; ``marks`` one letter a
+    trial: s solved, n not, e errored; ``steps`` how many each trial took, by the trial's number."""
+    return {
+        "arm": visible(record.arm),
+        "key": visible(record.key),
+        "seed": record.seed,
+        "training": isinstance(record, TrainingRecord),
+        "scores": [result.trajectory.accumulator if result.trajectory else None for result in record.trials],
+        "marks": "".join(_mark(result) for result in record.trials),
+        "steps": {result.trial: len(result.trajectory.steps) if result.trajectory else 0 for result in record.trials},
+    }
+
+
+def packed(record: UnitRecord | TrainingRecord) -> bytes:
+    """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
+    data = json.dumps(unpacked(record), separators=(",", ":")).encode("ascii")
+    return base64.b64encode(gzip.compress(data, 6, mtime=0))
+
+
+def unpacked(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """The whole record as JSON data, before it is compressed."""
+    texts = _Texts()
+    budgets = list(record.budgets) if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
+    return {
+        "about": {
+            name: visible(str(getattr(record, name)))
+            for name in ("arm", "method", "program", "model", "backend", "protocol", "start")
+        },
+        "seed": record.seed,
+        "sso": _sso(record),
+        "trials": [_trial(result, texts) for result in record.trials],
+        "budgets": budgets,
+        "learnt": [
+            asdict(item) | {"name": visible(item.name), "id": visible(item.id), "text": texts(item.text)}
+            for item in learnt(record)
+        ],
+        "texts": list(texts.known.values()),
+    }
+
+
+class _Texts:
+    """Texts by number, in order of first use."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        number = self._numbers.setdefault(text, len(self._numbers))
+        if number == len(self.known):
+            self.known[text] = visible(text)
+        return number
+
+
+def _sso(record: UnitRecord | TrainingRecord) -> bool:
+    """Whether its actor answered in the SSO scaffold. A record does not say so: a subgoal is proof, for no other
+    scaffold asks for one; without any, the shipped methods are known, and another counts as flat."""
+    if record.method.partition("+")[0] in SSO_METHODS:
+        return True
+    return any(step.subgoal is not None for trial in record.trajectories for step in trial.steps)
+
+
+def _mark(result: TrialResult) -> str:
+    return "e" if result.trajectory is None else "s" if result.trajectory.solved else "n"
+
+
+def _trial(result: TrialResult, texts: _Texts) -> dict[str, Any]:
+    return {
+        "trial": result.trial,
+        "error": texts(result.error or "no reason is on record") if result.trajectory is None else None,
+        "replayed": result.replayed,
+        "failures": {visible(name): count for name, count in result.failures.items()},
+        "learnt": {visible(region): _counts(counts) for region, counts in result.learnt.items()},
+        "usage": {visible(role): [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()},
+        "shown": {visible(name): texts(text) for name, text in result.shown.items()},
+        **(_played(result.trajectory, texts) if result.trajectory else {}),
+    }
+
+
+def _counts(counts: dict[str, Any]) -> dict[str, Any]:
+    return {visible(name): count if isinstance(count, int) else visible(str(count)) for name, count in counts.items()}
+
+
+def _played(trajectory: Trajectory, texts: _Texts) -> dict[str, Any]:
+    recalled: dict[tuple[str, ...], int] = {}
+    steps = [_step(step, texts, recalled) for step in trajectory.steps]
+    return {
+        "variant": visible(trajectory.variant.key),
+        "outcome": trajectory.outcome,
+        "accumulator": trajectory.accumulator,
+        "score": trajectory.environment_score,
+        "solved": trajectory.solved,
+        "at_reset": trajectory.points_at_reset,
+        "invalid": trajectory.invalid,
+        "task": texts(trajectory.task),
+        "start": _state(trajectory.start, texts),
+        "steps": steps,
+        "recalled": [[visible(name) for name in names] for names in recalled],
+    }
+
+
+def _step(step: Step, texts: _Texts, recalled: dict[tuple[str, ...], int]) -> list[int]:
+    """Proposed, action, state, reward, score, flags, reasoning, subgoal (-1: none), and which skills were shown."""
+    return [
+        texts(step.proposed),
+        texts(step.action),
+        *_state(step.state, texts),
+        step.reward,
+        step.score,
+        UNDERSTOOD * step.understood + MALFORMED * step.malformed,
+        texts(step.reasoning),
+        -1 if step.subgoal is None else texts(step.subgoal),
+        recalled.setdefault(step.recalled, len(recalled)),
+    ]
+
+
+def _state(state: State, texts: _Texts) -> list[int]:
+    return [texts(state.observation), texts(state.look), texts(state.inventory)]

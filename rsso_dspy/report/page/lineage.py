@@ -1,0 +1,191 @@
+"""What a unit learnt in which trial, and in which prompts it stood later.
+
+    for item in learnt(record):
+        print(item.kind, "after trial", item.trial, "read at", item.reads)
+
+All of it is read off the record: the memories' last snapshot, the texts that stood in prompts, the ids that steps
+recalled. What cannot be traced to a trial of the record was brought along, and has trial 0.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rsso_dspy.trajectory import Record, Step, TrialResult
+
+PLANS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
+
+_ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
+
+Kind = Literal["plan", "skill", "rule"]
+
+Stretch = tuple[int, int, int]
+"""Trial, first step and last step. Steps count from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """A plan, a skill or a rule."""
+
+    kind: Kind
+    id: str
+    name: str
+    text: str
+    trial: int
+    """Written after this trial, or in it; 0 when it was there before the first."""
+    step: int = 0
+    """Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial."""
+    drawn: tuple[Stretch, ...] = ()
+    """Where its examples stand, as far as they are in this record."""
+    reads: tuple[Stretch, ...] = ()
+    """In which prompts it stood."""
+    pursued: tuple[Stretch, ...] = ()
+    """Of a skill: the steps that named its target as their subgoal."""
+
+
+def learnt(record: Record) -> list[Learnt]:
+    """All that can be told, in order of trials. Snapshots that are not as expected are left out."""
+    found: list[Learnt] = []
+    for part in (_plans, _skills, _rules):
+        try:
+            found += part(record)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            continue  # another version's snapshot: the trials themselves can still be read
+    return sorted(found, key=lambda item: (item.trial, item.step or 1_000_000))
+
+
+def _plans(record: Record) -> Iterator[Learnt]:
+    """Those still remembered, and those that are forgotten but stood in a prompt."""
+    held = record.memories.get("reflections", {}).get("plans", ())
+    plans = {entry["trial"]: entry["plan"] for entry in held}
+    for result in record.trials:
+        for trial, plan in _attempts(result.shown.get(PLANS, "")):
+            plans.setdefault(trial, plan)
+    here = {result.trial for result in record.trials if result.learnt.get(PLANS, {}).get("written")}
+    for trial, plan in sorted(plans.items()):
+        reads = tuple(
+            (result.trial, 1, len(steps))
+            for result in record.trials
+            if (steps := _steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(PLANS, "")
+        )
+        own = trial in here and all(read > trial for read, _, _ in reads)
+        yield Learnt("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
+
+
+def _attempts(text: str) -> Iterator[tuple[int, str]]:
+    _, *parts = _ATTEMPT.split(text)
+    for trial, plan in zip(parts[::2], parts[1::2], strict=True):
+        yield int(trial), plan
+
+
+def _skills(record: Record) -> Iterator[Learnt]:
+    memory = record.memories.get("skills", {})
+    played = {result.trial: _steps(result) for result in record.trials}
+    for skill in memory.get("skills", ()):
+        name, target = skill["id"], skill["target"]
+        drawn = tuple(_stretches(skill["windows"], memory, played))
+        reads = tuple(_runs(played, lambda step, name=name: name in step.recalled))
+        trial = max((stretch[0] for stretch in drawn), default=0)
+        if reads:  # windows may move to later trials that say the same
+            trial = min(trial, reads[0][0] - 1)
+        text = "\n".join(
+            [f"Target: {target}", *(f"  {n}. {line}" for n, line in enumerate(skill["instructions"], start=1))]
+        )
+        yield Learnt(
+            "skill",
+            name,
+            skill["name"],
+            text,
+            trial,
+            drawn=drawn,
+            reads=reads,
+            pursued=tuple(
+                _runs(played, lambda step, name=name, target=target: name in step.recalled and step.subgoal == target)
+            ),
+        )
+
+
+def _stretches(
+    windows: Sequence[Sequence[int]], memory: Mapping[str, Any], played: Mapping[int, Sequence[Step]]
+) -> Iterator[Stretch]:
+    """Windows as steps of their trials. A window whose actions the trial did not take comes from another record."""
+    for piece, start, end in windows:
+        stored = memory["pieces"][piece]
+        actions = [memory["texts"][index] for index in stored["actions"][start + 1 : end]]
+        before = stored["offset"] + start
+        steps = played.get(stored["trial"], ())[before : before + len(actions)]
+        if actions and [step.action for step in steps] == actions:
+            yield stored["trial"], before + 1, before + len(actions)
+
+
+def _rules(record: Record) -> Iterator[Learnt]:
+    """Rules that were first said while a variant of this record was played, and those that others told it."""
+    read = list(_readings(record, CONSTITUTION))
+    last = max((trial for trial, _, _, _ in read), default=0)
+    for rule in record.memories.get("constitution", {}).get("rules", ()):
+        line = _line(rule)
+        places = [place for place in read if f"- {line}" in place[3].splitlines()]
+        if places and (places[0][:2] == read[0][:2] or not _own(record, rule)):
+            trial = step = 0
+        elif places:
+            trial, step = _before(places[0][0], places[0][1])
+        elif _own(record, rule):
+            trial, step = max(last, max((result.trial for result in record.trials), default=0)), 0
+        else:
+            trial = step = 0
+        reads = tuple((at, first, end) for at, first, end, _ in places)
+        yield Learnt("rule", rule["id"], rule["id"], line, trial, step, reads=_joined(reads))
+
+
+def _own(record: Record, rule: Mapping[str, Any]) -> bool:
+    keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
+    return bool(keys & set(str(rule.get("source", "")).split(" + ")))
+
+
+def _before(trial: int, step: int) -> tuple[int, int]:
+    """When a rule was written that stands in a prompt from this step on: in the trial, or after the one before."""
+    return (trial, step) if step > 1 else (trial - 1, 0)
+
+
+def _line(rule: Mapping[str, Any]) -> str:
+    """As it stands in a prompt; see `trajectory.Lesson.line`."""
+    text, solution = str(rule["text"]), str(rule.get("solution", ""))
+    if rule.get("category") != "error" or not solution:
+        return text
+    return f"Mistake: {text.rstrip('.')}. Instead: {solution}"
+
+
+def _readings(record: Record, region: str) -> Iterator[tuple[int, int, int, str]]:
+    """Trial, first and last step, and the text that stood in the region there."""
+    for result in record.trials:
+        end = len(_steps(result))
+        if region in result.shown and end:
+            yield result.trial, 1, end, result.shown[region]
+        marks = [(int(name.rpartition("@")[2]), name) for name in result.shown if name.startswith(f"{region}@")]
+        for place, (first, name) in enumerate(marks):
+            following = marks[place + 1][0] - 1 if place + 1 < len(marks) else end
+            if first <= following:
+                yield result.trial, first, following, result.shown[name]
+
+
+def _runs(played: Mapping[int, Sequence[Step]], wanted: Any) -> Iterator[Stretch]:
+    """Steps in a row that are wanted."""
+    for trial, steps in played.items():
+        at = [number for number, step in enumerate(steps, start=1) if wanted(step)]
+        yield from _joined([(trial, number, number) for number in at])
+
+
+def _joined(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:
+    """Stretches that follow on each other as one."""
+    joined: list[Stretch] = []
+    for trial, first, last in stretches:
+        if joined and joined[-1][0] == trial and joined[-1][2] + 1 == first:
+            joined[-1] = (trial, joined[-1][1], last)
+        else:
+            joined.append((trial, first, last))
+    return tuple(joined)
+
+
+def _steps(result: TrialResult) -> tuple[Step, ...]:
+    return result.trajectory.steps if result.trajectory else ()

@@ -1,0 +1,90 @@
+"""A real browser, and a page for it to open."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.runtime import TrialRules
+from tests.live import REWARDED, acting, walks
+from tests.records import record
+from tests.report.page_reading import STEPS, page_of
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium or Chrome, one for all tests of a file. Where there is none the tests are skipped, but not in CI."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        reason = f"no browser on PATH ({', '.join(NAMES)}): the page is not looked at"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="session")
+def played(live) -> tuple[Any, list[list[str]]]:
+    """A unit that was really played, and the prompts of its actor, per trial."""
+    lm, actors = walks(live)
+    with acting(live, lm, rules=TrialRules(3, stop_on_success=False), budget=lambda _: STEPS):
+        result = Agent("rsso")(variant=REWARDED)
+    variant = live.runtime.variant(REWARDED)
+    about = replace(record("rsso", variant.task, variant.index, [[0]]), budget=STEPS)
+    unit = replace(about, trials=tuple(result.trials), memories=dict(result.memories))
+    return unit, [actors[trial].prompts for trial in (1, 2, 3)]
+
+
+@pytest.fixture(scope="session")
+def run(played, tmp_path_factory) -> Path:
+    """A page with that unit, an errored one, a training, and one that means harm."""
+    return page_of(played[0], tmp_path_factory.mktemp("page") / "run.html")
+
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def visit(run, browser) -> Iterator[Visit]:
+    """Open a page at an address of its own. Afterwards: no error, nothing refused by the policy, nothing fetched."""
+    troubles: list[str] = []
+    contexts = []
+
+    def opened(address: str = "", file: Path = run, before: str = "", **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: troubles.append(f"console {message.type}: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("request", lambda asked: asked.url.startswith(("file:", "data:")) or troubles.append(asked.url))
+        if before:
+            page.add_init_script(before)
+        page.goto(f"{file.as_uri()}{address}")
+        return page
+
+    yield opened
+    for context in contexts:
+        assert not any(page.evaluate("'bad' in window") for page in context.pages)
+        context.close()
+    assert troubles == []

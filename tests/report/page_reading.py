@@ -1,0 +1,121 @@
+"""A page with all that a run can hold, and words for walking through it in a browser.
+
+page = visit(unit_address(trial=2, step=5))        # `visit` is a fixture
+at_step(page, 5)
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.report.page import Drawing, Section, write_page
+from rsso_dspy.report.sheets import Sheet, named, points, signed, whole
+from rsso_dspy.trajectory import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
+from tests.live import REWARDED
+from tests.records import record
+
+EVIL_ARM = 'a/b#c?d%e&f="x"<i>\'+\u202e'
+MARKUP = "</script><script>window.bad = 1</script><img src=x onerror='window.bad = 1'><!-- ]]> \u2028 \0 \ud800"
+STEPS = 12
+NARROW = {"width": 360, "height": 740}
+
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="720pt" height="90pt" viewBox="0 0 720 90">'
+    '<path d="M0 0L720 90" style="fill: none; stroke: currentColor"/><text x="9" y="60">curve</text></svg>'
+)
+
+
+def page_of(unit: UnitRecord, target: Path) -> Path:
+    """A page with this unit, an errored one, a training, and one that means harm."""
+    rows = [
+        (
+            named(name),
+            whole(size),
+            points(mean),
+            signed(gain, tone="good" if gain > 0 else "bad"),
+            *map(whole, range(12)),
+        )
+        for name, size, mean, gain in [("rsso", 9, 80.5, 1.5), ("sso", 10, 9.25, -2.0), (MARKUP, 2, None, 0)]
+    ]
+    total = tuple(replace(cell, tone="total") for cell in (named("all"), whole(21), points(50), *[whole(1)] * 13))
+    columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
+    means = Sheet("means", "Means", columns, (*rows, total), (MARKUP,))
+    tasks = Sheet("tasks", "By task", ("task", "Mean"), ((named("boil", task="boil"), points(33)),))
+    sections = [
+        Section(
+            "overview", "Overview", "What each arm reached.", (means,), (Drawing("Curves", "One curve falls.", SVG),)
+        ),
+        Section("tasks", "Tasks", MARKUP, (tasks, Sheet("none", "Empty", ("a",), ()))),
+    ]
+    units = [
+        unit,
+        record("rsso", "boil", 22, [[10], None]),
+        record("sso", "boil", 22, [[100]]),
+        training(),
+        evil(),
+    ]
+    facts = [("Commit", "c448d48cdb9c"), ("Hash", "x" * 90)]
+    write_page(target, f"Run {MARKUP}", sections, units, [RULE_BASED_NOTE, MARKUP], facts, ACTION_TEMPLATES)
+    return target
+
+
+def training() -> TrainingRecord:
+    unit = record("rsso", "boil", 3, [[5], [100]])
+    common = {
+        name: getattr(unit, name)
+        for name in ("protocol", "arm", "method", "program", "backend", "model", "rule_based", "seed", "trials")
+    }
+    return TrainingRecord(**common, task="boil", budgets=(9, 7))
+
+
+def evil():
+    unit = record(EVIL_ARM, "boil", 22, [[1, -100]])
+    trial = unit.trials[0]
+    state = State(MARKUP + "A" * 1_000_000, MARKUP, MARKUP)
+    steps = tuple(
+        replace(step, proposed=MARKUP, action=f"{MARKUP} sent", reasoning=MARKUP, state=state, recalled=("x",))
+        for step in trial.trajectory.steps
+    )
+    shown = {"skills:x": MARKUP, MARKUP: MARKUP, "progress@1": MARKUP}
+    trajectory = replace(trial.trajectory, task=MARKUP, start=state, steps=steps)
+    return replace(unit, trials=(replace(trial, trajectory=trajectory, shown=shown, learnt={MARKUP: {MARKUP: 1}}),))
+
+
+def unit_address(trial: int = 1, step: int | None = None) -> str:
+    return f"#/trials/rsso/{REWARDED}/s0/t{trial}" + (f"/n{step}" if step else "")
+
+
+def evil_address() -> str:
+    arm = quote(EVIL_ARM.replace("\u202e", "\ufffd"), safe="!'()*~-_.")
+    return f"#/trials/{arm}/boil::22/s0/t1/n1"
+
+
+def at_step(page: Any, step: int, of: int = STEPS) -> None:
+    page.get_by_text(f"Step {step} of {of}", exact=True).wait_for()
+
+
+def turn_to(page: Any, address: str, text: str) -> None:
+    page.evaluate("address => { location.hash = address }", address)
+    page.locator(f":text('{text}'):visible, [aria-label='{text}']:visible").first.wait_for()
+
+
+def open_unit(page: Any, key: str, arm: str) -> None:
+    page.get_by_role("heading", name=re.compile(rf"^{key}\W+{arm}$")).wait_for()
+
+
+def at_address(page: Any, address: str) -> None:
+    page.wait_for_function("address => location.hash === address", arg=address)
+
+
+PLACES = {
+    "#/overview": "What each arm reached.",
+    "#/tasks": "By task",
+    "#/trials": "Choose a unit",
+    unit_address(3, 4): f"Step 4 of {STEPS}",
+    "#/trials/rsso/boil::22/s0/t2": "error, no score",
+    "#/trials/rsso/boil/s0/t2": "Episodes",
+}
+"""Addresses, and what is to be seen there."""

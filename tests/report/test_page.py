@@ -1,0 +1,202 @@
+"""The page as a file: what is in it, whole or not at all, and pictures that its policy allows."""
+
+import base64
+import gzip
+import json
+import os
+import random
+import re
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.report.page import Drawing, Section, document, write_page
+from rsso_dspy.report.page.chunks import packed, unpacked
+from rsso_dspy.report.page.drawing import inline
+from rsso_dspy.report.sheets import Sheet, named, points
+from rsso_dspy.trajectory import State
+from tests.records import STATE, record
+
+SHEET = Sheet("means", "Means", ("arm", "Mean"), ((named("rsso"), points(1 / 3)),))
+SECTION = Section("overview", "Overview", "What each arm reached.", (SHEET,))
+
+FIGURE = """<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="72pt" height="36pt"
+     viewBox="0 0 72 36" onload="bad()"><metadata>made by</metadata><style>* {fill: red}</style>
+ <script>bad()</script><defs><clipPath id="c"><rect width="9" height="9"/></clipPath></defs>
+ <path d="M0 0L9 9" clip-path="url(#c)" style="fill: none; stroke: currentColor; stroke-width: 0.8"/>
+ <use xlink:href="#g1" style="fill:url(http://elsewhere/x)"/><use xlink:href="http://elsewhere/x.svg#y"/>
+ <text style="font: bold 10px 'DejaVu Sans', sans-serif; text-anchor: middle">rsso</text></svg>"""
+
+
+def with_texts(texts):
+    """A unit whose observations are `texts`."""
+    unit = record("rsso", "boil", 22, [[10] * len(texts)])
+    trial = unit.trials[0]
+    steps = tuple(
+        replace(step, state=State(text, "", "")) for step, text in zip(trial.trajectory.steps, texts, strict=True)
+    )
+    return replace(unit, trials=(replace(trial, trajectory=replace(trial.trajectory, steps=steps)),))
+
+
+def opened(page: str, number: int) -> dict:
+    chunk = re.search(rf'id="unit-{number}">([^<]*)<', page)
+    return json.loads(gzip.decompress(base64.b64decode(chunk[1])))
+
+
+def test_a_page_holds_every_record_and_the_same_run_gives_the_same_bytes(tmp_path):
+    units = [record("sso", "boil", 22, [[10], [33]]), record("rsso", "boil", 22, [[100], None])]
+    for name in ("a.html", "b.html"):
+        write_page(
+            tmp_path / name, "Run", [SECTION], iter(units), ["A note."], [("Commit", "abc")], "</script><!-- wait"
+        )
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert page == (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert [opened(page, number) for number in (0, 1)] == [unpacked(unit) for unit in units]
+    written = re.search(r'id="index">(.*?)</script>', page)[1]
+    assert "<" not in written
+    index = json.loads(written)
+    assert [unit["scores"] for unit in index["units"]] == [[10, 33], [100, None]]
+    assert [unit["marks"] for unit in index["units"]] == ["nn", "se"]
+    assert index["templates"] == "</script><!-- wait"
+    assert page.index("A note.") < page.index("Means") < page.index('id="unit-0"')
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
+
+
+def test_what_fails_on_the_way_leaves_the_old_page_alone(tmp_path):
+    def broken():
+        yield record("rsso", "boil", 22, [[10]])
+        raise RuntimeError("the folder is gone")
+
+    target = tmp_path / "deep" / "run.html"
+    write_page(target, "Run", [SECTION], [])
+    before = target.read_bytes()
+    with pytest.raises(RuntimeError, match="the folder is gone"):
+        write_page(target, "Run", [SECTION], broken())
+    assert target.read_bytes() == before
+    assert [path.name for path in target.parent.iterdir()] == ["run.html"]
+
+
+def test_a_page_that_cannot_be_written_says_so(tmp_path):
+    with pytest.raises(UsageError, match="is a folder; name a file"):
+        write_page(tmp_path, "Run", [], [])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="name another file"):
+        write_page(tmp_path / "file" / "run.html", "Run", [], [])
+
+
+def test_only_a_page_is_replaced(tmp_path):
+    for name, before in [("page.html", b"<!DOCTYPE HTML>\n<p>of another tool</p>"), ("empty", b"")]:
+        (tmp_path / name).write_bytes(before)
+        write_page(tmp_path / name, "Run", [SECTION], [])
+        assert b"What each arm reached." in (tmp_path / name).read_bytes()
+    identity = tmp_path / "run.json"
+    for kept in ('{"hash": "ab"}', "<", "<html>", " "):
+        identity.write_text(kept, encoding="utf-8")
+        with pytest.raises(UsageError, match=r"run\.json is there and is no HTML page; name another file"):
+            write_page(identity, "Run", [SECTION], [])
+        assert identity.read_text(encoding="utf-8") == kept
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is no plain file; name another"):
+        write_page(tmp_path / "pipe", "Run", [SECTION], [])
+    with pytest.raises(UsageError, match="name another file"):
+        write_page(tmp_path / ("x" * 300), "Run", [SECTION], [])
+
+
+@pytest.mark.parametrize("names", [["trials"], ["a", "a"], ["has space"], ["Über"], [""], ["a/b"]])
+def test_sections_need_names_that_make_routes(tmp_path, names):
+    with pytest.raises(ValueError, match="name of its own"):
+        write_page(tmp_path / "run.html", "Run", [Section(name, "Title", "") for name in names], [])
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_does_not_grow_with_the_run(tmp_path):
+    size, number = 200_000, 40
+    noise = random.Random(0)
+
+    def played():
+        for _ in range(number):
+            yield with_texts([base64.b64encode(noise.randbytes(size)).decode()])
+
+    write_page(tmp_path / "warm.html", "Run", [SECTION], [])
+    tracemalloc.start()
+    write_page(tmp_path / "run.html", "Run", [SECTION], played())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (tmp_path / "run.html").stat().st_size > number * size
+    assert peak < number * size / 3
+
+
+def test_a_text_stands_once_in_a_chunk_and_nothing_in_it_can_steer_a_page():
+    told = ["Same.", "Same.", "</script><b>", "\u202eright to left", "nul \0", "half \ud800", "line\u2028end"]
+    data = unpacked(with_texts(told))
+    texts = [data["texts"][step[2]] for step in data["trials"][0]["steps"]]
+    assert texts == ["Same.", "Same.", "</script><b>", "�right to left", "nul �", "half �", "line\u2028end"]
+    assert len(set(data["texts"])) == len(data["texts"])
+    assert re.fullmatch(rb"[A-Za-z0-9+/=]+", packed(with_texts(told)))
+
+
+@pytest.mark.parametrize("method", ["sso", "rsso+constitution", "react-sso", "reflexion-sso", "dead-ends"])
+def test_the_scaffold_is_read_off_the_steps_or_a_shipped_name(method):
+    silent = replace(record("mine", "boil", 22, [[10], None, [20, 30]]), method=method)
+    last = silent.trials[2]
+    steps = (last.trajectory.steps[0], replace(last.trajectory.steps[1], subgoal="It is hot."))
+    pursued = replace(last, trajectory=replace(last.trajectory, steps=steps))
+    assert unpacked(replace(silent, trials=(*silent.trials[:2], pursued)))["sso"]
+    assert unpacked(silent)["sso"] == (method != "dead-ends")
+
+
+@pytest.mark.parametrize("method", ["react", "reflexion+symbolic", "omnireflect-neural", "lessons", "no-sso-here"])
+def test_what_pursues_no_subgoal_under_another_name_is_flat(method):
+    assert not unpacked(replace(record("rsso", "boil", 22, [[10]]), method=method))["sso"]
+
+
+def test_a_task_of_any_name_leads_to_its_units(tmp_path):
+    name = "half \ud800/of%it"
+    rows = ((named(name, task=name), points(1)),)
+    tasks = Section("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task", "Mean"), rows),))
+    write_page(tmp_path / "run.html", "Run", [tasks], [record("rsso", name, 22, [[10]])])
+    page = (tmp_path / "run.html").read_text(encoding="utf-8")
+    asked = unquote(re.search(r'#/trials\?task=([^"&/ ]*)"', page)[1])
+    index = json.loads(re.search(r'id="index">(.*?)</script>', page)[1])
+    assert index["units"][0]["key"] == f"{asked}::22"
+
+
+def test_no_asset_could_end_its_element_early():
+    for path in (Path(document.__file__).parent / "assets").glob("*.[jc]s*"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"</script|</style|<!--|innerHTML|insertAdjacentHTML|\beval\(|document\.write", text), path
+
+
+def test_pictures_keep_their_looks_without_inline_styles_and_nothing_else():
+    svg = inline(FIGURE, "overview-0")
+    assert 'fill="none" stroke="currentColor" stroke-width="0.8"' in svg
+    assert (
+        """font-weight="bold" font-size="10px" font-family="'DejaVu Sans', sans-serif" text-anchor="middle\"""" in svg
+    )
+    assert 'id="overview-0-c"' in svg
+    assert 'clip-path="url(#overview-0-c)"' in svg
+    assert 'href="#overview-0-g1" fill="none"' in svg
+    assert 'width="96"' in svg
+    assert not re.search(r"style|script|onload|metadata|elsewhere|height=\"36", svg)
+
+
+@pytest.mark.parametrize("svg", ["", "<p>no</p>", "<svg xmlns='http://www.w3.org/2000/svg'>"])
+def test_what_is_no_picture_is_refused(tmp_path, svg):
+    section = replace(SECTION, drawings=(Drawing("Curves", "A curve", svg),))
+    with pytest.raises(ValueError, match="the drawing overview-0 is no SVG"):
+        write_page(tmp_path / "run.html", "Run", [section], [])
+
+
+def test_an_errored_trial_has_a_reason_and_no_score():
+    data = unpacked(record("rsso", "boil", 22, [[10], None]))
+    played, errored = data["trials"]
+    assert played["error"] is None
+    assert played["accumulator"] == 10
+    assert data["texts"][errored["error"]] == "LMServerError: 500"
+    assert not {"accumulator", "score", "steps"} & errored.keys()
+    assert data["texts"][played["start"][1]] == STATE.look

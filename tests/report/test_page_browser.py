@@ -1,0 +1,129 @@
+"""The page as a reader meets it, in a real browser: its views, tables, colours, on a phone, on paper."""
+
+import pytest
+
+from rsso_dspy.report.page import Section, write_page
+from rsso_dspy.trajectory import RULE_BASED_NOTE
+from tests.report.page_reading import NARROW, PLACES, at_step, evil_address, turn_to, unit_address
+
+UNREADABLE_TEXTS = """() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((each) => each / 255)
+    .map((each) => (each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, each, place) => sum + each * [0.2126, 0.7152, 0.0722][place], 0);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = rgb(getComputedStyle(at).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const poor = new Set();
+  for (const element of document.querySelectorAll("body *")) {
+    const says = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!says || !element.checkVisibility() || element.closest("svg, script")) continue;
+    const both = [light(rgb(getComputedStyle(element).color)), light(behind(element))].sort((a, b) => b - a);
+    const contrast = (both[0] + 0.05) / (both[1] + 0.05);
+    if (contrast < 4.5) poor.add(`${element.tagName}.${element.className} ${contrast.toFixed(2)}`);
+  }
+  return [...poor];
+}"""
+
+
+def test_each_view_shows_its_own_and_the_notes(visit):
+    page = visit()
+    assert page.get_by_role("img", name="One curve falls.").is_visible()
+    for name, text in [("Overview", "What each arm reached."), ("Tasks", "By task"), ("Trials", "Choose a unit")]:
+        page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
+        page.get_by_text(text).first.wait_for()
+        assert page.locator(".view:visible").count() == 1
+        assert page.locator("nav[aria-label=Views] [aria-current=page]").inner_text().startswith(name)
+        assert page.get_by_text(RULE_BASED_NOTE).is_visible()
+        assert page.get_by_text("c448d48cdb9c").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everything_can_be_read_in_both_colours(visit, scheme):
+    page = visit(color_scheme=scheme)
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 26)"}[scheme]
+    for address, text in PLACES.items():
+        turn_to(page, address, text)
+        assert page.evaluate(UNREADABLE_TEXTS) == [], address
+
+
+def test_the_other_colours_can_be_chosen_and_stay(visit):
+    page = visit(color_scheme="light")
+    page.get_by_role("button", name="Dark colours").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    assert page.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"
+
+
+def test_nothing_scrolls_sideways_on_a_phone(visit):
+    page = visit(viewport=NARROW)
+    for address, text in (PLACES | {evil_address(): "Step 1 of 2"}).items():
+        turn_to(page, address, text)
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"], address
+        tab = page.locator("nav[aria-label=Views] [aria-current=page]").bounding_box()
+        assert 0 <= tab["x"] <= NARROW["width"] - tab["width"], address
+    assert not page.locator(".rows").is_visible(), "the list gives way to the unit"
+    page.locator(".units summary").click()
+    assert page.locator(".rows a").count() == 5
+    turn_to(page, *next(iter(PLACES.items())))
+    table = page.locator(".scroll").first
+    assert table.evaluate("box => box.scrollWidth > box.clientWidth")
+    table.evaluate("box => { box.scrollLeft = 200 }")
+    first = page.locator("tbody th").first
+    assert first.bounding_box()["x"] >= 0, "the first column stays"
+
+
+def test_without_scripts_the_tables_stand_one_under_the_other(visit):
+    page = visit(java_script_enabled=False)
+    for text in ("What each arm reached.", "By task", "The trials are read step by step with scripts"):
+        assert page.get_by_text(text).first.is_visible()
+    assert not page.get_by_role("button").count()
+
+
+def test_paper_gets_every_table_and_no_viewer(visit):
+    page = visit("#/tasks")
+    page.emulate_media(media="print")
+    assert page.get_by_text("What each arm reached.").is_visible()
+    assert page.get_by_text("By task").is_visible()
+    assert not page.locator(".viewer").is_visible()
+    assert not page.locator(".bar").is_visible()
+
+
+def test_a_table_sorts_by_value_and_its_total_stays_last(visit):
+    page = visit()
+    names = page.locator("tbody >> nth=0").locator("th")
+    mean = page.get_by_role("columnheader", name="Mean")
+    mean.get_by_role("button").click()
+    assert mean.get_attribute("aria-sort") == "descending"
+    assert names.all_inner_texts()[:2] == ["rsso", "sso"]
+    mean.get_by_role("button").click()
+    assert names.all_inner_texts()[:2] == ["sso", "rsso"]
+    assert names.all_inner_texts()[3] == "all"
+    assert page.locator("td.good").first.inner_text() == "+1.50"
+    assert page.locator("td.bad").first.inner_text() == "-2.00"
+
+
+def test_an_empty_run_says_so(visit, tmp_path):
+    write_page(tmp_path / "empty.html", "Empty", [Section("overview", "Overview", "")], [])
+    page = visit("#/trials", file=tmp_path / "empty.html")
+    assert page.get_by_text("No unit is finished yet.").first.is_visible()
+    page.keyboard.press("j")
+    page.get_by_role("link", name="Overview").click()
+    assert page.get_by_role("heading", name="Overview").is_visible()
+
+
+def test_an_old_browser_and_a_cut_file_say_what_is_wrong(visit, run, tmp_path):
+    page = visit(unit_address(), before="delete window.DecompressionStream")
+    page.get_by_text("Firefox 113").wait_for()
+    cut = tmp_path / "cut.html"
+    cut.write_bytes(run.read_bytes().partition(b'<script type="application/octet-stream" id="unit-1">')[0])
+    page = visit(unit_address(), file=cut)
+    at_step(page, 1)
+    page.locator(".rows a").nth(1).click()
+    page.get_by_text("it was not copied whole").wait_for()

@@ -1,0 +1,106 @@
+"""What was learnt where and read where, as it can be read off a record."""
+
+from dataclasses import replace
+
+from rsso_dspy.report.page.lineage import PLANS, learnt
+from rsso_dspy.trajectory import Step
+from tests.records import STATE, record
+
+OPENING = ["go kitchen", "open oven", "wait"]
+
+
+def unit(memories, shown=(), actions=OPENING, recalled=(), subgoals=(), written=True):
+    """Three trials that take the same actions; `shown` and `recalled` are of trial 3."""
+    made = record("rsso", "boil", 22, [[1, 2, 3]] * 3)
+    trials = []
+    for result in made.trials:
+        last = result.trial == 3
+        steps = tuple(
+            Step("", action, STATE, 1, number, True, "", None, ())
+            if not last
+            else Step(
+                "", action, STATE, 1, number, True, "", dict(subgoals).get(number), dict(recalled).get(number, ())
+            )
+            for number, action in enumerate(actions, start=1)
+        )
+        counts = {PLANS: {"written": 1}} if written else {}
+        trials.append(
+            replace(
+                result,
+                trajectory=replace(result.trajectory, steps=steps),
+                learnt=counts,
+                shown=dict(shown) if last else {},
+            )
+        )
+    return replace(made, trials=tuple(trials), memories=memories)
+
+
+def plans(*entries):
+    return {"reflections": {"plans": [{"trial": trial, "plan": plan} for trial, plan in entries]}}
+
+
+def skills(*windows, actions=OPENING):
+    piece = {"offset": 0, "actions": [0, 1, 2, 3], "states": [], "rewards": []}
+    skill = {"id": "ab", "name": "heat", "target": "It is hot.", "instructions": ["open oven"]}
+    return {
+        "skills": {
+            "texts": ["", *actions],
+            "pieces": [piece | {"trial": 1}, piece | {"trial": 2}],
+            "skills": [skill | {"windows": list(windows)}],
+        }
+    }
+
+
+def rules(*entries, source="boil::22"):
+    return {"constitution": {"rules": [{"id": name, "text": text, "source": source} for name, text in entries]}}
+
+
+def test_a_plan_is_read_in_the_trials_whose_prompt_holds_it_under_its_number():
+    shown = {PLANS: "Attempt 1: Try again.\n\nAttempt 2: Try again."}
+    one, two, three = learnt(unit(plans((2, "Try again."), (3, "Give up.")), shown))
+    assert (one.id, one.trial, one.text, one.reads) == ("attempt-1", 1, "Try again.", ((3, 1, 3),))  # forgotten by now
+    assert (two.trial, two.reads) == (2, ((3, 1, 3),))
+    assert (three.trial, three.reads) == (3, ())
+
+
+def test_a_plan_that_no_trial_here_wrote_was_brought_along():
+    (plan,) = learnt(unit(plans((28, "Try again.")), {PLANS: "Attempt 28: Try again."}))
+    assert (plan.trial, plan.reads) == (0, ((3, 1, 3),))
+    (plan,) = learnt(unit(plans((2, "Try again.")), written=False))
+    assert plan.trial == 0
+    (plan,) = learnt(unit(plans((3, "Try again.")), {PLANS: "Attempt 3: Try again."}))
+    assert plan.trial == 0, "it was read before this trial 3 had ended"
+
+
+def test_a_skill_names_its_examples_the_steps_that_saw_it_and_those_that_pursued_it():
+    seen = {1: ("ab",), 2: ("ab", "cd"), 3: ("cd",)}
+    (skill,) = learnt(unit(skills([0, 0, 3], [1, 1, 4]), recalled=seen, subgoals={2: "It is hot.", 3: "It is hot."}))
+    assert skill.trial == 2
+    assert skill.drawn == ((1, 1, 2), (2, 2, 3))
+    assert skill.reads == ((3, 1, 2),)
+    assert skill.pursued == ((3, 2, 2),)
+    assert skill.text == "Target: It is hot.\n  1. open oven"
+
+
+def test_examples_that_the_trials_here_never_took_are_not_claimed():
+    (skill,) = learnt(unit(skills([0, 0, 3], [1, 1, 4], actions=["go hall", "read book", "wait"])))
+    assert (skill.trial, skill.drawn) == (0, ())
+
+
+def test_a_rule_is_dated_by_the_first_prompt_that_holds_it():
+    texts = {"constitution@1": "How:\n- Old.", "constitution@3": "How:\n- Old.\n- New."}
+    old, new, last = learnt(unit(rules(("A1", "Old."), ("A2", "New."), ("A3", "Last.")), texts))
+    assert (old.id, old.trial, old.reads) == ("A1", 0, ((3, 1, 3),))
+    assert (new.id, new.trial, new.step, new.reads) == ("A2", 3, 3, ((3, 3, 3),))
+    assert (last.id, last.trial, last.step, last.reads) == ("A3", 3, 0, ())
+
+
+def test_a_rule_from_another_variant_is_not_learnt_here():
+    (rule,) = learnt(unit(rules(("A1", "Old."), source="boil::3"), {"constitution@2": "- Old."}))
+    assert (rule.trial, rule.reads) == (0, ((3, 2, 3),))
+
+
+def test_snapshots_of_another_kind_are_passed_over():
+    odd = {"reflections": {"plans": 7}, "skills": {"skills": [{"name": "x"}]}, "constitution": [], "other": {}}
+    assert learnt(unit(odd)) == []
+    assert learnt(unit({"skills": None} | plans((1, "Try again.")))) != []

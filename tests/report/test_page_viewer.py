@@ -1,0 +1,349 @@
+"""The viewer of trials, in a real browser: steps, prompts, addresses, keys, the list, and texts that mean harm."""
+
+import re
+from dataclasses import replace
+
+from rsso_dspy.report.page import write_page
+from tests.live import region
+from tests.records import record
+from tests.report.page_reading import (
+    EVIL_ARM,
+    MARKUP,
+    STEPS,
+    at_address,
+    at_step,
+    evil_address,
+    open_unit,
+    unit_address,
+)
+
+SHOWN = {"constitution": "r-constitution", "plans_from_past_attempts": "r-plans_from_past_attempts"} | {
+    name: f"r-{name}" for name in ("task", "progress", "action_templates", "skills")
+}
+"""Region of a prompt to the class of what shows it."""
+
+
+def test_prompts_are_shown_as_they_were_sent(visit, played):
+    _, prompts = played
+    page = visit(unit_address(1, 1))
+    for trial, sent in enumerate(prompts, start=1):
+        for step, prompt in enumerate(sent, start=1):
+            at_step(page, step)
+            if step % 4 == 1:
+                for name, shown in SHOWN.items():
+                    there = page.locator(f".region.{shown} pre")
+                    expected = region(prompt, name)
+                    assert (there.text_content() if there.count() else None) == expected, (trial, step, name)
+                states = page.locator(".region.r-history .seen").count()
+                assert states == min(step, 10)
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press("]")
+    at_step(page, STEPS)
+    order = page.locator(".region").evaluate_all("all => all.map((each) => each.className.split('r-')[1])")
+    assert order == ["plans_from_past_attempts", "task", "action_templates", "skills", "history"]
+
+
+def test_a_step_shows_the_answer_and_what_came_of_it(visit, played):
+    step = played[0].trials[0].trajectory.steps[3]
+    assert step.reward > 0
+    page = visit(unit_address(1, 4))
+    answer, result = page.get_by_label("Answer", exact=True), page.get_by_label("What came of it")
+    assert answer.locator("code").inner_text() == step.action
+    assert "As planned." in answer.inner_text()
+    assert f"+{step.reward} points" in result.inner_text()
+    assert step.state.observation in result.locator("pre").first.inner_text()
+    assert not result.get_by_text("not understood").count()
+    result.get_by_text("Surroundings").click()
+    assert result.locator("details[open] pre").text_content() == step.state.look
+    page.get_by_label("Next step (right arrow, j)").click()
+    at_step(page, 5)
+    assert result.locator("details[open]").count() == 1, "what was opened stays open"
+
+
+def test_keys_walk_and_leave_fields_and_modifiers_alone(visit):
+    page = visit(unit_address(2))
+    at_step(page, 1)
+    for key, step in [
+        ("j", 2),
+        ("ArrowRight", 3),
+        ("k", 2),
+        ("End", STEPS),
+        ("j", STEPS),
+        ("Home", 1),
+        ("ArrowLeft", 1),
+    ]:
+        page.keyboard.press(key)
+        at_step(page, step)
+    page.keyboard.press("]")
+    page.locator(".strip [aria-current=true][data-trial='3']").wait_for()
+    page.keyboard.press("[")
+    page.locator(".strip [aria-current=true][data-trial='2']").wait_for()
+    page.keyboard.press("Control+ArrowRight")
+    page.keyboard.press("/")
+    page.locator("#filter-q:focus").wait_for()
+    page.keyboard.type("jk][?/")
+    assert page.locator("#filter-q").input_value() == "jk][?/"
+    assert page.get_by_text(f"Step 1 of {STEPS}", exact=True).is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.get_by_role("dialog").get_by_text("next trial").is_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog").is_visible()
+    assert page.get_by_text(f"Step 1 of {STEPS}", exact=True).is_visible()
+
+
+def test_addresses_survive_a_reload_and_the_way_back(visit):
+    page = visit(unit_address(3, 7))
+    at_step(page, 7)
+    page.keyboard.press("j")
+    at_address(page, unit_address(3, 8))
+    page.reload()
+    at_step(page, 8)
+    page.locator(".steps").get_by_role("link").nth(1).click()
+    at_step(page, 2)
+    page.get_by_role("link", name="Tasks").click()
+    page.get_by_text("By task").wait_for()
+    page.go_back()
+    at_step(page, 2)
+    page.go_back()
+    at_step(page, 8)
+    page.go_forward()
+    at_step(page, 2)
+    for wrong in ("#/trials/rsso/none::1/s0", "#/trials/%E0%A4%A/x", "#/trials/rsso"):
+        page.evaluate("address => { location.hash = address }", wrong)
+        page.get_by_text("There is no such unit in this file").wait_for()
+    page.evaluate(f"location.hash = '{unit_address(3, 999)}'")
+    at_step(page, STEPS)
+
+
+def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_path):
+    unit = record("omnireflect-symbolic", "boil", 22, [[0, 0, 0, 0]])
+    trial = unit.trials[0]
+    one, two, three, four = trial.trajectory.steps
+    steps = (
+        one,
+        replace(two, proposed="Look!"),
+        replace(three, malformed=True, action=""),
+        replace(four, understood=False),
+    )
+    shown = {
+        "constitution@1": "- Old.",
+        "constitution@3": "- Old.\n- New.",
+        "progress@2": "- Done: 1.",
+        "progress@4": "",
+    }
+    trial = replace(trial, trajectory=replace(trial.trajectory, steps=steps), shown=shown)
+    write_page(tmp_path / "rules.html", "Rules", [], [replace(unit, trials=(trial,))])
+    page = visit("#/trials/omnireflect-symbolic/boil::22/s0/t1", file=tmp_path / "rules.html")
+    at_step(page, 1, of=4)
+    expected = [
+        (["- Old."], [], False, "Action\n"),
+        (["- Old."], ["- Done: 1."], True, "Action as written\nLook!\nAction as sent\nlook"),
+        (["- Old.\n- New."], ["- Done: 1."], True, "malformed: it held no action"),
+        (["- Old.\n- New."], [], False, "Action\nlook"),
+    ]
+    for rules, progress, changed, answer in expected:
+        assert page.locator(".r-constitution pre").all_text_contents() == rules
+        assert page.locator(".r-progress pre").all_text_contents() == progress
+        assert bool(page.locator(".region .badge", has_text="changed here").count()) == changed
+        assert answer in page.get_by_label("Answer", exact=True).inner_text()
+        assert "Thought" not in page.get_by_label("Answer", exact=True).inner_text()
+        page.keyboard.press("j")
+    assert page.get_by_label("What came of it").get_by_text("not understood").is_visible()
+
+
+def test_the_score_track_leads_to_a_step(visit):
+    page = visit(unit_address(1))
+    picture = page.get_by_role("img", name=re.compile("Environment score over"))
+    box = picture.bounding_box()
+    picture.click(position={"x": box["width"] * 6 / STEPS, "y": 10})
+    at_step(page, 6)
+    page.go_back()
+    at_step(page, 1)
+
+
+def test_units_are_found_by_words_and_choices(visit):
+    page = visit("#/tasks")
+    page.get_by_role("link", name="boil").click()
+    status, rows = page.locator(".units .status"), page.locator(".rows a")
+    assert status.inner_text() == "4 of 5"
+    page.locator("#filter-outcome").select_option("errored")
+    assert status.inner_text() == "1 of 5"
+    assert "errored, no score" in rows.inner_text()
+    at_address(page, "#/trials?task=boil&outcome=errored")
+    page.reload()
+    assert status.inner_text() == "1 of 5"
+    rows.click()
+    open_unit(page, "boil::22", "rsso")
+    assert status.inner_text() == "1 of 5"
+    page.get_by_role("button", name="Clear").click()
+    page.locator("#filter-q").fill("rsso find")
+    assert status.inner_text() == "1 of 5"
+    page.locator("#filter-q").fill("nothing like it")
+    assert page.get_by_text("No unit is like this.").is_visible()
+    page.locator("#filter-q").fill("")
+    page.locator("#filter-arm").select_option("sso")
+    assert rows.count() == 1
+
+
+def test_what_was_learnt_leads_to_where_it_was_read_and_back(visit, played):
+    page = visit(unit_address(2, 5))
+    learnt = page.get_by_label("What was learnt")
+    skill = learnt.locator(".item", has_text="Target:").first
+    assert "1 written" in learnt.locator(".counts").inner_text()
+    assert re.search(r"Drawn from\s*trial 1, steps", skill.inner_text())
+    reads = skill.locator("dl > div", has_text="Read in").get_by_role("link").first
+    trial, step = map(int, re.findall(r"\d+", reads.inner_text())[:2])
+    assert trial == 3
+    reads.click()
+    at_step(page, step)
+    back = page.locator(".region.r-skills").get_by_role("link", name="learnt after trial 2").first
+    back.click()
+    at_step(page, STEPS)
+    assert page.locator(".strip [aria-current=true]").inner_text().startswith("2")
+    assert page.locator("#learnt:focus").count() == 1
+    plan = page.locator(".region.r-plans_from_past_attempts").get_by_role("link", name="learnt after trial 1")
+    plan.click()
+    text = played[0].memories["reflections"]["plans"][0]["plan"]
+    page.locator(".item pre", has_text=text.splitlines()[0]).first.wait_for()
+
+
+HELD = """const text = Response.prototype.text;
+Response.prototype.text = async function () {
+  if (window.held) await new Promise((done) => { window.release = done; window.held(); });
+  return text.call(this);
+};"""
+"""While `held` is set it is called when a unit is to open, which opens only when `release` is called."""
+
+SLOW = "#/trials/sso/boil::22/s0"
+
+
+def test_a_slow_unit_does_not_blank_what_the_reader_went_back_to(visit):
+    page = visit(unit_address(1, 3), before=HELD)
+    at_step(page, 3)
+    page.evaluate(f"held = () => history.back(); location.hash = '{SLOW}'")
+    page.wait_for_function("'release' in window")
+    at_address(page, unit_address(1, 3))
+    page.wait_for_timeout(300)
+    at_step(page, 3)
+    page.evaluate("release()")
+    page.go_forward()
+    open_unit(page, "boil::22", "sso")
+
+
+def test_a_slow_unit_does_not_call_the_reader_back(visit):
+    page = visit(unit_address(1, 3), before=HELD)
+    at_step(page, 3)
+    views = page.get_by_role("navigation", name="Views")
+    page.evaluate(f"held = () => {{}}; location.hash = '{SLOW}'")
+    page.get_by_text("Opening\u2026").wait_for()
+    views.get_by_role("link", name="Overview").click()
+    page.evaluate("release()")
+    page.locator("#unit .arm", has_text="sso").wait_for(state="attached")
+    page.wait_for_timeout(300)
+    assert page.evaluate("location.hash") == "#/overview"
+    assert page.get_by_text("What each arm reached.").is_visible()
+    views.get_by_role("link", name="Trials").click()
+    open_unit(page, "boil::22", "sso")
+    at_address(page, f"{SLOW}/t1/n1")
+
+
+def test_the_list_marks_the_unit_that_is_shown_when_another_comes_late(visit):
+    page = visit(unit_address(1, 3), before=HELD)
+    at_step(page, 3)
+    page.evaluate(f"held = () => {{ location.hash = '#/trials' }}; location.hash = '{SLOW}'")
+    page.wait_for_function("'release' in window")
+    at_address(page, unit_address(1, 3))
+    page.evaluate("release()")
+    page.wait_for_timeout(300)
+    at_step(page, 3)
+    assert "find-plant" in page.locator(".rows [aria-current]").inner_text()
+
+
+def test_other_players_are_met_at_the_same_trial_and_step_where_they_have_it(visit, tmp_path):
+    units = [record("r/s%2F", "boil", 22, [[1, 2, 3], [4, 5]]), record("sso", "boil", 22, [[1, 2], None, [3]])]
+    write_page(tmp_path / "two.html", "Two", [], units)
+    first, second = "#/trials/r%2Fs%252F/boil::22/s0", SLOW
+    page = visit(f"{first}/t1/n2", file=tmp_path / "two.html")
+    link = page.locator(".others a")
+    for at, there in [
+        (f"{first}/t1/n2", f"{second}/t1/n2"),
+        (f"{first}/t1/n3", f"{second}/t1"),
+        (f"{first}/t2/n2", f"{second}/t2"),
+        (f"{second}/t2", f"{first}/t2"),
+        (f"{second}/t3/n1", first),
+    ]:
+        page.evaluate("address => { location.hash = address }", at)
+        page.wait_for_function("there => document.querySelector('.others a')?.hash === there", arg=there)
+    link.click()
+    at_step(page, 1, of=3)
+    page.keyboard.press("j")
+    page.wait_for_function("there => document.querySelector('.others a').hash === there", arg=f"{second}/t1/n2")
+    link.click()
+    at_step(page, 2, of=2)
+
+
+def test_an_errored_trial_shows_its_error_and_no_score(visit):
+    page = visit("#/trials/rsso/boil::22/s0/t2")
+    page.get_by_role("heading", name="Trial 2: error, no score").wait_for()
+    assert page.locator(".error").inner_text() == "LMServerError: 500"
+    assert "points" not in page.locator("#trial").inner_text()
+    page.keyboard.press("[")
+    at_step(page, 1, of=1)
+    assert page.locator(".others").inner_text().split("\n")[:2] == ["Also played by:", "sso 100"]
+
+
+def test_a_training_lists_its_episodes(visit):
+    page = visit("#/trials")
+    page.locator(".rows a", has_text="training").click()
+    page.get_by_role("navigation", name="Episodes").get_by_role("link").nth(1).click()
+    page.get_by_role("heading", name="Trial 2 (boil::3): 100 points, solved").wait_for()
+    at_address(page, "#/trials/rsso/boil/s0/t2/n1")
+
+
+def test_what_means_harm_is_shown_and_does_none(visit):
+    page = visit("#/trials")
+    page.locator(".rows a", has_text="a/b#c").click()
+    at_step(page, 1, of=2)
+    assert page.locator("#unit .arm").inner_text() == EVIL_ARM.replace("\u202e", "\ufffd")
+    at_address(page, evil_address())
+    page.reload()
+    at_step(page, 1, of=2)
+    seen = MARKUP.replace("\0", "\ufffd").replace("\ud800", "\ufffd")
+    for part in (
+        ".region.r-task",
+        ".region.r-skills",
+        ".region.r-other",
+        ".region.r-progress",
+        ".answer code >> nth=0",
+    ):
+        assert page.locator(f"{part} pre" if "region" in part else part).text_content() == seen, part
+    assert page.locator(".answer code").last.text_content() == f"{seen} sent"
+    observation = page.locator(".result pre").first
+    assert len(observation.text_content()) == 20_000
+    page.locator(".result").get_by_role("button", name="Show all 1,000,").click()
+    assert observation.text_content() == seen + "A" * 1_000_000
+    assert page.title().startswith("Run </script>")
+
+
+def test_a_thousand_units_stay_a_short_list(visit, tmp_path):
+    units = (record(arm, "boil", index, [[index % 101]]) for arm in ("sso", "rsso") for index in range(500))
+    write_page(tmp_path / "big.html", "Big", [], units)
+    page = visit(file=tmp_path / "big.html")
+    rows = page.locator(".rows a")
+    assert page.locator(".units .status").inner_text() == "1,000"
+    first = rows.count()
+    assert 0 < first < 300
+    page.locator(".units .box").evaluate("box => { box.scrollTop = box.scrollHeight }")
+    page.wait_for_function("many => document.querySelectorAll('.rows a').length > many", arg=first)
+    page.locator("#filter-q").fill("::499")
+    assert rows.count() == 2
+    page.locator("#filter-q").fill("")
+    rows.first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    open_unit(page, "boil::1", "sso")
+    page.evaluate("location.hash = '#/trials/rsso/boil::499/s0'")
+    open_unit(page, "boil::499", "rsso")
+    assert page.locator(".rows [aria-current]").is_visible()
