@@ -21,8 +21,8 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.protocol.plan import ZERO_SHOT
-from rsso_dspy.protocol.store import write_whole
 from rsso_dspy.trajectory import Usage
+from rsso_dspy.whole import write_whole
 
 SCHEMA = 1
 """Version of the file. Another version is refused by name."""

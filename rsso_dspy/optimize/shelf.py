@@ -17,8 +17,9 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.environments.scienceworld.progress import Goal
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.optimize.candidates import Rollout
-from rsso_dspy.protocol.store import difference, write_whole
+from rsso_dspy.protocol.store import difference
 from rsso_dspy.trajectory import TrialResult, Variant
+from rsso_dspy.whole import write_whole
 
 SCHEMA = 1
 

@@ -23,6 +23,9 @@ class Method:
     source: str
     writing: Writing | None = None
     """Who writes its constitution while it plays; None when it has none, or only reads one."""
+    regions: tuple[tuple[str, str], ...] = ()
+    """Regions of the prompt that its memories speak in and the actor's signature lacks: name, and what the actor is
+    told of it. They stand before the history."""
 
 
 METHODS: dict[str, Method] = {

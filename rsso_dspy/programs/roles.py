@@ -1,26 +1,30 @@
 """The roles of one agent during one unit: records in, texts to the predictors, answers back as records.
 
 The table `MEMORIES` says what each memory of the method table is made of; memories get these roles as plain callables.
+`add_method` adds a row, and memories, from outside the package.
 """
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import dspy
 
 from rsso_dspy.environments import Environment
+from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
 from rsso_dspy.memory.constitution.rules import said
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
 from rsso_dspy.programs.instructions import instructions
-from rsso_dspy.programs.methods import Method, Scaffold
+from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
 from rsso_dspy.programs.runtime import Caller, Runtime
 from rsso_dspy.programs.transcript import example, outcome, stretch, transcript
-from rsso_dspy.signatures import ErrorRule
+from rsso_dspy.signatures import ErrorRule, FlatActor, SkillActor
 from rsso_dspy.trajectory import Lesson, Trajectory
 
 ROLE_OF = {
@@ -52,6 +56,7 @@ class Roles:
         self.predictors = predictors
         self.scaffold: Scaffold = method.scaffold
         self.writing = method.writing
+        self.regions = method.regions
         self.call: Caller
         self.action_templates = ""
         self.environment: Environment
@@ -82,7 +87,9 @@ class Roles:
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        prediction = self._ask("actor", action_templates=self.action_templates, **regions)
+        actor = self.predictors["actor"]
+        form = _with_regions(actor.signature, self.regions)
+        prediction = self.call("actor", actor, form, action_templates=self.action_templates, **regions)
         if prediction is None:
             return None
         if self.scaffold == "flat":
@@ -178,11 +185,67 @@ def _writer(roles: Roles, runtime: Runtime) -> Writer | None:
     return Writer(roles.writing, lambda play, known: roles.write_rules(play, known, examples), roles.summarize_rules)
 
 
-MEMORIES: dict[str, Callable[[Roles, Runtime], Memory]] = {
+Build = Callable[[Roles, Runtime], Memory]
+"""Makes a fresh memory for a unit."""
+
+MEMORIES: dict[str, Build] = {
     "reflections": lambda roles, runtime: ReflectionMemory(roles.reflect, size=runtime.reflections),
     "skills": lambda roles, runtime: SkillMemory(runtime.embed, roles.verbalize, roles.equivalent, runtime.skills),
     "constitution": lambda roles, runtime: ConstitutionMemory(_writer(roles, runtime), runtime.constitution),
 }
+
+
+_TAKEN = {*SkillActor.fields, *FlatActor.fields, "self", "recalled", "signature", "lm", "demos", "config"}
+_TAKEN |= {"new_signature", "completions"}
+"""Names that a region cannot have: fields that the actor has already, and what a call is told besides fields."""
+
+_RESERVED = ("zero-shot", *ADDITIONS)
+"""Names of a program, and of what may be added to a method."""
+
+
+def add_method(row: Method, **memories: Build) -> None:
+    """Make a method known under its name, with memories of its own, by name. Every verb and `Agent` knows it from then
+    on, in this process.
+
+    Raises `UsageError` for a name that is taken or cannot name a folder, and for a region that cannot be a new field of
+    the actor's signature or is named twice; `UnknownName` for a memory that is nowhere to be found.
+    """
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
+        raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
+    if taken := [*({row.name} & {*METHODS, *_RESERVED}), *(memories.keys() & MEMORIES.keys())]:
+        raise UsageError(f"{', '.join(taken)} is taken; give it another name")
+    for name in row.memories:
+        if name not in MEMORIES and name not in memories:
+            raise UnknownName("memory", name, [*MEMORIES, *memories], "Hand its builder to add_method.")
+    regions = [name for name, _ in row.regions]
+    for number, (name, told) in enumerate(row.regions):
+        if name in regions[:number]:
+            raise UsageError(f"region {name!r} of {row.name} is named twice; name it once")
+        if name in _TAKEN or not name.isidentifier() or not _fits(name, told):
+            raise UsageError(f"region {name!r} of {row.name} cannot be a new field of the actor; give it another name")
+    MEMORIES.update(memories)
+    METHODS[row.name] = row
+
+
+def _fits(name: str, told: str) -> bool:
+    """Whether both actors can have this field. What DSPy and pydantic refuse, or warn of, is theirs to know."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            for actor in (SkillActor, FlatActor):
+                _with_regions(actor, ((name, told),))
+    except Exception:  # errors of every kind, by the name
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def _with_regions(signature: type[dspy.Signature], regions: tuple[tuple[str, str], ...]) -> type[dspy.Signature]:
+    """The actor's signature with these regions before the history."""
+    for name, told in regions:
+        place = list(signature.input_fields).index("history")
+        signature = signature.insert(place, name, dspy.InputField(desc=told), str)
+    return signature
 
 
 def _rules_text(known: Constitution) -> str:

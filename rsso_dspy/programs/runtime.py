@@ -177,16 +177,20 @@ class Caller:
     rollout: int
     ledger: Ledger
 
-    def __call__(self, role: str, predictor: dspy.Predict, **regions: Any) -> dspy.Prediction | None:
+    def __call__(
+        self, role: str, predictor: dspy.Predict, form: type[dspy.Signature] | None = None, /, **regions: Any
+    ) -> dspy.Prediction | None:
         """The prediction, or None when the answer could not be parsed (counted). Input fields that are not
-        given, or are empty text, are removed from the signature for this call: they are absent from the prompt."""
+        given, or are empty text, are removed from the signature for this call: they are absent from the prompt. `form`
+        is the signature when it is not the predictor's own."""
+        whole: Any = form or predictor.signature
         present = {name: value for name, value in regions.items() if value != ""}
-        absent = tuple(name for name in predictor.signature.input_fields if name not in present)
+        absent = tuple(name for name in whole.input_fields if name not in present)
         try:
             lm = self.runtime.lm(role, self.rollout)
             longest = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
             with self.ledger.role(role, longest):
-                signature = laid_out(predictor.signature, absent, self.runtime.rules.layout)
+                signature = laid_out(whole, absent, self.runtime.rules.layout)
                 answer = predictor(signature=signature, lm=lm, **present)
                 return _encodable(answer)
         except AdapterParseError:

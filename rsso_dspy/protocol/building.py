@@ -29,8 +29,9 @@ from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
-from rsso_dspy.protocol.store import Store, write_whole
+from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import Lesson, Trajectory, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.whole import write_whole
 
 EXAMPLES = 3
 """Examples that a file holds at most."""
@@ -123,7 +124,8 @@ class Building:
                 examples = drawn_examples([t for record in store.units() for t in record.trajectories])
         found = of_records(records)
         usage = {role: asdict(spent) for role, spent in self._spent().items()}
-        book = replace(found, examples=examples, provenance={**found.provenance, "usage": usage})
+        about = {**found.provenance, "usage": usage, "asked": self._asked()}
+        book = replace(found, examples=examples, provenance=about)
         write_whole(self.out, book.text())
         shutil.rmtree(self.folder)
         return book
@@ -135,6 +137,14 @@ class Building:
             for role, usage in store.spent():
                 total[role] = total.get(role, Usage()) + usage
         return dict(sorted(total.items()))
+
+    def _asked(self) -> dict[str, Any]:
+        """What building it again takes."""
+        return {
+            "calibration": sorted(unit.variant.key for unit in self.plan.units),
+            "explore": len(self.explored.units) if self.explored else 0,
+            "config": self.config.resolved(),
+        }
 
     def _identity(self, plan: Plan) -> dict[str, Any]:
         played = [f"{unit.variant.key} {unit.place}" for unit in plan.units]

@@ -12,8 +12,9 @@ Nothing is read back from it: results are the records. It holds no prompt and no
 to know, such as a tracking server, listens.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, Protocol
 
 from rsso_dspy.errors import LimitReached, RssoError, Stopped
@@ -117,3 +118,13 @@ def _outcome(result: TrialResult) -> dict[str, Any]:
         "environment_score": trajectory.environment_score,
         "steps": len(trajectory.steps),
     }
+
+
+def days(store: Store) -> tuple[str, ...]:
+    """First and last day on which something was played, UTC; one day when they are the same, none without a log."""
+    file, found = store.folder / "run.log.jsonl", []
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []:
+        with suppress(ValueError, KeyError, TypeError):  # a line that a kill cut off
+            entry = json.loads(line)
+            found += [str(entry["time"])[:10]] if entry["event"] == "trial" else []
+    return tuple(dict.fromkeys((min(found), max(found)))) if found else ()

@@ -109,7 +109,7 @@ def estimate(
         return None
     price_known = all(price_of(models[role]) is not None for role in plan.forecast(work).calls)
     rng = np.random.default_rng(seed)
-    mean, draws = np.zeros(4), np.zeros((RESAMPLES, 4))
+    draws = np.zeros((RESAMPLES, 4))
     judges = {"own": 0, "shipped": 0}
     for arm in dict.fromkeys(each.arm for each in work):
         pool, whose = [unit for unit in own if unit.arm == arm.name], "own"
@@ -118,10 +118,9 @@ def estimate(
         judges[whose] += len(pool)
         rates = np.array([_rates(unit, models, price_of) for unit in pool])
         allowed = np.array([_allowed(each, plan, played.get(each.key, 0)) for each in work if each.arm == arm])
-        mean += allowed.sum() * np.average(rates, axis=0, weights=[unit.allowed for unit in pool])
         draws += _totals(rates, allowed, rng)
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    calls, sent, answered, dollars = map(Spread, mean.tolist(), low.tolist(), high.tolist())
+    calls, sent, answered, dollars = map(Spread, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
     return Estimate(calls, sent, answered, dollars if price_known else None, **judges)
 
 

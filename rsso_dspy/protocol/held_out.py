@@ -30,6 +30,7 @@ from rsso_dspy.protocol.executor import (
 )
 from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
+from rsso_dspy.protocol.given import Given
 from rsso_dspy.protocol.libraries import carried
 from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Forecast, Plan, Work, plan_held_out
 from rsso_dspy.protocol.playing import Carried, Player, together
@@ -50,6 +51,8 @@ class Order:
     out: Path
     """Folder of the run."""
     programs: tuple[str, ...] = (ZERO_SHOT,)
+    compiled: tuple[Path, ...] = ()
+    """Files of the compiled ones among the programs, which are called after them."""
     tasks: tuple[str, ...] | None = None
     """Task types; all when None."""
     variants: tuple[str, ...] = ("sso",)
@@ -78,6 +81,8 @@ class HeldOut:
     left: list[Work]
     played: Mapping[str, int]
     """Trials that are finished already of what is left, by key."""
+    given: Given
+    """What was asked for, to be kept with the run."""
     shard: str = ""
     """``i/n`` of the part that is played here; empty when that is all."""
 
@@ -128,6 +133,7 @@ class HeldOut:
         purse = purse or self.purse()
         with self.store.lock():
             self.store.open(self.identity, fingerprints(self.programs), self.shard)
+            self.given.keep(self.store.folder)
             for record in self.taken:
                 self.store.save(record)
             forget_followers(self.plan, self.store)
@@ -187,7 +193,8 @@ def prepare(
         left = [work for work in left if store.path_of(work) not in have]
     begun = {store.path_of(record): len(record.trajectories) for record in store.begun()}
     played = {work.key: begun.get(store.path_of(work), 0) for work in left}
-    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, str(order.shard or ""))
+    given, shard = Given.of(config, order), str(order.shard or "")
+    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, given, shard)
 
 
 def _limit(purse: Purse) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.protocol.given import carry
 from rsso_dspy.protocol.plan import Plan, Unit
 from rsso_dspy.protocol.store import Store, difference
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
@@ -86,8 +87,9 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
         target.open(identity, arms)
         for record in records.values():
             target.save(record)
+        carry([store.folder for store in stores], target.folder)
         for store in stores:
-            target.copy_abandoned(store)
+            target.copy_notes(store)
             for begun in store.begun():
                 if target.path_of(begun) not in records:
                     target.save_started(begun)

@@ -4,6 +4,7 @@
     DIR/units/ARM/TASK/VARIANT-sSEED.json          a UnitRecord
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
     DIR/started/...                                the same two after each trial, until they are finished
+    DIR/given/...                                  what the commands asked for and were given, to play it again
     DIR/run.log.jsonl                              what happened when, for whoever watches
     DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
     DIR/started/...under-way                       what the trial under way cost so far, answer by answer
@@ -30,6 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.plan import Unit, Work
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord, Usage
+from rsso_dspy.whole import write_whole
 
 _UNIT = TypeAdapter(UnitRecord)
 _TRAINING = TypeAdapter(TrainingRecord)
@@ -37,6 +39,9 @@ _TRAINING = TypeAdapter(TrainingRecord)
 _RECORD_FILE = re.compile(r"(\d+-)?s\d+\.json")
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")
 """Name of a file that `write_whole` has not yet put in its place; a kill may leave one."""
+
+PATIENCE = 0.2
+"""Seconds for which a lock is asked for: somebody may just be looking whether it is held."""
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
 
@@ -91,6 +96,8 @@ class Store:
         """What the results of the run depend on, and its arms in order, with the fingerprints of their programs. Raises
         `UsageError` when the folder holds no run, or a damaged one."""
         file = self.folder / "run.json"
+        if self.folder.is_file():
+            raise UsageError(f"{self.folder} is a file; name the folder of a run")
         if not file.exists():
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
         try:
@@ -188,13 +195,29 @@ class Store:
 
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            with FileLock(self.folder / ".lock", timeout=0):
+            with FileLock(self.folder / ".lock", timeout=PATIENCE, poll_interval=PATIENCE / 10):
                 for file in self.folder.rglob(".*"):
                     if _UNFINISHED.fullmatch(file.name):
                         file.unlink()
                 yield
         except Timeout:
             raise UsageError(f"another process plays into {self.folder}; wait for it, or use another --out") from None
+
+    def playing(self) -> bool | None:
+        """Whether a process is in the folder now; None where that cannot be told. Keeps nobody out: the look takes
+        microseconds, and `lock` asks again."""
+        try:
+            import fcntl
+
+            with (self.folder / ".lock").open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        except (OSError, ModuleNotFoundError):
+            return None
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         """Append how long a trial took."""
@@ -264,13 +287,14 @@ class Store:
                 found += [(entry["arm"], role, Usage(**spent)) for role, spent in entry["usage"].items()]
         return found
 
-    def copy_abandoned(self, other: "Store") -> None:
-        """Take over another folder's notes of such costs, each once."""
-        known = set(self._lines("abandoned.jsonl"))
-        new = [line for line in other._lines("abandoned.jsonl") if line not in known]
-        if new:
-            with (self.folder / "abandoned.jsonl").open("a", encoding="utf-8") as file:
-                file.write("".join(f"{line}\n" for line in new))
+    def copy_notes(self, other: "Store") -> None:
+        """Take over another folder's notes of such costs and of what happened when, each once."""
+        for name in ("abandoned.jsonl", "run.log.jsonl"):
+            known = set(self._lines(name))
+            new = [line for line in other._lines(name) if line not in known]
+            if new:
+                with (self.folder / name).open("a", encoding="utf-8") as file:
+                    file.write("".join(f"{line}\n" for line in new))
 
     def _lines(self, name: str) -> list[str]:
         return _lines_of(self.folder / name)
@@ -301,21 +325,6 @@ def _lines_of(file: Path) -> list[str]:
 
 def _readable(version: Any) -> bool:
     return isinstance(version, int) and version <= SCHEMA_VERSION
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all: temporary file, fsync, rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from rsso_dspy.backends import Backend
 from rsso_dspy.protocol.executor import fingerprints
 from rsso_dspy.protocol.provenance import provenance
-from rsso_dspy.protocol.store import write_whole
 from rsso_dspy.report.tally import Tally
 from rsso_dspy.trajectory import RULE_BASED_NOTE, SCHEMA_VERSION
+from rsso_dspy.whole import write_whole
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.held_out import HeldOut

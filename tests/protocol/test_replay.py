@@ -45,10 +45,8 @@ def command(out: Path, *more: str) -> list[str]:
     return [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "run", *COMMON, "--out", str(out), *more]
 
 
-def play(out: Path, hash_seed: str, *more: str) -> dict[str, bytes]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    subprocess.run(command(out, *more), env=environment, check=True, capture_output=True)
-    return files(out)
+def seeded(hash_seed: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONHASHSEED": hash_seed}
 
 
 def files(out: Path) -> dict[str, bytes]:
@@ -60,17 +58,8 @@ def files(out: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def first(tmp_path_factory) -> tuple[Path, dict[str, bytes]]:
     out = tmp_path_factory.mktemp("replay") / "first"
-    return out, play(out, "1", "--jobs", "1")
-
-
-def test_hash_seed_and_job_count_leave_identical_records(first, tmp_path):
-    records = [record for record in Store(first[0]).units() if record.method == "rsso"]
-    steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
-    assert any(step.recalled for step in steps), "without a recalled skill this would hold nothing of the skill memory"
-    assert play(tmp_path / "run", "2", "--jobs", "2") == first[1]
-    for key in (record.key for record in records):
-        library, again = (exported(finished(out, key, "rsso")).text() for out in (first[0], tmp_path / "run"))
-        assert library == again
+    subprocess.run(command(out, "--jobs", "1"), env=seeded("1"), check=True, capture_output=True)
+    return out, files(out)
 
 
 def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, live):
@@ -104,8 +93,11 @@ def test_another_configuration_is_refused_with_the_difference(first):
     assert "seed: there 0, now 5" in done.stderr
 
 
-def test_ctrl_c_keeps_what_is_finished_and_the_next_run_completes_it(first, tmp_path):
-    with subprocess.Popen(command(tmp_path), stderr=subprocess.PIPE, text=True) as process:
+def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in_the_same_bytes(first, tmp_path):
+    records = [record for record in Store(first[0]).units() if record.method == "rsso"]
+    steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
+    assert any(step.recalled for step in steps), "without a recalled skill this would hold nothing of the skill memory"
+    with subprocess.Popen(command(tmp_path), env=seeded("2"), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("[2/6]"):
@@ -116,30 +108,23 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_completes_it(first, tmp_
     assert "run the same command again" in said
     kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.json")}
     assert 2 <= len(kept) < 6
-    subprocess.run(command(tmp_path), check=True, capture_output=True)
+    with subprocess.Popen(command(tmp_path), stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        while not (list(tmp_path.glob("started/*/rsso/*/*.json")) and len(lines(tmp_path)) >= 10):
+            assert process.poll() is None, "it came to its end before it could be killed"
+            time.sleep(0.01)
+        process.kill()
+    assert len(list(tmp_path.glob("units/*/*/*.json"))) < 6
+    subprocess.run(command(tmp_path, "--jobs", "2"), env=seeded("3"), check=True, capture_output=True)
     assert files(tmp_path) == first[1]
     assert all(path.read_bytes() == content for path, content in kept.items())
-
-
-def test_a_run_that_is_killed_again_and_again_ends_in_the_same_bytes(first, tmp_path):
-    for enough in (1, 4):
-        with subprocess.Popen(command(tmp_path), stderr=subprocess.DEVNULL, start_new_session=True) as process:
-            while not (list(tmp_path.glob("started/*/rsso/*/*.json")) and trials_noted(tmp_path) >= enough):
-                assert process.poll() is None, "it came to its end before it could be killed"
-                time.sleep(0.01)
-            process.kill()
-    assert len(list(tmp_path.glob("units/*/*/*.json"))) < 6
-    subprocess.run(command(tmp_path, "--jobs", "2"), check=True, capture_output=True)
-    assert files(tmp_path) == first[1]
     assert not list((tmp_path / "started").rglob("*.json"))
     noted = [(line["unit"], line["trial"]) for line in lines(tmp_path)]
     assert len(noted) == len(set(noted)), "a trial was played twice"
+    for key in (record.key for record in records):
+        library, again = (exported(finished(out, key, "rsso")).text() for out in (first[0], tmp_path))
+        assert library == again
 
 
 def lines(out: Path) -> list[dict]:
     file = out / "timings.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-
-
-def trials_noted(out: Path) -> int:
-    return len(lines(out))

@@ -242,7 +242,7 @@ def test_a_run_is_told_as_it_goes_and_reported_at_its_end(relay, whole):
         }
     assert [step for step, _, _ in history(relay, run)["react-sso/mean"]] == [1, 2]
     assert json.loads(kept(relay, run, "report.json"))["arms"][0]["units"] == 2
-    assert "| react-sso | 2 | 0 |" in kept(relay, run, "report.md")
+    assert "| react-sso | 2 | 50.00 |" in kept(relay, run, "report.md")
     assert json.loads(kept(relay, run, "config.json")) == planned.config.resolved()
 
 
@@ -293,7 +293,7 @@ def test_a_server_that_dies_harms_nothing_and_is_told_later_what_it_missed(live,
     ]
     assert values[0] == {key: points for key, points in values[1].items() if key.startswith("react-sso/")}
     assert run.info.status == "FINISHED"
-    assert "| react-sso | 2 | 0 |" in kept(relay, run, "report.md")
+    assert "| react-sso | 2 | 50.00 |" in kept(relay, run, "report.md")
 
 
 def test_a_server_that_is_back_before_the_end_has_everything(live, relay, tmp_path):

@@ -12,9 +12,7 @@ feedback of an optimizer may call; no agent, prompt or record may hold them.
 """
 
 import json
-import os
 import random
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +25,7 @@ from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import GoldUnknown, SimulatorDied
 from rsso_dspy.trajectory import Variant
+from rsso_dspy.whole import write_whole
 
 TIME_LIMIT = 1800.0
 """Seconds that computing one path may take."""
@@ -64,7 +63,7 @@ def gold_length(variant: Variant) -> int:
     if known is not None:
         return known
     (path,) = compute_gold([variant])
-    _write(_cache_file(variant), json.dumps({"variant": variant.key, "gold_length": len(path)}))
+    write_whole(_cache_file(variant), json.dumps({"variant": variant.key, "gold_length": len(path)}))
     return len(path)
 
 
@@ -117,14 +116,6 @@ def _cache_file(variant: Variant) -> Path:
     """One small file a variant, so that processes that compute different ones never meet."""
     folder = cache_folder() / "gold_lengths" / _version() / (variant.simplification or "none")
     return folder / f"{variant.task}-{variant.index}.json"
-
-
-def _write(file: Path, text: str) -> None:
-    """Write whole or not at all: readers, and other writers of the same length, see a complete file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False, encoding="utf-8") as temporary:
-        temporary.write(text)
-    os.replace(temporary.name, file)
 
 
 @cache

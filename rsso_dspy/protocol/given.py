@@ -1,0 +1,243 @@
+"""What it takes to play a run again, kept in its folder: what each command asked for, and copies of the files it named.
+
+    RUN/given/orders.jsonl                       one `Asked` per line, each once
+    RUN/given/config.toml                        the configuration of the last command, less passwords in addresses
+    RUN/given/{programs,skills,constitution,examples}/FILE
+
+    Given.of(config, order).keep(folder)
+    kept(folder)[0].options(folder)              # {"--config": "runs/x/given/config.toml", "--methods": "rsso", ...}
+
+The configuration is one for all commands of a folder as far as results depend on it: another one is refused there.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import TypeAdapter, ValidationError
+
+from rsso_dspy.config import Config
+from rsso_dspy.errors import UsageError
+from rsso_dspy.protocol.plan import ZERO_SHOT
+from rsso_dspy.trajectory import SCHEMA_VERSION
+from rsso_dspy.whole import write_whole
+
+if TYPE_CHECKING:
+    from rsso_dspy.protocol.held_out import Order
+
+FOLDER = "given"
+ORDERS = "orders.jsonl"
+CONFIG = "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one command asked for, less its configuration. Files are named as ``FOLDER/NAME`` below ``given/``; a name
+    without a folder is one of the working directory, of a run that kept no copy."""
+
+    methods: tuple[str, ...]
+    programs: tuple[str, ...] = (ZERO_SHOT,)
+    tasks: tuple[str, ...] | None = None
+    """Task types; all when None."""
+    variants: tuple[str, ...] = ("sso",)
+    per_task: int | None = None
+    skills: str | None = None
+    constitution: str | None = None
+    examples: str | None = None
+    """Of the configuration `memory.constitution.examples`."""
+    shard: str = ""
+    withheld: tuple[str, ...] = ()
+    """Configuration keys of addresses that held a password or a query, which is not kept."""
+    settings: tuple[str, ...] | None = None
+    """``key=value`` in place of a kept configuration; None where one is kept."""
+    schema: int = SCHEMA_VERSION
+
+    def options(self, folder: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
+        """The options of `rsso-dspy run` that ask for it, by name, with these settings added; without ``--out``. Raises
+        `UsageError` for a folder whose name cannot stand in a list of files."""
+        given = folder / FOLDER
+
+        def named(file: str) -> str:
+            return str(given / file) if "/" in file else file
+
+        programs = [name if name == ZERO_SHOT else named(name) for name in self.programs]
+        if any("," in name for name in programs):
+            raise UsageError(f"{folder} has a comma in its name, which would split --programs; rename the folder")
+        examples = [f"memory.constitution.examples={toml_value(named(self.examples))}"] if self.examples else []
+        found: dict[str, str | list[str] | None] = {
+            "--config": str(given / CONFIG) if self.settings is None else os.devnull,
+            "--set": [*(self.settings or ()), *examples, *settings],
+            "--methods": ",".join(self.methods),
+            "--programs": ",".join(programs) if self.programs != (ZERO_SHOT,) else None,
+            "--tasks": ",".join(self.tasks) if self.tasks else None,
+            "--variants": ",".join(self.variants),
+            "--per-task": str(self.per_task) if self.per_task else None,
+            "--skills": named(self.skills) if self.skills else None,
+            "--constitution": named(self.constitution) if self.constitution else None,
+            "--shard": self.shard or None,
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+_ASKED = TypeAdapter(Asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one command asked for, with the files it named, as they were then."""
+
+    asked: Asked
+    config: str
+    """As TOML."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """By path below ``given/``."""
+
+    @classmethod
+    def of(cls, config: Config, order: "Order") -> "Given":
+        """What `order` asks for. Raises `OSError` for a file that cannot be read."""
+        text, withheld = toml_of(config)
+        book = config.memory.constitution.examples
+        named: dict[str, Sequence[Path]] = {
+            "programs": order.compiled,
+            "skills": [order.skills] if order.skills else [],
+            "constitution": [order.constitution] if order.constitution else [],
+            "examples": [Path(book)] if book else [],
+        }
+        files = {f"{kind}/{path.name}": path.read_bytes() for kind, paths in named.items() for path in paths}
+        copies = {path.stem: f"programs/{path.name}" for path in order.compiled}
+        asked = Asked(
+            methods=order.methods,
+            programs=tuple(copies.get(name, name) for name in order.programs),
+            tasks=order.tasks,
+            variants=order.variants,
+            per_task=order.per_task,
+            skills=f"skills/{order.skills.name}" if order.skills else None,
+            constitution=f"constitution/{order.constitution.name}" if order.constitution else None,
+            examples=f"examples/{Path(book).name}" if book else None,
+            shard=str(order.shard or ""),
+            withheld=withheld,
+        )
+        return cls(asked, text, files)
+
+    def keep(self, folder: Path) -> None:
+        """Write it into the folder of a run, beside what earlier commands asked for."""
+        given = folder / FOLDER
+        for name, content in self.files.items():
+            _write(given / name, content)
+        if not (given / CONFIG).exists() or (given / CONFIG).read_text(encoding="utf-8") != self.config:
+            write_whole(given / CONFIG, self.config)
+        _add(folder, [self.asked])
+
+
+def kept(folder: Path) -> list[Asked]:
+    """What commands asked for that played into the folder, in order; none of a folder that keeps nothing. Raises
+    `UsageError` when that is damaged."""
+    file = folder / FOLDER / ORDERS
+    if not file.exists():
+        return []
+    try:
+        return [_ASKED.validate_json(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
+    except (ValidationError, UnicodeDecodeError):
+        raise UsageError(f"{file} is damaged, or of a newer rsso-dspy; restore it, or remove it") from None
+
+
+def carry(sources: Iterable[Path], target: Path) -> None:
+    """Take over what the parts of a run were asked for and given: the whole is what all parts are of."""
+    for source in sources:
+        if asked := kept(source):
+            _add(target, [replace(each, shard="") for each in asked])
+            for file in sorted((source / FOLDER).glob("*/*")):
+                _write(target / FOLDER / file.relative_to(source / FOLDER), file.read_bytes())
+            if not (target / FOLDER / CONFIG).exists():
+                shutil.copyfile(source / FOLDER / CONFIG, target / FOLDER / CONFIG)
+
+
+def toml_of(config: Config) -> tuple[str, tuple[str, ...]]:
+    """The configuration as TOML, of its backends the one in use, and the keys of addresses that are not whole in it:
+    what stands before an @ or after a ? in them may be a secret."""
+    data = config.model_dump(mode="json", exclude_none=True)
+    data["backends"] = {config.backend: data["backends"][config.backend]}
+    withheld = tuple(_withhold(data, ""))
+    return "\n".join(["# Written by rsso-dspy: what this run was played with.", *_lines(data, "")]) + "\n", withheld
+
+
+def _withhold(table: dict[str, Any], prefix: str) -> Iterable[str]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _withhold(value, f"{prefix}{key}.")
+        elif key == "base_url" and (plain := _plain(value)) != value:
+            table[key] = plain
+            yield f"{prefix}{key}"
+
+
+def _lines(table: Mapping[str, Any], section: str) -> Iterable[str]:
+    plain = [f"{toml_key(key)} = {toml_value(value)}" for key, value in table.items() if not isinstance(value, dict)]
+    yield from ["", f"[{section}]", *plain] if plain and section else plain
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _lines(value, f"{section}.{toml_key(key)}" if section else toml_key(key))
+
+
+def elsewhere(config: Config) -> list[str]:
+    """Addresses on other machines that the configuration sends requests to, less what may be a secret, each with the
+    variable whose key goes there. A provider's own address, where none is configured, is not among them."""
+    backend, embedder = config.active_backend, config.embedder
+    sent = [(backend.base_url, backend.key_variable)]
+    for own in backend.roles.values():
+        same = not own.model or own.model.partition("/")[0] == backend.model.partition("/")[0]
+        url = own.base_url or (backend.base_url if same else None)
+        key = backend.key_variable if same and url == backend.base_url else None
+        sent.append((url, own.key_variable or key))
+    if embedder.model.startswith("litellm/"):
+        sent.append((embedder.base_url, embedder.key_variable))
+    return [
+        f"{_plain(url)} with the key in {variable}" if variable else _plain(url)
+        for url, variable in dict.fromkeys(sent)
+        if url and not _local(url)
+    ]
+
+
+def _plain(address: str) -> str:
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _local(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def toml_key(name: str) -> str:
+    """The name as a part of a TOML key."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: Any) -> str:
+    """The value as TOML, which is JSON but for one character and infinity."""
+    if value == float("inf"):
+        return "inf"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _add(folder: Path, asked: Iterable[Asked]) -> None:
+    before = kept(folder)
+    after = list(dict.fromkeys([*before, *asked]))
+    if after != before:
+        lines = [json.dumps(asdict(each), ensure_ascii=False) for each in after]
+        write_whole(folder / FOLDER / ORDERS, "\n".join(lines) + "\n")
+
+
+def _write(file: Path, content: bytes) -> None:
+    """One of the same name that is there already is as good: the folder is bound to what was read of it."""
+    if not file.exists():
+        write_whole(file, content.decode("utf-8"))
