@@ -15,7 +15,9 @@ def main() -> None:
     try:
         app()
     except RssoError as error:
-        print(f"error: {error}", file=sys.stderr)
+        from rsso_dspy.report.terminal import visible
+
+        print(visible(f"error: {error}"), file=sys.stderr)  # it may quote what a file or a server said
         raise SystemExit(error.exit_code) from None
     except BrokenPipeError:
         sys.stderr.close()

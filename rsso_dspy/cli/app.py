@@ -10,16 +10,19 @@ from rsso_dspy.cli import (
     constitution,
     doctor,
     evaluate,
+    export,
     golds,
     merge,
     paper,
     program,
     report,
+    reproduce,
     run,
     show,
     skills,
     sweep,
     tasks,
+    watch,
 )
 
 app = typer.Typer(
@@ -36,6 +39,9 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("report")(report.report)
 app.command("sweep")(sweep.sweep)
 app.command("merge")(merge.merge)
+app.command("export")(export.export)
+app.command("watch")(watch.watch)
+app.command("reproduce")(reproduce.reproduce)
 app.command("paper")(paper.paper)
 app.command("show")(show.show)
 app.command("tasks")(tasks.tasks)

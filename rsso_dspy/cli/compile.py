@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.forecast import answering, cost
 from rsso_dspy.cli.options import (
     BackendName,
     ConfigFile,
@@ -18,7 +19,6 @@ from rsso_dspy.cli.options import (
     names,
     say,
 )
-from rsso_dspy.cli.run import answering, cost
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config

@@ -94,7 +94,7 @@ def describe(built: "Building", writer: str, calib: str) -> None:
     """Print what will be played, by which model, and what it may cost at most."""
     from collections import Counter
 
-    from rsso_dspy.cli.run import answering, cost
+    from rsso_dspy.cli.forecast import answering, cost
     from rsso_dspy.protocol.executor import missing
     from rsso_dspy.protocol.plan import Forecast
 
@@ -184,7 +184,7 @@ def merge(
 ) -> None:
     """Put the rules of several constitutions into one file, each rule once. No model is asked."""
     from rsso_dspy.protocol.constitutions import opened, together
-    from rsso_dspy.protocol.store import write_whole
+    from rsso_dspy.whole import write_whole
 
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
@@ -203,7 +203,7 @@ def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution
     import click
 
     from rsso_dspy.protocol.constitutions import editable, edited, read_book
-    from rsso_dspy.protocol.store import write_whole
+    from rsso_dspy.whole import write_whole
 
     book = read_book(file)
     draft = file.with_name(f"{file.name}.draft")

@@ -72,6 +72,7 @@ def evaluate(
     order = Order(
         methods=(compiled.method,),
         programs=("zero-shot", program_name(program)),
+        compiled=(program,),
         tasks=None if tasks is None else tuple(tasks),
         variants=tuple(names(variants, "--variants")),
         per_task=per_task,

@@ -18,9 +18,8 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
 ]
-Variants = Annotated[
-    str, typer.Option(help="sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.")
-]
+WHICH_VARIANTS = "sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21."
+Variants = Annotated[str, typer.Option(help=WHICH_VARIANTS)]
 PerTask = Annotated[int | None, typer.Option(min=1, help="At most this many variants per task.")]
 Trials = Annotated[int | None, typer.Option(min=1, help="Trials per variant; the preset's when absent.")]
 ProtocolName = Annotated[str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")]

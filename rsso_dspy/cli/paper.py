@@ -13,15 +13,11 @@ def paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead 
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
-
     from rsso_dspy.report.paper import published, recomputed
     from rsso_dspy.report.paper_tables import paper_tables
-    from rsso_dspy.report.terminal import width_needed
+    from rsso_dspy.report.terminal import show
 
     if json_:
         typer.echo(json.dumps({**published(), "recomputed": asdict(recomputed())}, indent=1))
         return
-    tables = paper_tables()
-    console = Console()
-    Console(width=max(console.width, width_needed(console, tables))).print(tables)
+    show(paper_tables())

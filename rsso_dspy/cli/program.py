@@ -12,7 +12,7 @@ from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.describe import Candidate, Check, Description, Role, RoleDifference, Row, Side
+    from rsso_dspy.optimize.describe import Candidate, Check, Role, RoleDifference, Row, Side
 
 app = typer.Typer(help="Compiled programs: read one, compare two, check a file.", no_args_is_help=True)
 
@@ -43,12 +43,15 @@ def show(
     json_: Json = False,
 ) -> None:
     """Print a compiled program: where it came from, what was compared, what it says in each role."""
+    from rsso_dspy.cli.candidates import figure_of
     from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.describe import describe
+    from rsso_dspy.report.figures import save
 
     found = describe(load(file))
     if figure is not None:
-        _draw(found, file, figure)
+        save(figure_of(found, file.name), figure)
+        typer.echo(f"figure: {figure}", err=True)
     if json_:
         _json(found.data())
         return
@@ -139,25 +142,6 @@ def _sides(a: str, b: str) -> "tuple[Side, Side]":
 
 
 # show
-
-
-def _draw(found: "Description", file: Path, path: Path) -> None:
-    from rsso_dspy.report.figures import Shown, candidates_figure, save
-    from rsso_dspy.trajectory import RULE_BASED_NOTE
-
-    choose = found.compiled.choose
-    shown = [
-        Shown(
-            "zero-shot" if each.zero_shot else f"#{number}",
-            each.metric,
-            {key: value for key, value in each.per_variant.items() if key in choose},
-            each.chosen,
-        )
-        for number, each in enumerate(found.candidates)
-    ]
-    title = f"{file.name}: {found.compiled.method}, {found.compiled.optimizer}"
-    save(candidates_figure(shown, title, RULE_BASED_NOTE if found.compiled.rule_based else ""), path)
-    typer.echo(f"figure: {path}", err=True)
 
 
 def _origin(file: Path, found: "Compiled", protocol: str) -> None:

@@ -1,53 +1,217 @@
-"""`rsso-dspy report`: the numbers of a finished or unfinished run."""
+"""`rsso-dspy report`: the numbers of a finished or unfinished run, on the terminal, as files and as one page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rsso_dspy.cli.options import ConfigFile, Overrides, say
-from rsso_dspy.errors import UsageError
+from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
+from rsso_dspy.errors import NotInstalled, UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.money import PriceOf
     from rsso_dspy.protocol.store import Store
+    from rsso_dspy.report.analysis import Analysis, Played
+    from rsso_dspy.report.figures import Picture
+    from rsso_dspy.report.page import Drawing
+    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...", help="Folder of the run; several that differ in seeds or arms are one report."
+        ),
+    ],
     json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False,
+    against: Annotated[str | None, typer.Option(help="Compare every other arm with this one.", metavar="ARM")] = None,
+    every: Annotated[
+        bool, typer.Option("--all-pairs", help="Compare every two arms; p values are corrected for all of them.")
+    ] = False,
+    with_paper: Annotated[
+        bool, typer.Option("--with-paper", help="Show the published figures beside, marked as another model's.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(help="Write one page with everything, every trial too, to open in a browser.", metavar="FILE"),
+    ] = None,
+    table_folder: Annotated[
+        Path | None,
+        typer.Option("--tables", help="Write every table there as Markdown, LaTeX and CSV.", metavar="FOLDER"),
+    ] = None,
+    figure_folder: Annotated[
+        Path | None, typer.Option("--figures", help="Write every figure there as SVG and PNG.", metavar="FOLDER")
+    ] = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Print what each arm achieved, what it cost, and the paired differences."""
+    """Print what each arm achieved, what it cost, and the paired differences with their tests."""
     import json
 
     from rsso_dspy.config import load, prices
     from rsso_dspy.protocol.store import Store
-    from rsso_dspy.report.tables import report_json
+    from rsso_dspy.report.analysis import analyse, as_json
+    from rsso_dspy.report.page import check_replaceable
 
+    if against is not None and every:
+        raise UsageError("--against and --all-pairs ask for different comparisons; leave one out")
     price_of = prices(load(config, set_ or ()).prices)
-    store = Store(folder)
-    store.read_only = True
-    records, trainings = list(store.units()), list(store.trainings())
-    begun, abandoned = store.begun(), store.abandoned()
-    for file in store.set_aside:
+    if html:
+        check_replaceable(html)
+    stores = [Store(folder) for folder in dict.fromkeys(folders)]
+    for store in stores:
+        store.read_only = True
+    check_alike(stores)
+    found = of(*stores)
+    for file in (file for store in stores for file in store.set_aside):
         say(f"cannot be read, and is to be set aside by the next run: {file.with_suffix('')}")
-    if not (records or trainings or begun or abandoned):
-        raise UsageError(f"{folder} holds no finished unit yet; run it on with the command that made it")
+    if not (found.records or found.trainings or found.begun or found.abandoned):
+        raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
+    analysis = analyse(found, price_of, against, every)
+    if figure_folder:
+        write_figures(pictures_of(found, analysis, price_of, with_paper), figure_folder)
+    if table_folder:
+        write_tables(analysis, table_folder, with_paper)
+    if html:
+        write_html(stores, found, analysis, price_of, with_paper, html)
     if json_:
-        typer.echo(json.dumps(report_json(records, trainings, price_of, abandoned, begun), indent=1))
-    else:
-        print_report(store, price_of)
+        typer.echo(json.dumps(as_json(analysis), indent=1))
+    elif not (table_folder or figure_folder or html):
+        show(analysis, with_paper=with_paper)
+
+
+def of(*stores: "Store") -> "Played":
+    """What the folders of a run tell. Raises `UsageError` when two of them hold the same unit."""
+    from rsso_dspy.protocol.events import days
+    from rsso_dspy.report.analysis import Played
+
+    held: dict[tuple[str, str, int], Path] = {}
+    records = [(store.folder, record) for store in stores for record in store.units()]
+    for folder, record in records:
+        if (other := held.setdefault((record.arm, record.key, record.seed), folder)) != folder:
+            raise UsageError(f"{other} and {folder} both hold {record.arm} {record.key} of seed {record.seed}")
+    dates = sorted(day for store in stores for day in days(store))
+    return Played(
+        [record for _, record in records],
+        [record for store in stores for record in store.trainings()],
+        [record for store in stores for record in store.begun()],
+        [each for store in stores for each in store.abandoned()],
+        tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
+    )
+
+
+def check_alike(stores: "list[Store]") -> None:
+    """Raises `UsageError` for runs whose results depend on something else than the seed and what their arms start
+    from."""
+    from rsso_dspy.protocol.store import difference
+
+    def bound(store: "Store") -> dict[str, Any]:
+        known = {key: value for key, value in store.about()[0].items() if key not in ("config_hash", "carried")}
+        config = known.get("config")
+        return {**known, "config": {**config, "seed": ""}} if isinstance(config, dict) else known
+
+    first = bound(stores[0])
+    for store in stores[1:]:
+        if (other := bound(store)) != first:
+            raise UsageError(
+                f"{stores[0].folder} and {store.folder} are not to be compared:\n{difference(first, other)}"
+            )
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
-    """The tables, on stdout; the bill alone while no unit is finished."""
-    from rich.console import Console
+    """The main tables, on stdout; the bill alone while no unit is finished."""
+    from rsso_dspy.report.analysis import analyse
 
-    from rsso_dspy.report.tables import report_tables
-    from rsso_dspy.report.terminal import width_needed
+    show(analyse(of(store), price_of), whole=False)
 
-    tables = report_tables(list(store.units()), list(store.trainings()), price_of, store.abandoned(), store.begun())
-    console = Console()
-    Console(width=max(console.width, width_needed(console, tables))).print(tables)
+
+def show(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
+    """The tables on stdout, all of them or those that stand at the end of a run."""
+    from rsso_dspy.report import terminal
+    from rsso_dspy.report.view import view
+
+    terminal.show(view(analysis, whole, with_paper))
+
+
+def write_tables(analysis: "Analysis", folder: Path, with_paper: bool) -> None:
+    """Every table as files."""
+    from rsso_dspy.report.files import table_files
+    from rsso_dspy.whole import write_whole
+
+    files = table_files(analysis, with_paper)
+    _made(folder)
+    for name, text in files.items():
+        write_whole(folder / name, text)
+    say(f"{count(files, 'file')} in {folder}")
+
+
+def pictures_of(
+    found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool = False
+) -> "list[Picture]":
+    """Every figure that the run can fill. Raises `UsageError` when matplotlib is not installed."""
+    from rsso_dspy.report.figures import pictures
+    from rsso_dspy.report.metrics import by_arm
+
+    comparisons = [asked.comparison for asked in analysis.asked]
+    return pictures(by_arm(found.records), price_of, analysis.pair, with_paper, comparisons)
+
+
+def write_figures(drawn: "list[Picture]", folder: Path) -> None:
+    """Every figure as files."""
+    from rsso_dspy.report.figures import save
+
+    _made(folder)
+    for picture in drawn:
+        for ending in ("svg", "png"):
+            save(picture.figure, folder / f"{picture.name}.{ending}")
+    say(f"{count(drawn, 'figure')} in {folder}, each as SVG and PNG")
+
+
+def write_html(
+    stores: "list[Store]", found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
+) -> None:
+    """The page."""
+    from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+    from rsso_dspy.report.contents import contents, facts_of
+    from rsso_dspy.report.figures import svg
+    from rsso_dspy.report.files import about
+    from rsso_dspy.report.page import Drawing, write_page
+
+    drawn, candidates = {}, []
+    try:
+        for picture in pictures_of(found, analysis, price_of, with_paper):
+            drawn[picture.name] = Drawing(picture.title, picture.alt, svg(picture.figure, picture.name, themed=True))
+        candidates = [drawing for store in stores for drawing in _candidates(store.folder)]
+    except NotInstalled as error:
+        say(f"the page has no pictures: {error}")
+    sections = contents(analysis, drawn, candidates, with_paper)
+    records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
+    name = ", ".join(store.folder.resolve().name for store in stores)
+    write_page(file, name, sections, records, about(analysis), facts_of(analysis), ACTION_TEMPLATES)
+    say(f"{file}: {count(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def _candidates(folder: Path) -> "list[Drawing]":
+    """What the compiled programs of a run were chosen from, where their files were kept and can be read."""
+    from rsso_dspy.cli.candidates import candidates_of
+    from rsso_dspy.report.figures import svg
+    from rsso_dspy.report.page import Drawing
+
+    found = []
+    for file in sorted((folder / "given" / "programs").glob("*.json")):
+        try:
+            figure, words = candidates_of(file)
+        except UsageError as error:
+            say(f"not in the page: the candidates of {file} ({error})")
+            continue
+        found.append(Drawing(file.stem, words, svg(figure, f"candidates-{file.stem}", themed=True)))
+    return found
+
+
+def _made(folder: Path) -> None:
+    """Raises `UsageError` when files cannot be put there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write into {folder}: {error.strerror}; name another folder") from None

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.forecast import describe
 from rsso_dspy.cli.options import (
+    WHICH_VARIANTS,
     BackendName,
     ConfigFile,
     DryRun,
@@ -21,7 +23,6 @@ from rsso_dspy.cli.options import (
     ProtocolName,
     Seed,
     Trials,
-    Variants,
     configuration,
     count,
     names,
@@ -29,14 +30,13 @@ from rsso_dspy.cli.options import (
 )
 from rsso_dspy.cli.programs import agents, load_programs
 from rsso_dspy.errors import LimitReached, UsageError
+from rsso_dspy.protocol.experiments import experiment, listed
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.protocol.executor import Outcome
-    from rsso_dspy.protocol.forecast import Estimate
     from rsso_dspy.protocol.held_out import HeldOut, Order
-    from rsso_dspy.protocol.plan import Forecast
     from rsso_dspy.protocol.purse import Purse
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
@@ -51,8 +51,18 @@ def run(
             "scaffold: react-sso,reflexion-sso,sso,rsso."
         ),
     ] = None,
-    task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
-    variants: Variants = "sso",
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A whole experiment; other options change it. --preset reads no rsso.toml; name one with --config. "
+            f"{listed()}.",
+        ),
+    ] = None,
+    task_names: Annotated[
+        str | None, typer.Option("--tasks", help="Task types, comma-separated, or all.", show_default="all")
+    ] = None,
+    variants: Annotated[str | None, typer.Option(help=WHICH_VARIANTS, show_default="sso")] = None,
     per_task: PerTask = None,
     trials: Trials = None,
     protocol: ProtocolName = None,
@@ -118,9 +128,10 @@ def run(
     from rsso_dspy.protocol.held_out import Order
     from rsso_dspy.protocol.shards import Shard
 
+    named = experiment(preset)
     settings = configuration(
-        config,
-        set_,
+        config if preset is None else config or unread(),
+        [*named.settings, *(set_ or ())],
         backend,
         seed=seed,
         protocol__preset=protocol,
@@ -137,21 +148,24 @@ def run(
             "--frozen reads memories and learns nothing, and there are none to read; add --skills FILE or "
             "--constitution FILE"
         )
-    playing = load_programs(names(programs, "--programs"), settings)
+    files = names(programs, "--programs")
+    playing = load_programs(files, settings)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
-    chosen = names(methods, "--methods") if methods is not None else compiled_for or FOUR
+    chosen = names(methods, "--methods") if methods is not None else named.methods or compiled_for or FOUR
     if constitution is not None:
         chosen = reading(chosen)
     elif idle := [name for name in chosen if reads_only(name)]:
         raise UsageError(
             f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or leave +constitution out"
         )
+    tasks = task_names if task_names is not None else named.tasks
     order = Order(
         methods=tuple(chosen),
         programs=tuple(playing),
-        tasks=None if task_names == "all" else tuple(names(task_names, "--tasks")),
-        variants=tuple(names(variants, "--variants")),
-        per_task=per_task,
+        compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
+        tasks=None if tasks == "all" else tuple(names(tasks, "--tasks")),
+        variants=tuple(names(variants if variants is not None else named.variants, "--variants")),
+        per_task=per_task or named.per_task,
         out=out,
         skills=skills,
         constitution=constitution,
@@ -168,6 +182,15 @@ def reading(methods: Sequence[str]) -> list[str]:
     if any("constitution" in method(name).memories for name in methods):
         return list(methods)
     return [f"{name}+{READING}" for name in methods]
+
+
+def unread() -> Path:
+    """In place of a configuration file: an experiment is the same in every working directory."""
+    from rsso_dspy.config import DEFAULT_FILE
+
+    if Path(DEFAULT_FILE).exists():
+        say(f"{DEFAULT_FILE} is not read: --preset says what is played; --config {DEFAULT_FILE} reads it all the same")
+    return Path(os.devnull)
 
 
 def reads_only(name: str) -> bool:
@@ -259,67 +282,3 @@ def stop_unless_whole(outcome: "Outcome | None", limit: str) -> None:
         say(limit)
     if limit or (outcome and outcome.errored):
         raise typer.Exit(1)
-
-
-def describe(planned: "HeldOut") -> None:
-    """Print what will be played, by which model, and what it may cost."""
-    from rsso_dspy.protocol.plan import Unit
-
-    plan, settings = planned.plan, planned.config
-    variants = len({unit.variant for unit in plan.units})
-    forecast = planned.forecast()
-    units = sum(isinstance(work, Unit) for work in planned.left)
-    episodes = sum(len(training.episodes) for training in plan.trainings)
-    say(
-        f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
-        f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {planned.store.folder}\n"
-        f"      {answering(settings, {'actor', *forecast.calls})}"
-    )
-    for arm, stream in plan.streams.items():
-        trials = count(range(plan.stream_trials), "trial")
-        say(f"      {arm.name}: one stream of {count(stream, 'unit')}, {trials} each; each starts from the rules left")
-    if plan.trainings:
-        left = len(planned.left) - units
-        say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {left} to play")
-    say(f"      {len(plan.units) - units} units finished, {units} to play\n      {cost(forecast)}")
-    if estimate := planned.estimate():
-        say(f"      {expected(estimate)}")
-
-
-def answering(settings: "Config", roles: set[str]) -> str:
-    """Which models answer in these roles."""
-    from rsso_dspy.backends import Backend
-    from rsso_dspy.config import EMBEDDED
-
-    models = Backend(settings.active_backend).models
-    names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
-    return f"backend {settings.backend}: {names}" + (" (rule-based, offline, no cost)" if names == EMBEDDED else "")
-
-
-def cost(forecast: "Forecast") -> str:
-    """A forecast in words."""
-    tokens_in, tokens_out = forecast.tokens
-    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
-    return (
-        f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
-        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
-    )
-
-
-def expected(estimate: "Estimate") -> str:
-    """An estimate in words."""
-    from rsso_dspy.money import dollars
-
-    calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
-    parts = [
-        f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
-        f"{sent.mean / 1e6:.2f}M tokens in ({sent.low / 1e6:.2f}M to {sent.high / 1e6:.2f}M)",
-        f"{answered.mean / 1e6:.2f}M out ({answered.low / 1e6:.2f}M to {answered.high / 1e6:.2f}M)",
-    ]
-    if price is None:
-        parts.append("unpriced")
-    elif price.high:
-        parts.append(f"{dollars(price.mean)} ({dollars(price.low)} to {dollars(price.high)}) uncached")
-    judges = [f"{estimate.own} units of this run"] if estimate.own else []
-    judges += [f"{estimate.shipped} units played on the embedded backend"] if estimate.shipped else []
-    return f"{', '.join(parts)}; judged by {' and '.join(judges)}"

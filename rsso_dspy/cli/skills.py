@@ -263,7 +263,7 @@ def export(
     From Python, `rsso_dspy.memory.skills.load_library` restores it.
     """
     from rsso_dspy.protocol.libraries import exported, finished
-    from rsso_dspy.protocol.store import write_whole
+    from rsso_dspy.whole import write_whole
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")

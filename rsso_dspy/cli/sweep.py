@@ -116,7 +116,8 @@ def _play(
     max_cost: float | None,
 ) -> float:
     """Play a point; what it cost in dollars."""
-    from rsso_dspy.cli.run import describe, played, reading, stop_unless_whole
+    from rsso_dspy.cli.forecast import describe
+    from rsso_dspy.cli.run import played, reading, stop_unless_whole
     from rsso_dspy.protocol.executor import zero_shot
     from rsso_dspy.protocol.held_out import Order, prepare
 
@@ -138,13 +139,8 @@ def _play(
 
 def print_sweep(wanted: "Sweep", out: Path) -> None:
     """One table of all points, on stdout."""
-    from rich.console import Console
-
     from rsso_dspy.protocol.store import Store
     from rsso_dspy.report.sweeps import sweep_table
-    from rsso_dspy.report.terminal import width_needed
+    from rsso_dspy.report.terminal import show
 
-    found = [(point.values, list(Store(out / point.name).units())) for point in wanted.points]
-    table = sweep_table(found)
-    console = Console()
-    Console(width=max(console.width, width_needed(console, table))).print(table)
+    show(sweep_table([(point.values, list(Store(out / point.name).units())) for point in wanted.points]))

@@ -1,0 +1,48 @@
+"""`rsso-dspy export`: a run as a Parquet file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rsso_dspy.cli.options import ConfigFile, Overrides, say
+from rsso_dspy.errors import UnknownName
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="Parquet file; DIR-trials.parquet beside the folder when absent."),
+    ] = None,
+    rows: Annotated[str, typer.Option(help="What a row is: trials, or steps with their texts.")] = "trials",
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Write every trial of a run, or every step, as a row of a Parquet file, for pandas, R or DuckDB.
+
+    Scores of a trial that errored are null. What each column holds stands in the file itself, as metadata of its field.
+    Units that are not finished are left out.
+    """
+    from typing import get_args
+
+    from rsso_dspy.config import load, prices
+    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.report.export import Rows, write_parquet
+
+    chosen = next((each for each in get_args(Rows) if each == rows), None)
+    if chosen is None:
+        raise UnknownName("kind of rows", rows, get_args(Rows))
+    store = Store(folder)
+    store.read_only = True
+    store.about()
+    whole = folder.resolve()
+    target = out or (whole if folder.name in ("", "..") else folder).with_name(f"{whole.name}-{rows}.parquet")
+    price_of = prices(load(config, set_ or ()).prices)
+    records = (record for kind in (store.trainings, store.units) for record in kind())
+    written = write_parquet(target, chosen, records, price_of)
+    for file in store.set_aside:
+        say(f"cannot be read, and is left out: {file.with_suffix('')}")
+    if left := len(store.begun()):
+        say(f"{left} that are not finished are left out")
+    typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

@@ -1,0 +1,75 @@
+"""What a run would play and may cost, in words: `--dry-run` says no more, and every run says it first."""
+
+from typing import TYPE_CHECKING
+
+from rsso_dspy.cli.options import count, say
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+    from rsso_dspy.protocol.forecast import Estimate
+    from rsso_dspy.protocol.held_out import HeldOut
+    from rsso_dspy.protocol.plan import Forecast
+
+
+def describe(planned: "HeldOut") -> None:
+    """Print what will be played, by which model, and what it may cost."""
+    from rsso_dspy.protocol.plan import Unit
+
+    plan, settings = planned.plan, planned.config
+    variants = len({unit.variant for unit in plan.units})
+    forecast = planned.forecast()
+    units = sum(isinstance(work, Unit) for work in planned.left)
+    episodes = sum(len(training.episodes) for training in plan.trainings)
+    say(
+        f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
+        f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {planned.store.folder}\n"
+        f"      {answering(settings, {'actor', *forecast.calls})}"
+    )
+    for arm, stream in plan.streams.items():
+        trials = count(range(plan.stream_trials), "trial")
+        say(f"      {arm.name}: one stream of {count(stream, 'unit')}, {trials} each; each starts from the rules left")
+    if plan.trainings:
+        left = len(planned.left) - units
+        say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {left} to play")
+    say(f"      {len(plan.units) - units} units finished, {units} to play\n      {cost(forecast)}")
+    if estimate := planned.estimate():
+        say(f"      {expected(estimate)}")
+
+
+def answering(settings: "Config", roles: set[str]) -> str:
+    """Which models answer in these roles."""
+    from rsso_dspy.backends import Backend
+    from rsso_dspy.config import EMBEDDED
+
+    models = Backend(settings.active_backend).models
+    names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
+    return f"backend {settings.backend}: {names}" + (" (rule-based, offline, no cost)" if names == EMBEDDED else "")
+
+
+def cost(forecast: "Forecast") -> str:
+    """A forecast in words."""
+    tokens_in, tokens_out = forecast.tokens
+    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
+    return (
+        f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
+        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
+    )
+
+
+def expected(estimate: "Estimate") -> str:
+    """An estimate in words."""
+    from rsso_dspy.money import dollars
+
+    calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
+    parts = [
+        f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
+        f"{sent.mean / 1e6:.2f}M tokens in ({sent.low / 1e6:.2f}M to {sent.high / 1e6:.2f}M)",
+        f"{answered.mean / 1e6:.2f}M out ({answered.low / 1e6:.2f}M to {answered.high / 1e6:.2f}M)",
+    ]
+    if price is None:
+        parts.append("unpriced")
+    elif price.high:
+        parts.append(f"{dollars(price.mean)} ({dollars(price.low)} to {dollars(price.high)}) uncached")
+    judges = [f"{estimate.own} units of this run"] if estimate.own else []
+    judges += [f"{estimate.shipped} units played on the embedded backend"] if estimate.shipped else []
+    return f"{', '.join(parts)}; judged by {' and '.join(judges)}"

@@ -1,0 +1,260 @@
+"""`rsso-dspy reproduce`: the command that plays a run again, or that command played and its records compared."""
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rsso_dspy.cli.options import Jobs, MaxCost, Overrides, count, say
+from rsso_dspy.errors import UsageError
+from rsso_dspy.report.terminal import visible
+
+if TYPE_CHECKING:
+    from rsso_dspy.protocol.given import Asked
+    from rsso_dspy.protocol.reproduction import Comparison
+    from rsso_dspy.protocol.store import Store
+
+SHOWN = 10
+"""Differences that are listed."""
+
+
+def reproduce(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run or a sweep, or a compiled program or constitution.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder to play into; RUN-again when absent.")] = None,
+    play: Annotated[bool, typer.Option("--run", help="Play it and compare the records one by one.")] = False,
+    jobs: Jobs = 1,
+    max_cost: MaxCost = None,
+    set_: Overrides = None,
+) -> None:
+    """Print the command that made a run, for a shell, and what is another today; or play it again and compare.
+
+    A run keeps what it was asked for and copies of the files it was given, so that nothing else is needed. On the
+    embedded backend all records come out equal byte for byte; where they do not, or one is missing, the exit code is 1.
+    """
+    from rsso_dspy.protocol.store import Store
+
+    target = out or source.resolve().with_name(f"{source.resolve().name}-again")
+    if out is None and not source.is_absolute() and source.name:
+        target = source.with_name(target.name)
+    if source.is_file():
+        if play:
+            raise UsageError(f"{source} is a file: --run plays runs; type the command that is printed without it")
+        return _of_file(source)
+    runs = [source] if (source / "run.json").exists() else sorted(file.parent for file in source.glob("*/run.json"))
+    if not runs:
+        Store(source).about()
+    if runs != [source]:
+        say(f"{source} holds {count(runs, 'run')}, as a sweep leaves them")
+    whole = True
+    for folder in runs:
+        store = Store(folder)
+        store.read_only = True
+        into = target if folder == source else target / folder.name
+        whole &= _of_run(store, into, play, jobs, max_cost, set_ or [])
+    if not whole:
+        raise typer.Exit(1)
+    return None
+
+
+def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | None, more: list[str]) -> bool:
+    """Print or play what makes one run; whether its records came out equal."""
+    from rsso_dspy.protocol.reproduction import asked, changes, played, strangers
+    from rsso_dspy.protocol.store import Store
+
+    try:
+        orders = asked(store, _tell)
+    except UsageError as error:  # it may quote the orders
+        raise UsageError(visible(str(error))) from None
+    if out.resolve() == store.folder.resolve():
+        raise UsageError(f"{out} is the run itself; name another --out")
+    changed = changes(store)
+    for change in changed:
+        _tell(f"{'will' if change.certain else 'may'} differ: {change.what}")
+    if others := strangers(orders):
+        _tell(f"{', '.join(others)}: of no method here; run the script that adds it in place of rsso-dspy")
+    if not played(store):
+        say("no record is left that says which commit and which models played it")
+    elif not changed:
+        say("nothing differs from when it was played: its records come out byte for byte")
+    given = {setting.partition("=")[0].strip() for setting in more}
+    for key in dict.fromkeys(key for order in orders for key in order.withheld if key not in given):
+        _tell(f"{key} held a password or a query, which is not kept: add --set {key}=ADDRESS")
+    options = [{**order.options(store.folder, more), "--out": str(out)} for order in orders]
+    if not play:
+        for each in options:
+            typer.echo(visible(_command(each)))
+        return True
+    if certain := [change.what for change in changed if change.certain]:
+        raise UsageError(
+            f"not played: it would be another run ({visible('; '.join(certain))}). Install what it was played with, or "
+            "type the command that is printed without --run"
+        )
+    if addresses := _addresses(options):
+        _tell(f"requests go to {', '.join(addresses)}")
+    for each in options:
+        _play(each, jobs, max_cost)
+    again = Store(out)
+    again.read_only = True
+    return _compared(store, again, orders)
+
+
+def _addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
+    """Where on other machines the commands send requests: whoever made the folder chose it."""
+    from rsso_dspy.config import load
+    from rsso_dspy.protocol.given import elsewhere
+
+    configs = [load(Path(str(each["--config"])), each.get("--set", ())) for each in options]
+    return list(dict.fromkeys(address for config in configs for address in elsewhere(config)))
+
+
+def _tell(text: str) -> None:
+    """A line on stderr that quotes what a folder or a file says."""
+    say(visible(text))
+
+
+def _command(options: dict[str, str | list[str]]) -> str:
+    """The command as a shell takes it."""
+    words = ["rsso-dspy", "run"]
+    for name, value in options.items():
+        for text in [value] if isinstance(value, str) else value:
+            words += [name, text] if not text.startswith("-") else [f"{name}={text}"]
+    return shlex.join(words)
+
+
+def _play(options: dict[str, str | list[str]], jobs: int, max_cost: float | None) -> None:
+    from rsso_dspy.cli.run import run
+
+    renamed = {"tasks": "task_names", "set": "set_"}
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        name = option.removeprefix("--").replace("-", "_")
+        path = name in ("config", "out", "skills", "constitution")
+        given[renamed.get(name, name)] = Path(str(value)) if path else value
+    if "per_task" in given:
+        given["per_task"] = int(given["per_task"])
+    run(**given, jobs=jobs, max_cost=max_cost)
+
+
+def _compared(store: "Store", again: "Store", orders: "list[Asked]") -> bool:
+    """Say how the records compare; whether all are equal."""
+    from rsso_dspy.protocol.reproduction import compare
+
+    # The path of the examples is in a protocol's name; the copy is at another.
+    found = compare(store, again, ["protocol"] if any(order.examples for order in orders) else [])
+    typer.echo(f"\n{_in_words(found)}")
+    lines = [
+        f"{name}: {where} is {ours} in {store.folder} and {theirs} in {again.folder}"
+        for name, where, ours, theirs in found.different
+    ]
+    lines += [f"{name} is not in {again.folder}" for name in found.missing]
+    for line in lines[:SHOWN]:
+        typer.echo(visible(f"  {line}"))
+    if len(lines) > SHOWN:
+        typer.echo(f"  and {len(lines) - SHOWN} more")
+    return found.equal == found.total > 0 or not (found.total or found.new)
+
+
+def _in_words(found: "Comparison") -> str:
+    said = f"{found.equal} of {found.total} records are equal"
+    if found.apart:
+        said += f", but for {', '.join(sorted(found.apart))}"
+    if found.new:
+        said += f"; {found.new} that the commands ask for are not in the first"
+    if found.errored:
+        said += f"; {found.errored} with errors are left out"
+    return said
+
+
+def _of_file(file: Path) -> None:
+    """Print how a compiled program or a constitution was made."""
+    from rsso_dspy.optimize.compiled import KIND as PROGRAM
+    from rsso_dspy.protocol.reproduction import CONSTITUTION
+
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot read {file}: {error}") from None
+    kind = data.get("kind") if isinstance(data, dict) else None
+    again = file.with_name(f"{file.stem}-again.json")
+    try:
+        if kind == PROGRAM:
+            lines = _compiled(data, again)
+        elif kind == CONSTITUTION:
+            lines = _constitution(data, file, again)
+        else:
+            raise UsageError(f"{file} is no run's folder, no compiled program and no constitution")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{file} is damaged, or of another version ({type(error).__name__}: {error})") from None
+    for line in lines:
+        typer.echo(visible(line))
+
+
+def _compiled(data: dict[str, Any], again: Path) -> list[str]:
+    """The command that compiles it."""
+    _tell(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
+    if data["ended_by"]:
+        _tell(f"its compile was cut short ({data['ended_by']}), so that another one may get further")
+    start = data.get("start", "zero-shot")
+    if start != "zero-shot":
+        _tell(f"it improved on another compiled program ({start}), of which no copy is kept: put its file after --from")
+    wanted = {
+        "--method": data["method"],
+        "--optimizer": data["optimizer"],
+        "--compile-trials": data["trials"],
+        "--compile-steps": data["steps"],
+        "--max-rollouts": data["max_rollouts"],
+        "--max-lm-calls": data["max_lm_calls"],
+        "--max-cost": data.get("max_cost"),
+        "--max-idle": data.get("max_idle"),
+        "--roles": ",".join(data.get("roles") or ()) or None,
+        "--from": None if start == "zero-shot" else "START.json",
+    }
+    first, calibration = _calibration(data["learn"], data["choose"], data["identity"]["config"], again)
+    return [*first, _made(["compile"], calibration | wanted, data["identity"]["config"], again)]
+
+
+def _constitution(data: dict[str, Any], file: Path, again: Path) -> list[str]:
+    """The command that builds it."""
+    about = data.get("provenance", {})
+    if "asked" not in about:
+        learnt = ", ".join(about.get("variants", ())) or "no variant that it names"
+        by = f"{about['writer']} on the backend {about['backend']}" if "writer" in about else "hand, or merged"
+        raise UsageError(visible(f"{file} does not say what it was asked for; it was made by {by} from {learnt}"))
+    config, keys = about["asked"]["config"], about["asked"]["calibration"]
+    wanted = {"--writer": about["writer"].removeprefix("omnireflect-"), "--explore": about["asked"]["explore"]}
+    first, calibration = _calibration(keys, None, config, again)
+    return [*first, _made(["constitution", "build"], calibration | wanted, config, again)]
+
+
+def _made(verb: list[str], wanted: dict[str, Any], config: dict[str, Any], again: Path) -> str:
+    from rsso_dspy.protocol.reproduction import settings_of
+
+    words = [word for name, value in wanted.items() if value is not None for word in (name, str(value))]
+    settings = [word for each in settings_of(config) for word in ("--set", each)]
+    return shlex.join(["rsso-dspy", *verb, *words, "--config", os.devnull, *settings, "-o", str(again)])
+
+
+def _calibration(
+    learn: list[str], choose: list[str] | None, config: dict[str, Any], again: Path
+) -> tuple[list[str], dict[str, str]]:
+    """The options that name these calibration variants, after a command that writes a file of them where no draw gives
+    them. None to choose by: nobody asks."""
+    from rsso_dspy.optimize.calibration import draw
+
+    tasks = list(dict.fromkeys(key.partition("::")[0] for key in learn))
+    for many in range(1, len(learn) + 1):
+        drawn = draw(f"{many}-per-task", tasks, config["seed"])
+        found = [[variant.key for variant in part] for part in (drawn.learn, drawn.choose)]
+        if found == [learn, choose] or (choose is None and sorted(found[0]) == learn):
+            return [], {"--calib": f"{many}-per-task", "--tasks": ",".join(tasks)}
+    file = again.with_suffix(".calib.json")
+    if choose is None:  # a file has to name some
+        choose = [variant.key for variant in draw("1-per-task", tasks, config["seed"]).variants]
+        choose = [key for key in choose if key not in learn][:1]
+    text = json.dumps({"learn": learn, "choose": choose})
+    return [f"printf '%s\\n' {shlex.quote(text)} > {shlex.quote(str(file))}"], {"--calib": str(file)}

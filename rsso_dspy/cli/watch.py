@@ -1,0 +1,206 @@
+"""`rsso-dspy watch`: a run that is being played elsewhere, followed from outside its process."""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.cli.options import ConfigFile, Overrides, say
+from rsso_dspy.report.terminal import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from rsso_dspy.protocol.watching import Event, Seen, Watched
+    from rsso_dspy.report.live import Row
+
+NEWS = 8
+"""Events that a terminal shows at most."""
+
+WORDS = {
+    "playing": "plays",
+    "ended": "ended",
+    "limit": "stopped by a limit",
+    "interrupted": "interrupted",
+    "failed": "failed",
+    "cut off": "cut off: no process plays it, and its log says of no end; the same command again goes on",
+    "idle": "no process plays it, and it has no log",
+}
+
+NAP = 0.2
+"""Seconds of one sleep at most."""
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.", metavar="SECONDS")] = 2.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once, whatever goes on.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Follow a run that another process plays: a row per arm, what happened last, and how long it may take.
+
+    It ends with the run: exit code 0 when all that was to be played is there without errors, 1 when it ended otherwise.
+    Ctrl-C leaves the run alone. Into a file or a pipe it writes a line per event.
+    """
+    from rich.console import Console
+
+    from rsso_dspy.config import load, prices
+    from rsso_dspy.protocol.watching import Watched
+
+    price_of = prices(load(config, set_ or ()).prices)
+    console = Console()
+    try:
+        if wait and not (folder / "run.json").exists():
+            say(f"waiting for a run in {folder}")
+            while not (folder / "run.json").exists():
+                _pause(every)
+        watched = Watched(folder, price_of)
+        follow = _on_terminal if console.is_terminal else _in_lines
+        seen = watched.look() if once else follow(watched, console, folder, every)
+        if once or not console.is_terminal:
+            _print(seen, console, folder)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    if seen.over and not seen.whole:
+        raise typer.Exit(1)
+
+
+def _pause(seconds: float) -> None:
+    """Sleep in short naps: a Ctrl-C in the very moment before a sleep is heard only when that sleep is over."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, NAP))
+
+
+def _on_terminal(watched: "Watched", console: "Console", folder: Path, every: float) -> "Seen":
+    """Redraw a picture until the run is over."""
+    from rich.live import Live
+
+    news: list[Event] = []
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            seen = watched.look()
+            news = [*news, *seen.news][-NEWS:]
+            live.update(_picture(seen, news, console, folder), refresh=True)
+            if seen.over:
+                return seen
+            _pause(every)
+
+
+def _in_lines(watched: "Watched", console: "Console", folder: Path, every: float) -> "Seen":
+    """A line for what happens from now on, until the run is over."""
+    seen = watched.look()
+    if not seen.over:
+        typer.echo(status(seen, folder))
+    done = seen.done
+    while not seen.over:
+        _pause(every)
+        seen = watched.look()
+        for event in seen.news:
+            done = 0 if event["event"] == "started" else done + (event["event"] in ("unit", "training"))
+            counted = f"[{done}/{seen.left}] " if event["event"] in ("unit", "training") else ""
+            console.print(f"{counted}{said(event)}", markup=False, highlight=False, soft_wrap=True)
+    return seen
+
+
+def _print(seen: "Seen", console: "Console", folder: Path) -> None:
+    """The picture as it is now, whole: on paper there is no bottom."""
+    from rsso_dspy.report.live import live_table
+    from rsso_dspy.report.terminal import show
+
+    if console.is_terminal:
+        console.print(_picture(seen, list(seen.news)[-NEWS:], console, folder))
+        return
+    show(live_table(seen.rows))
+    typer.echo(status(seen, folder))
+
+
+def _picture(seen: "Seen", news: "Sequence[Event]", console: "Console", folder: Path) -> "RenderableType":
+    """A row for each arm, the state, and as many of the last events as the window has lines for."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from rsso_dspy.report.live import live_table
+    from rsso_dspy.report.terminal import width_needed
+
+    table = live_table(seen.rows)
+    roomy = width_needed(console, table) <= console.width
+    arms: list[RenderableType] = [table] if roomy else [Text(_arm(row), overflow="fold") for row in seen.rows]
+    parts = [*arms, Text(status(seen, folder), style="bold", overflow="fold")]
+    room = console.height - 1 - _lines(console, parts)
+    shown: list[Text] = []
+    for event in reversed(news):
+        text = Text(said(event), style="dim", overflow="fold")
+        room -= _lines(console, [text])
+        if room < 0:
+            break
+        shown.insert(0, text)
+    return Group(*parts, *shown)
+
+
+def _lines(console: "Console", parts: "Sequence[RenderableType]") -> int:
+    return sum(len(console.render_lines(part)) for part in parts)
+
+
+def _arm(row: "Row") -> str:
+    """A row in words, for a window that has no room for columns."""
+    from rsso_dspy.money import dollars
+
+    tally = row.tally
+    parts = [f"{len(tally.units):,}/{'?' if row.total is None else f'{row.total:,}'} units"]
+    parts += [f"{len(tally.errored):,} errors"] if tally.errored else []
+    parts += [f"Mean {tally.mean:.1f}, {tally.solved:,} solved"] if tally.mean is not None else []
+    parts += [f"trial {', '.join(map(str, sorted(set(row.trials))))} under way"] if row.trials else []
+    parts += [f"{row.spent.tokens:,} tokens"]
+    parts += [dollars(row.spent.cost)] if row.spent.cost else []
+    return f"{visible(row.arm)}: {', '.join(parts)}"
+
+
+def status(seen: "Seen", folder: Path) -> str:
+    """The state of the run in one sentence."""
+    units = sum(len(row.tally.units) for row in seen.rows)
+    total = None if any(row.total is None for row in seen.rows) else sum(row.total or 0 for row in seen.rows)
+    parts = [f"{units:,} of {'?' if total is None else f'{total:,}'} units"]
+    if seen.errors:
+        parts.append(f"{seen.errors:,} with errors")
+    if seen.elapsed is not None:
+        parts.append(f"{clock(seen.elapsed)} {'elapsed' if seen.state == 'playing' else 'played'}")
+    if seen.remaining is not None:
+        parts.append(f"about {clock(seen.remaining)} left")
+    why = seen.last.get("why") or seen.last.get("error") if seen.state in ("limit", "failed") else None
+    return visible(f"{folder} {WORDS[seen.state]}{f' ({why})' if why else ''}: {', '.join(parts)}")
+
+
+def said(event: "Event") -> str:
+    """An entry of a run's log in words."""
+    about = dict(event)
+    name = " ".join(str(about.get("unit", "")).rsplit("/", 1)[0].split("/", 1))
+    trial, error = f"trial {about.get('trial')}", about.get("error")
+    match about["event"]:
+        case "started":
+            text = f"started: {len(about['left']):,} to play, {about.get('jobs')} at once on {about.get('engine')}"
+        case "trial" if error:
+            text = f"{name} {trial}: error: {error}"
+        case "trial":
+            text = f"{name} {trial}: {about.get('outcome')} in {about.get('steps')} steps, {about.get('accumulator')}"
+        case "unit" | "training" if error:
+            text = f"{name}: error: {error}"
+        case "unit" | "training":
+            text = f"{name}: best {about.get('best')} of {about.get('trials')} trials"
+        case "ended":
+            text = f"ended: {about.get('played')} played, {about.get('errored')} with errors"
+        case other:
+            text = f"{other}: {about.get('why') or error}" if about.get("why") or error else other
+    return visible(text.replace("\n", " "))
+
+
+def clock(time: timedelta) -> str:
+    """``1:02:03``, or ``2:03`` below an hour."""
+    minutes, seconds = divmod(int(time.total_seconds()), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,208 @@
+"""`rsso-dspy export`: what is read back is what was played."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pandas
+import pyarrow.parquet
+import pytest
+
+from rsso_dspy.config import load, prices
+from rsso_dspy.money import bill
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.report import export
+from rsso_dspy.report.metrics import by_arm, metrics
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, Usage, Variant
+from tests.records import record, trajectory
+
+PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')
+HOSTILE = 'say "\x1b[2J\x00\N{SNOWMAN}\U0001f600,\n\ud800 end'
+
+
+def training(arm: str, held: int) -> TrainingRecord:
+    made = record(arm, "boil", 1, [[10], [30]])
+    fields = {name: getattr(made, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
+    plans = {"reflections": {"plans": [{"trial": n, "plan": "x"} for n in range(held)]}}
+    return TrainingRecord(
+        **fields, rule_based=True, seed=0, trials=made.trials, memories=plans, task="boil", budgets=(9, 9)
+    )
+
+
+def learnt(trial: TrialResult, held: int) -> TrialResult:
+    return replace(trial, learnt={"plans_from_past_attempts": {"held": held}})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Two arms, one of which learns; an errored unit, a training, and one unit that is not finished."""
+    store = Store(tmp_path_factory.mktemp("export") / "run")
+    store.open({"protocol": "sso-adapt/1"}, {"react": "1", "reflexion": "2"})
+    for index, scores in ((22, [[10, 20], [30, 25]]), (27, [[5], [100]])):
+        store.save(record("react", "boil", index, scores))
+        made = record("reflexion", "boil", index, [*scores, [60]], at_reset=3)
+        trials = (learnt(made.trials[0], 1), learnt(made.trials[1], 2), made.trials[2])
+        memories = {"reflections": {"plans": [{"trial": 1, "plan": HOSTILE[:5]}]}}
+        store.save(replace(made, trials=trials, memories=memories))
+    store.save(record("react", "freeze", 21, [[80], None]))
+    store.save(training("reflexion", 2))
+    store.save(replace(record("reflexion", "boil", 28, [[40]]), start="training on boil"))
+    store.save_started(record("react", "freeze", 22, [[50]]))
+    return store.folder
+
+
+@pytest.fixture
+def trials(rsso, folder) -> pandas.DataFrame:
+    code, out, err = rsso("export", folder, "-o", "t.parquet", *PRICED)
+    assert (code, out) == (0, "t.parquet: 15 trials\n")
+    assert "1 that are not finished are left out" in err
+    return pandas.read_parquet("t.parquet")
+
+
+def test_the_numbers_are_those_of_the_report(trials, folder):
+    scored = trials[(trials.kind == "unit") & ~trials.unit_errored]
+    units = scored.groupby(["arm", "variant", "seed"])
+    for arm, records in by_arm(Store(folder).units()).items():
+        theirs = metrics(arm, records)
+        ours = units.agg({"accumulator": ["max", "mean", "first"], "environment_score": "max", "solved": "max"})
+        ours = ours.loc[arm]
+        assert ours["accumulator", "max"].mean() == theirs.mean
+        assert ours["accumulator", "mean"].mean() == theirs.mean_over_trials
+        assert ours["accumulator", "first"].mean() == theirs.trial_1
+        assert ours["environment_score", "max"].mean() == theirs.environment_score
+        assert ours["solved", "max"].sum() == theirs.solve
+        assert scored[scored.arm == arm].steps.sum() == theirs.steps
+        whole = trials[(trials.arm == arm) & (trials.kind == "unit")]
+        assert whole.actor_input.sum() == whole.tokens_in.sum() == theirs.tokens["actor"].input
+    store = Store(folder)
+    price_of = prices(load(overrides=PRICED[1::2]).prices)
+    billed = [entry.billed for entry in bill([*store.units(), *store.trainings()], price_of)]
+    assert trials.usd.sum() == pytest.approx(sum(billed))
+    best = scored[(scored.arm == "reflexion") & (scored.variant == "boil::27")].best_so_far
+    assert list(best) == [2, 97, 97]
+
+
+def test_what_has_no_score_has_none(trials):
+    errored = trials[trials.outcome == "error"]
+    (row,) = errored.to_dict("records")
+    assert (row["arm"], row["variant"], row["trial"], row["error"]) == ("react", "freeze::21", 2, "LMServerError: 500")
+    for name in ("accumulator", "points_at_reset", "environment_score", "solved", "steps", "invalid", "best_so_far"):
+        assert pandas.isna(row[name])
+    assert row["actor_calls"] == 2, "it was paid for all the same"
+    assert trials[trials.variant == "freeze::21"].unit_errored.all()
+
+
+def test_memories_are_counted_at_the_start_of_each_trial(trials):
+    held = trials[(trials.arm == "reflexion") & (trials.variant == "boil::22")].reflections_held
+    assert list(held) == [0, 1, 2]
+    assert list(trials[trials.variant == "boil::28"].reflections_held) == [2], "those of its training"
+    assert trials[trials.arm == "react"].reflections_held.isna().all()
+    assert trials.library_size.isna().all()
+
+
+def test_trainings_are_marked(trials):
+    rows = trials[trials.kind == "training"]
+    assert list(rows.accumulator) == [10, 30]
+    assert list(rows.budget) == [9, 9]
+    assert rows.best_so_far.isna().all()
+
+
+def test_types_and_units_stand_in_the_file(trials):
+    schema = pyarrow.parquet.read_schema("t.parquet")
+    assert {str(field.type) for field in schema} == {
+        "string",
+        "int32",
+        "int64",
+        "bool",
+        "double",
+        "list<element: string>",
+    }
+    assert all(field.metadata[b"description"] for field in schema)
+    assert schema.field("accumulator").metadata[b"unit"] == b"points of 100"
+    assert schema.field("solved").type == "bool"
+    assert len(trials.columns) == len(schema)
+
+
+def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
+    store = Store(tmp_path / "run")
+    store.open({}, {"sso": "1"})
+    made = record("sso", "boil", 22, [[10, -100, 20], None])
+    step = replace(made.trials[0].trajectory.steps[0], proposed=HOSTILE, recalled=("a", "b"), subgoal=None)
+    played = replace(trajectory(Variant("boil", 22), 1, [10, -100, 20]), steps=())
+    played = replace(played, steps=(step, *made.trials[0].trajectory.steps[1:]))
+    records = [replace(made, trials=(replace(made.trials[0], trajectory=played), made.trials[1]))]
+    assert export.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
+    read = pandas.read_parquet(tmp_path / "s.parquet")
+    assert read.proposed[0] == HOSTILE.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
+    assert list(read.recalled[0]) == ["a", "b"]
+    assert pandas.isna(read.subgoal[0])
+    assert list(read.step) == [1, 2, 3]
+    assert list(read.reward) == [10, -110, 120]
+    assert list(read.accumulator) == [10, 10, 130]
+    store.save(made)
+    assert rsso("export", "run", "--rows", "steps")[1] == "run-steps.parquet: 3 steps\n"
+    assert (tmp_path / "run-steps.parquet").exists()
+
+
+def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "GROUP", 4)
+    seen = []
+
+    def records():
+        for index in range(10):
+            groups = list(tmp_path.glob(".big.parquet.*"))
+            seen.append(groups[0].stat().st_size if groups else 0)
+            yield record("sso", "boil", index, [[1], [2]])
+
+    assert export.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
+    file = pyarrow.parquet.ParquetFile(tmp_path / "big.parquet")
+    assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [4] * 5
+    assert seen[-1] > seen[3] > seen[0], "it is written while records are still being read"
+    assert [path.name for path in tmp_path.iterdir()] == ["big.parquet"]
+
+
+def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
+    out = tmp_path / "t.parquet"
+    export.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
+    before = out.read_bytes()
+
+    def broken():
+        yield record("sso", "boil", 1, [[1]])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        export.write_parquet(out, "trials", broken(), lambda _: None)
+    assert out.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("mine")
+    empty = Store(tmp_path / "empty")
+    empty.open({}, {"sso": "1"})
+    for words, said in (
+        (["nowhere"], "holds no run"),
+        (["empty"], "there are no trials to write: no unit is finished yet"),
+        ([folder, "-o", "notes.txt"], "notes.txt is there and no Parquet file"),
+        ([folder, "-o", tmp_path], "is a folder; name a file"),
+        ([folder, "--rows", "step"], "did you mean steps?"),
+    ):
+        code, _, err = rsso("export", *words)
+        assert code == 2
+        assert said in err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    for _ in range(2):
+        assert rsso("export", folder, "-o", "deep/t.parquet")[0] == 0
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    code, _, err = rsso("export", folder)
+    assert code == 2
+    assert "pip install 'rsso-dspy[parquet]'" in err
+
+
+def test_a_price_that_is_not_known_is_null():
+    unmetered = {"actor": Usage(1, 5, 5)}
+    made = record("sso", "boil", 1, [[1]])
+    made = replace(made, trials=(replace(made.trials[0], usage=unmetered),))
+    (row,) = export.trial_rows(made, lambda _: None, {})
+    assert row["usd"] is None
+    assert (row["calls"], row["actor_input"], row["reflector_calls"]) == (1, 5, 0)

@@ -1,0 +1,116 @@
+"""`rsso-dspy report` in all its forms, on a run in which a unit errored."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.protocol.store import Store
+from tests.records import record
+
+ARMS = {"react-sso": [[10], [20]], "reflexion-sso": [[10], [60]], "sso": [[10], [30]], "rsso": [[10], [100]]}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("report") / "run"
+    store = Store(folder)
+    store.open({}, dict.fromkeys(ARMS, "1"))
+    for arm, trials in ARMS.items():
+        for task in ("boil", "freeze", "find-plant"):
+            store.save(record(arm, task, 1, trials))
+    store.save(record("rsso", "boil", 2, [[40], None]))
+    return folder
+
+
+def said(*words: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["report", *map(str, words)], env={"COLUMNS": "200"})
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_every_form_of_a_run_with_an_errored_unit(run, tmp_path):
+    code, out, _ = said(run)
+    assert code == 0
+    assert "3 (1 err)" in out
+    assert "rsso boil::2: LMServerError: 500" in out
+    assert "compose" in out
+    where = {
+        "--html": tmp_path / "new" / "page.html",
+        "--tables": tmp_path / "tables",
+        "--figures": tmp_path / "figures",
+    }
+    code, out, err = said(run, *(word for option in where.items() for word in option))
+    assert (code, out) == (0, "")
+    page = where["--html"].read_text(encoding="utf-8")
+    assert page.count("<svg") >= 7
+    assert "LMServerError: 500" in page
+    assert "13 units" in err
+    tables = {path.name for path in where["--tables"].iterdir()}
+    assert {"methods.md", "tests.tex", "square.csv", "tasks.csv"} <= tables
+    drawn = {path.stem for path in where["--figures"].glob("*.png")}
+    assert {"best-of-t", "survival", "differences", "interaction", "slopes"} <= drawn
+    assert drawn == {path.stem for path in where["--figures"].glob("*.svg")}
+
+
+def test_comparisons_are_chosen(run):
+    asked = [[each["second"] for each in json.loads(said(run, "--json", *more)[1])["comparisons"]] for more in (
+        (), ("--against", "rsso"), ("--all-pairs",),
+    )]  # fmt: skip
+    assert [len(each) for each in asked] == [4, 3, 6]
+    assert "rsso" not in asked[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--against", "rso"), "rsso"),
+        (("--against", "sso", "--all-pairs"), "leave one out"),
+        (("--html", "."), "is a folder"),
+        (("--tables", "/dev/null/x"), "name another folder"),
+        (("--figures", "/dev/null/x"), "name another folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said(run, words, message):
+    from rsso_dspy.errors import RssoError
+
+    done = CliRunner().invoke(app, ["report", str(run), *words])
+    assert isinstance(done.exception, RssoError)
+    assert message in str(done.exception)
+
+
+def test_runs_that_differ_in_seed_alone_are_one_report(run, tmp_path):
+    other = Store(tmp_path / "other")
+    other.open({"config": {"seed": 1}, "config_hash": "x"}, dict.fromkeys(ARMS, "1"))
+    for arm, trials in ARMS.items():
+        other.save(record(arm, "boil", 1, trials, seed=1))
+    first = Store(tmp_path / "first")
+    first.open({"config": {"seed": 0}, "config_hash": "y"}, dict.fromkeys(ARMS, "1"))
+    first.save(record("sso", "boil", 1, [[70]]))
+    data = json.loads(said(first.folder, other.folder, "--json")[1])
+    assert {row["arm"]: row["units"] for row in data["arms"]}["sso"] == 2
+    assert data["facts"]["seed"] == ["0", "1"]
+    code, out, _ = said(first.folder, other.folder)
+    assert code == 0
+    assert "50.00" in out
+    for folders, message in (((first.folder, run), "not to be compared"), ((run, copied(run, tmp_path)), "both hold")):
+        done = CliRunner().invoke(app, ["report", *map(str, folders)])
+        assert message in str(done.exception)
+
+
+def copied(run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "copy"))
+
+
+def test_a_device_and_a_file_that_is_something_else_stay_as_they_are(run):
+    from rsso_dspy.errors import RssoError
+
+    kept = run / "run.json"
+    before = kept.read_bytes()
+    for target in ("/dev/full", str(kept)):
+        done = CliRunner().invoke(app, ["report", str(run), "--html", target])
+        assert isinstance(done.exception, RssoError)
+    assert kept.read_bytes() == before
+    assert not Path("/dev/full").is_file()

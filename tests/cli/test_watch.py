@@ -1,0 +1,391 @@
+"""`rsso-dspy watch`: a run seen from outside its process, on terminals of several sizes and on none."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from rsso_dspy.cli.watch import clock, said
+from rsso_dspy.programs.methods import method
+from rsso_dspy.protocol.plan import Arm, Unit
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.watching import Log, Watched
+from rsso_dspy.trajectory import Usage, Variant
+from tests.records import record
+
+COMMAND = (sys.executable, "-c", "from rsso_dspy.cli import main; main()")
+PRICES = 'prices."embedded/explorer".input=3', 'prices."embedded/explorer".output=15'
+LEFT = [f"{arm}/boil::{index}/s0" for index in (22, 27) for arm in ("sso", "rsso")]
+CODES = re.compile(r"\x1b\[[?0-9;]*[a-zA-Z]")
+
+
+def unit(arm: str, index: int) -> Unit:
+    return Unit(Arm(method(arm)), Variant("boil", index), 0, 9)
+
+
+def begun(folder: Path, finished: bool = True) -> Store:
+    """A run of two arms on two variants: one unit finished, one begun and under way, one errored."""
+    store = Store(folder)
+    store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
+    store.note_event("started", {"left": LEFT, "jobs": 2, "engine": "threads"})
+    if finished:
+        store.save(record("sso", "boil", 22, [[10], [40]]))
+        store.note_event("unit", {"unit": LEFT[0], "trials": 2, "best": 40, "error": None})
+        store.save(record("rsso", "boil", 22, [[10], None]))
+        store.note_event("unit", {"unit": LEFT[1], "trials": 2, "best": 10, "error": "LMServerError: 500"})
+        store.save_started(record("sso", "boil", 27, [[10]]))
+        store.note_under_way(unit("sso", 27), "actor", Usage(1, 1000, 100))
+        store.note_abandoned("rsso", LEFT[1], {"actor": Usage(1, 7, 3)})
+    return store
+
+
+def look(folder: Path):
+    return Watched(folder, lambda _: None).look()
+
+
+def test_a_look_sees_everything_that_the_folder_holds(tmp_path):
+    store = begun(tmp_path)
+    with store.lock():
+        seen = look(tmp_path)
+    sso, rsso = seen.rows
+    assert (sso.arm, sso.total, len(sso.tally.units), sso.tally.mean, sso.trials) == ("sso", 2, 1, 40, (2,))
+    assert (rsso.total, len(rsso.tally.units), len(rsso.tally.errored), rsso.trials) == (2, 0, 1, ())
+    assert sso.spent.tokens == 2 * 13 + 13 + 1100, "of what is finished, begun and under way"
+    assert rsso.spent.tokens == 2 * 13 + 10, "and of what was abandoned"
+    assert (seen.state, seen.done, seen.left, seen.over) == ("playing", 2, 4, False)
+    assert [event["event"] for event in seen.news] == ["started", "unit", "unit"]
+    assert seen.remaining == seen.elapsed
+
+
+def test_a_folder_from_before_the_log_has_unknown_totals(rsso, tmp_path):
+    store = begun(tmp_path / "old")
+    (tmp_path / "old/run.log.jsonl").unlink()
+    (row, _) = look(store.folder).rows
+    assert (row.total, row.trials) == (None, ())
+    code, out, _ = rsso("watch", "old", "--once")
+    assert code == 1, "a unit of it has an error"
+    assert "1/?" in out
+    assert "no process plays it, and it has no log: 1 of ? units, 1 with errors" in out
+
+
+def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
+    store = begun(tmp_path)
+    read = []
+    load = Store._load
+    monkeypatch.setattr(Store, "_load", lambda self, path, form: (read.append(path.name), load(self, path, form))[1])
+    watched = Watched(tmp_path, lambda _: None)
+    watched.look()
+    assert sorted(read) == ["22-s0.json", "22-s0.json", "27-s0.json"]
+    read.clear()
+    assert watched.look().news == ()
+    assert read == []
+    store.save(record("rsso", "boil", 22, [[10], [60]]))
+    store.save(record("sso", "boil", 27, [[10], [70]]))
+    store.note_event("unit", {"unit": LEFT[1], "trials": 2, "best": 60, "error": None})
+    seen = watched.look()
+    assert sorted(read) == ["22-s0.json", "27-s0.json"]
+    assert [row.tally.mean for row in seen.rows] == [55, 60]
+    assert seen.errors == 0, "what was played again has no error any more"
+    assert len(seen.news) == 1
+
+
+def test_a_line_that_is_being_written_is_left_for_the_next_look(tmp_path):
+    begun(tmp_path, finished=False)
+    watched = Watched(tmp_path, lambda _: None)
+    watched.look()
+    with (tmp_path / "run.log.jsonl").open("ab") as log:
+        log.write(b'no entry\n{"event": 5}\n{"event": "trial", "unit": "sso/boil')
+        log.flush()
+        assert watched.look().news == ()
+        log.write(b'::22/s0", "error": "\xff"}\n')
+    (event,) = watched.look().news
+    assert event["event"] == "trial"
+
+
+@pytest.mark.parametrize(
+    ("event", "details", "errored", "code", "words"),
+    [
+        ("ended", {"played": 1, "errored": 0, "untrained": 0}, False, 1, "ended: 1 of 4 units"),
+        ("ended", {"played": 2, "errored": 1, "untrained": 0}, True, 1, "ended: 1 of 4 units, 1 with errors"),
+        ("ended", {"played": 1, "errored": 0, "untrained": 3}, False, 1, "ended: 1 of 4 units"),
+        ("limit", {"why": "$5 of $4 are spent"}, False, 1, "stopped by a limit ($5 of $4 are spent)"),
+        ("interrupted", {}, False, 1, "interrupted: 1 of 4 units"),
+        ("failed", {"error": "BackendUnreachable: no"}, False, 1, "failed (BackendUnreachable: no)"),
+        ("trial", {"unit": LEFT[0], "trial": 1}, False, 1, "cut off: no process plays it"),
+    ],
+)
+def test_it_ends_with_the_run_and_says_how(rsso, tmp_path, event, details, errored, code, words):
+    store = begun(tmp_path / "run", finished=False)
+    store.save(record("sso", "boil", 22, [[10]]))
+    if errored:
+        store.save(record("rsso", "boil", 22, [None]))
+    store.note_event(event, details)
+    found, out, _ = rsso("watch", "run")
+    assert found == code
+    assert words in " ".join(out.split())
+
+
+def test_a_run_is_whole_when_what_every_command_had_to_play_is_there(rsso, tmp_path):
+    store = begun(tmp_path / "run", finished=False)
+    store.note_event("interrupted", {})
+    store.note_event("started", {"left": LEFT[1:2], "jobs": 1, "engine": "threads"})
+    for arm, index in (("rsso", 22), ("rsso", 27), ("sso", 22)):
+        store.save(record(arm, "boil", index, [[10]]))
+    store.note_event("ended", {"played": 1, "errored": 0, "untrained": 0})
+    code, out, _ = rsso("watch", "run")
+    assert code == 1, "units that the first command left are missing"
+    assert "ended: 3 of 4 units" in out
+    store.save(record("sso", "boil", 27, [[10]]))
+    code, out, _ = rsso("watch", "run")
+    assert code == 0
+    assert "ended: 4 of 4 units" in out
+
+
+def test_without_a_log_a_run_is_whole_when_nothing_of_it_is_only_begun(rsso, tmp_path):
+    store = Store(tmp_path / "run")
+    store.open({}, {"sso": "1", "rsso": "2"})
+    store.save(record("sso", "boil", 22, [[10]]))
+    assert rsso("watch", "run")[0] == 1, "an arm has no unit"
+    store.save(record("rsso", "boil", 22, [[10]]))
+    assert rsso("watch", "run")[0] == 0
+    store.note_under_way(unit("rsso", 27), "actor", Usage(1, 1, 1))
+    assert rsso("watch", "run")[0] == 1, "its first trial was under way"
+    store.forget_under_way(unit("rsso", 27))
+    store.save_started(record("rsso", "boil", 27, [[10]]))
+    assert rsso("watch", "run")[0] == 1, "one of its trials is finished"
+    store.save(record("rsso", "boil", 27, [[10]]))
+    assert rsso("watch", "run")[0] == 0
+
+
+@pytest.mark.parametrize(("end", "state"), [(None, "playing"), ("ended", "ended")])
+def test_a_run_that_begins_while_it_is_looked_at_is_not_cut_off(tmp_path, monkeypatch, end, state):
+    store = begun(tmp_path, finished=False)
+    store.note_event("interrupted", {})
+    watched = Watched(tmp_path, lambda _: None)
+    assert watched.look().state == "interrupted"
+    with ExitStack() as stack:
+        read = Log.read
+
+        def begins_first(log: Log) -> list:
+            monkeypatch.setattr(Log, "read", read if end is None else ends_first)
+            stack.enter_context(store.lock())
+            store.note_event("started", {"left": LEFT, "jobs": 2, "engine": "threads"})
+            return read(log)
+
+        def ends_first(log: Log) -> list:
+            monkeypatch.setattr(Log, "read", read)
+            store.note_event(end, {})
+            return read(log)
+
+        real = Store.playing
+        monkeypatch.setattr(Log, "read", begins_first)
+        if end:  # it is over before it is asked for again
+            monkeypatch.setattr(Store, "playing", lambda self: stack.close() or real(self))
+        seen = watched.look()
+        assert seen.state == state
+        assert [event["event"] for event in seen.news] == ["started", *([end] if end else [])]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_name_of_an_arm_is_no_markup(rsso, tmp_path, terminal):
+    store = Store(tmp_path / "run")
+    store.open({}, {"rsso+a[/b]": "1", "rsso+[v2]": "2"})
+    if terminal:
+        shown = Terminal(100, 24, "watch", str(store.folder))
+        shown.end()
+        out = shown.text
+    else:
+        _, out, _ = rsso("watch", "run")
+    assert "Traceback" not in out
+    assert "rsso+a[/b]" in out
+    assert "rsso+[v2]" in out
+
+
+def test_a_folder_without_a_run_is_an_error_unless_it_is_waited_for(rsso, tmp_path, monkeypatch):
+    code, _, err = rsso("watch", "run")
+    assert code == 2
+    assert "holds no run" in err
+
+    def appear(_: float) -> None:
+        begun(tmp_path / "run", finished=False).note_event("interrupted", {})
+
+    monkeypatch.setattr("rsso_dspy.cli.watch.time.sleep", appear)
+    code, out, err = rsso("watch", "run", "--wait", "--once")
+    assert "waiting for a run in run" in err
+    assert "0/2" in out
+
+
+def test_watching_never_keeps_a_run_out(tmp_path):
+    store = begun(tmp_path, finished=False)
+    over = threading.Event()
+
+    def look_all_the_time() -> None:
+        while not over.is_set():
+            store.playing()
+
+    lookers = [threading.Thread(target=look_all_the_time) for _ in range(3)]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(50):
+            with Store(tmp_path).lock():
+                assert store.playing() is True
+    finally:
+        over.set()
+        for looker in lookers:
+            looker.join()
+    assert store.playing() is False
+    assert Store(tmp_path / "nowhere").playing() is False
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_events_in_words_are_safe_to_show():
+    assert said({"event": "trial", "unit": "a+b/boil::22/s0", "trial": 2, "error": "E: \x1b[2J\nx"}) == (
+        "a+b boil::22 trial 2: error: E: \N{REPLACEMENT CHARACTER}[2J x"
+    )
+    assert said({"event": "later", "unit": 5}) == "later"
+    assert said({"event": "started", "left": []}) == "started: 0 to play, None at once on None"
+    assert [clock(timedelta(seconds=n)) for n in (5, 65, 3725)] == ["0:05", "1:05", "1:02:05"]
+
+
+class Terminal:
+    """A command on a terminal of its own, that ends with the block."""
+
+    def __init__(self, width: int, height: int, *words: str):
+        environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+        self._master = master
+        self.process = subprocess.Popen(
+            [*COMMAND, *words], stdin=slave, stdout=slave, stderr=slave, env={**environment, "TERM": "xterm"}
+        )
+        os.close(slave)
+        self._said = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.process.kill()  # nothing, once it has ended
+        self.process.wait()
+        os.close(self._master)
+
+    def until(self, words: str) -> None:
+        """Read until these words were shown, however they were wrapped."""
+        while words.replace(" ", "") not in "".join(CODES.sub("", self.text).split()):
+            assert self._read(), f"it ended before it said {words!r}: {self.text}"
+
+    def end(self) -> int:
+        """Its exit code, after everything it says."""
+        while self._read():
+            pass
+        return self.process.wait()
+
+    def _read(self) -> bool:
+        assert select.select([self._master], [], [], 60)[0], f"nothing more came after {self.text}"
+        try:
+            more = os.read(self._master, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self._said += more
+        return bool(more)
+
+    @property
+    def text(self) -> str:
+        return self._said.decode(errors="replace")
+
+    @property
+    def picture(self) -> list[str]:
+        """The last picture, line by line."""
+        last = re.split(r"(?:\r?\x1b\[2K(?:\x1b\[1A)?|\x1b\[1A)+", self.text)[-1]
+        return [line for line in CODES.sub("", last).replace("\r", "").split("\n") if line.strip()]
+
+
+def test_on_a_terminal_nothing_is_cut_off_and_the_picture_follows_the_run(tmp_path):
+    store = begun(tmp_path / "run")
+    store.save(replace(record("rsso", "boil", 27, [[100]]), arm="a-compiled-program+of-a-long-name"))
+    priced = [word for price in PRICES for word in ("--set", price)]
+    sizes = ((48, 12), (100, 24))
+    command = ("watch", str(store.folder), "--every", "0.1", *priced)
+    with ExitStack() as stack:
+        with store.lock():
+            terminals = [stack.enter_context(Terminal(width, height, *command)) for width, height in sizes]
+            for terminal in terminals:
+                terminal.until("plays: 2 of 5 units")
+            store.save(record("rsso", "boil", 22, [[100]]))
+            store.note_event("unit", {"unit": LEFT[1], "trials": 1, "best": 100, "error": None})
+            for terminal in terminals:
+                terminal.until("plays: 3 of 5 units")
+            store.note_event("ended", {"played": 3, "errored": 0, "untrained": 0})
+        for terminal, (width, height) in zip(terminals, sizes, strict=True):
+            assert terminal.end() == 1, "units of it are missing"
+            assert len(terminal.picture) <= height
+            assert all(len(line) <= width for line in terminal.picture)
+            shown = "".join("".join(terminal.picture).split())
+            for words in (
+                "a-compiled-program+of-a-long-name",
+                "40.0",
+                "100.0",
+                "ended:3of5units",
+                "$",
+                "ended:3played",
+            ):
+                assert words in shown, words
+            assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+
+
+def test_ctrl_c_leaves_at_once_and_touches_nothing(tmp_path):
+    store = begun(tmp_path / "run")
+    with store.lock(), Terminal(80, 24, "watch", str(store.folder), "--every", "600") as terminal:
+        before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*")}
+        terminal.until("plays: 1 of 4 units")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+        assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*")} == before
+    assert terminal.text.endswith("\x1b[?25h") or "\x1b[?25h" in terminal.text[-40:], "the cursor is there again"
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_run_is_followed_to_its_end(rsso, tmp_path):
+    follow = [*COMMAND, "watch", str(tmp_path / "run"), "--every", "0.1", "--wait"]
+    with subprocess.Popen(follow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+        assert watch.stderr is not None
+        assert "waiting for a run" in watch.stderr.readline()
+        variants = ("--variants", "lifespan-longest-lived::98,lifespan-longest-lived::111", "--trials", "1")
+        fast = ("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash")
+        assert rsso("run", "--methods", "react", *variants, *fast, "--out", "run")[0] == 0
+        seen, said = watch.communicate()
+    assert watch.returncode == 0, said
+    assert "ended: 2 of 2 units" in seen
+    assert "\x1b" not in seen
+    assert re.search(r"^react +2/2 ", seen, re.M)
+
+
+def test_a_run_that_is_killed_is_called_cut_off(tmp_path):
+    store = begun(tmp_path)
+    needs = "from pathlib import Path; from rsso_dspy.protocol.store import Store"
+    code = f"{needs}\nwith Store(Path({str(tmp_path)!r})).lock(): print(flush=True); input()"
+    watched = Watched(tmp_path, lambda _: None)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as held:
+        assert held.stdout is not None
+        held.stdout.readline()
+        assert watched.look().state == "playing"
+        held.kill()
+    seen = watched.look()
+    assert (seen.state, seen.over, seen.whole) == ("cut off", True, False)
+    assert [row.trials for row in seen.rows] == [(), ()], "nothing is under way any more"
+    assert store.playing() is False
