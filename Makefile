@@ -6,16 +6,21 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 DEMO   := find-living-thing,find-plant,identify-life-stages-1,inclined-plane-determine-angle,lifespan-longest-lived,use-thermometer
 
-.PHONY: demo test lint install clean
+.PHONY: demo test lint docs install clean
 
 demo: install
 	$(BIN)/rsso-dspy compile --calib 1-per-task --method rsso --protocol sso-adapt/1-cap60 --max-rollouts 60 \
 	  --jobs $(JOBS) -o runs/demo.json --tasks $(DEMO)
 	$(BIN)/rsso-dspy evaluate runs/demo.json --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 \
 	  --jobs $(JOBS) --out runs/demo
+	$(BIN)/rsso-dspy report runs/demo --html runs/demo/report.html
 
 test: install
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+docs: install
+	$(BIN)/python -m rsso_dspy.cli.reference docs/CLI.md
+	$(BIN)/python -m mkdocs build --strict --site-dir site
 
 lint: install
 	$(BIN)/ruff check .
@@ -32,4 +37,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs/demo runs/demo.json .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) site runs/demo runs/demo.json .pytest_cache .ruff_cache .mypy_cache

@@ -20,8 +20,8 @@ from statistics import fmean
 from rsso_dspy.optimize.compiled import Compiled, load
 from rsso_dspy.protocol.plan import ZERO_SHOT
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.comparison import compare
 from rsso_dspy.report.metrics import metrics
-from rsso_dspy.report.statistics import paired_difference
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
 
 METHOD = "rsso"
@@ -102,8 +102,8 @@ def print_held_out(base: list[UnitRecord], played: dict[str, list[UnitRecord]]) 
           "tokens in |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
     for name, units in {ZERO_SHOT: base, **played}.items():
         row = metrics(name, units)
-        pair = paired_difference(ZERO_SHOT, base, name, units)
-        low, high = pair.interval or (0.0, 0.0)
+        pair = compare(ZERO_SHOT, base, name, units)
+        low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
         against = f"{pair.difference:+.2f} | {low:+.1f} to {high:+.1f} | {pair.higher}/{pair.lower}"
         tokens = sum(usage.input for usage in row.tokens.values()) / 1e6
         print(f"| {name} | {row.mean:.2f} | {row.environment_score:.2f} | {row.solve}/{row.units} | "

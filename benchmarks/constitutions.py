@@ -18,8 +18,8 @@ from pathlib import Path
 from rsso_dspy.memory.constitution.file import read_book
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.sweeps import read_sweep
+from rsso_dspy.report.comparison import compare
 from rsso_dspy.report.metrics import by_arm, metrics
-from rsso_dspy.report.statistics import paired_difference
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
 
 PROTOCOL = ["--protocol", "sso-adapt/1-cap60"]
@@ -106,8 +106,8 @@ def _first_trial(record: UnitRecord) -> UnitRecord:
 
 
 def _difference(name: str, first: str, ours: list[UnitRecord], second: str, theirs: list[UnitRecord]) -> None:
-    pair = paired_difference(first, ours, second, theirs)
-    low, high = pair.interval or (0.0, 0.0)
+    pair = compare(first, ours, second, theirs)
+    low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
     print(f"| {name} | {pair.difference:+.2f} | {low:+.2f} to {high:+.2f} | {pair.higher}/{pair.lower} |")
 
 

@@ -30,8 +30,8 @@ from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.session import Session, session
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.comparison import compare
 from rsso_dspy.report.metrics import ArmMetrics, by_arm, metrics
-from rsso_dspy.report.statistics import paired_difference
 from rsso_dspy.trajectory import Step, UnitRecord
 
 SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3"]
@@ -93,11 +93,11 @@ def print_differences(arms: dict[str, list[UnitRecord]]) -> None:
     print("\n| second - first | points | 95% interval | units higher/lower | tasks higher/lower |")
     print("|---|---|---|---|---|")
     for first, second in PAIRS:
-        pair = paired_difference(first, arms[first], second, arms[second])
-        low, high = pair.interval or (0.0, 0.0)
+        pair = compare(first, arms[first], second, arms[second])
+        low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
         print(
             f"| {second} - {first} | {pair.difference:+.2f} | {low:+.2f} to {high:+.2f} | "
-            f"{pair.higher}/{pair.lower} | {pair.tasks_higher}/{pair.tasks_lower} |"
+            f"{pair.higher}/{pair.lower} | {pair.sign.up}/{pair.sign.down} |"
         )
 
 

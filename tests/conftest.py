@@ -1,6 +1,8 @@
 """Fixtures that many tests share. Simulators are dear to start, so those that a test does not break live as long as the
 session; a test must not rely on what was played in them before, which is one of the things the tests assert."""
 
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,11 +14,16 @@ LONGEST_FIRST = (
     "protocol/test_replay.py",
     "protocol/test_cluster.py",
     "protocol/test_chaos.py",
+    "docs/test_tutorial.py",
     "protocol/test_tracking.py",
+    "docs/test_examples.py",
     "optimize/test_optimizers_embedded.py",
     "optimize/test_resume.py",
     "optimize/test_compile.py",
     "protocol/test_faults.py",
+    "cli/test_reproduce.py",
+    "report/test_page_viewer.py",
+    "report/test_page_browser.py",
     "backends/test_embedders_local.py",
     "protocol/test_stream.py",
     "protocol/test_transfer.py",
@@ -26,6 +33,12 @@ LONGEST_FIRST = (
     "environments/test_golds.py",
 )
 """Files that take longest. They begin first, so that several processes end at about the same time."""
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C: a shell begins what runs in its background deaf to it, and children would be so too."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
-BASE = {"trajectory", "errors"}
+BASE = {"trajectory", "errors", "whole"}
 ALLOWED = {
     "trajectory": set(),
     "errors": set(),
     "cache": set(),
+    "whole": set(),
     "money": {"trajectory"},
     "config": BASE | {"money"},
     "signatures": set(),

@@ -211,7 +211,7 @@ def _noted_too_often(out: Path, events: list[dict[str, Any]]) -> list[str]:
 
 def _litter(out: Path) -> list[Path]:
     files = [path for path in out.rglob("*") if path.is_file()]
-    known = re.compile(r"[^.].*\.jsonl?|\.lock")
+    known = re.compile(r"[^.].*\.(jsonl?|toml)|\.lock")
     return [path for path in files if not known.fullmatch(path.name)]
 
 

@@ -1,0 +1,32 @@
+"""Pages link to source files by their place in the repository. The site has no repository beside it, so it carries a
+copy of every file that is linked to, as text, and the links go there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+LINK = re.compile(r"\]\(\.\./([^)#\s]+)(#[^)\s]*)?\)")
+"""A link out of docs/."""
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add a copy of every linked source file."""
+    root = Path(config.docs_dir).parent
+    pages = [file.content_string for file in files.documentation_pages()]
+    for path in sorted({found[1] for page in pages for found in LINK.finditer(page)}):
+        if (root / path).is_file():
+            files.append(File.generated(config, f"source/{path}.txt", abs_src_path=str(root / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to source files as links to their copies. A link to nothing stays, and the build refuses it."""
+    return LINK.sub(lambda found: f"](source/{found[1]}.txt)", markdown)
+
+
+def on_post_build(config: Any) -> None:
+    """The site is a folder of files: without an address of its own, the page that a server shows for what is not there
+    would look for its parts on other hosts."""
+    (Path(config.site_dir) / "404.html").unlink(missing_ok=True)

@@ -1,0 +1,188 @@
+"""What the pages "Add a ..." show works as it stands: each block of code is run, each command typed."""
+
+import runpy
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.cli import main
+from rsso_dspy.environments.scienceworld import ScienceWorld
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.methods import METHODS, Method
+from rsso_dspy.programs.roles import MEMORIES, add_method
+from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.store import Store
+from tests.chaos.run import scripted as answering
+from tests.docs.blocks import blocks, commands, differs, page
+from tests.live import acting, model, region, scripted
+from tests.provider_server import provider
+
+QUICK = "lifespan-longest-lived::98"
+
+Typed = Callable[[str], str]
+
+
+@pytest.fixture(autouse=True)
+def _tables():
+    """Methods and memories that a test adds are gone after it."""
+    before = dict(METHODS), dict(MEMORIES)
+    yield
+    _put_back(before)
+
+
+def _put_back(before: tuple[dict, dict]) -> None:
+    for table, kept in zip((METHODS, MEMORIES), before, strict=True):
+        table.clear()
+        table.update(kept)
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
+    """Type a command in an empty folder; gives what it prints. A simulator runs already."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(env, "close", lambda: None)
+    monkeypatch.setattr("rsso_dspy.protocol.session.ScienceWorld", lambda **_: env)
+
+    def typed(line: str) -> str:
+        program, *words = shlex.split(line)
+        before = dict(METHODS), dict(MEMORIES)
+        monkeypatch.setattr(sys, "argv", words if program == "python" else [program, *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main() if program == "rsso-dspy" else runpy.run_path(words[0], run_name="__main__")
+        _put_back(before)  # as when a process ends
+        said = capsys.readouterr()
+        assert not ended.value.code, said.err + said.out
+        return said.err + said.out
+
+    return typed
+
+
+def _follow(name: str, typed: Typed, capsys, toml: Callable[[str], str] = str) -> None:
+    """Do what a page says, in order: save its files, type its commands, run its code; compare what it shows."""
+    names: dict = {}
+    printed = ""
+    for block in blocks(page(name)):
+        if block.file:
+            Path(block.file).write_text(toml(block.text))
+        if block.language == "console":
+            for line, shown in commands(block):
+                said = typed(line)
+                assert not differs(shown, said), said
+        elif block.language == "python":
+            capsys.readouterr()
+            exec(compile(block.text, block.file or name, "exec"), names)
+            printed = capsys.readouterr().out
+        elif block.language == "text":
+            assert not differs(block.text, printed), printed
+
+
+def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
+    (code, console) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language in ("python", "console")]
+    Path(code.file).write_text(code.text)
+    for line, shown in commands(console):
+        said = typed(line)
+        assert not differs(shown, said), said
+    unit = next(unit for unit in Store(Path("runs/dead-ends")).units() if unit.arm == "dead-ends")
+    assert unit.memories["dead_ends"]["found"]
+    assert unit.trials[0].learnt["dead_ends"]["held"] > 0
+
+
+def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, live: Session, tmp_path):  # noqa: ARG001
+    (code,) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    exec(compile(code.text, code.file, "exec"), {"__name__": "dead_ends"})
+    prompts = {}
+    for name in ("react-sso", "dead-ends"):
+        engine = scripted(["look around", "teleport to hallway", "look around"])
+        with acting(live, lambda _role, _rollout, engine=engine: model(engine), budget=lambda _: 4):
+            Agent(name)(variant=QUICK, trials=1)
+        prompts[name] = engine.prompts
+    assert prompts["dead-ends"][0] == prompts["react-sso"][0]
+    said = [region(prompt, "dead_ends") for prompt in prompts["dead-ends"]]
+    assert said == [None, "look around: changes nothing here", None, "look around: changes nothing here"]
+    assert "actions that were tried right here" in prompts["dead-ends"][1]
+
+
+def test_a_memory_starts_where_a_snapshot_left_it():
+    (code,) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    names: dict = {"__name__": "dead_ends"}
+    exec(compile(code.text, code.file, "exec"), names)
+    first, second = names["DeadEnds"](), names["DeadEnds"]()
+    first.restore({"found": [["a room", "wait"]]})
+    second.restore(first.snapshot())
+    first.found.append(["another", "wait"])
+    assert second.snapshot() == {"found": [["a room", "wait"]]}
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        (Method("rsso", "sso", (), ""), "rsso is taken"),
+        (Method("my+own", "sso", (), ""), "small letters"),
+        (Method("mine", "sso", ("dreams",), ""), "unknown memory 'dreams'"),
+        (Method("mine", "sso", (), "", regions=(("history", "what was"),)), "another name"),
+        (Method("mine", "flat", (), "", regions=(("two words", "what was"),)), "another name"),
+        *(
+            (Method("mine", "sso", (), "", regions=((name, "what was"),)), f"region '{name}' of mine cannot be")
+            for name in ("instructions", "_x", "fields", "model_config", "input_fields", "copy", "self", "completions")
+        ),
+        (Method("mine", "sso", (), "", regions=(("weather", "now"), ("weather", "then"))), "'weather' .* named twice"),
+        *((Method(name, "sso", (), ""), f"{name} is taken") for name in ("zero-shot", "constitution", "neural")),
+    ],
+)
+def test_a_method_that_cannot_be_is_refused(row, error):
+    before = dict(METHODS)
+    with pytest.raises(UsageError, match=error):
+        add_method(row)
+    assert before == METHODS
+
+
+def test_a_memory_of_the_same_name_is_refused():
+    with pytest.raises(UsageError, match="skills is taken"):
+        add_method(Method("mine", "sso", ("skills",), ""), skills=MEMORIES["reflections"])
+    with pytest.raises(UnknownName):
+        Agent("mine")
+
+
+def test_a_method_of_ones_own_reads_a_constitution_too():
+    add_method(Method("mine", "flat", ("reflections",), "", regions=(("weather", "how it is outside"),)))
+    assert Agent("mine+constitution").method.memories == ("constitution", "reflections")
+    assert Agent("mine+constitution").method.regions == (("weather", "how it is outside"),)
+
+
+def test_a_folder_is_bound_to_what_a_region_tells_the_actor():
+    for name, told in (("cold", "how cold it is"), ("mild", "how mild it is")):
+        add_method(Method(name, "flat", ("reflections",), "", regions=(("weather", told),)))
+    add_method(Method("plain", "flat", ("reflections",), ""))
+    cold, mild, plain, known = (fingerprint(Agent(name)) for name in ("cold", "mild", "plain", "reflexion"))
+    assert len({cold, mild, plain}) == 3
+    assert plain == known
+    assert fingerprint(Agent("cold+constitution")) == fingerprint(Agent("cold").deepcopy()) == cold
+
+
+def test_the_environment_of_the_page_is_played_compared_and_reported(typed, capsys, monkeypatch):
+    def none(**_):
+        raise AssertionError("a game of one's own needs no simulator")
+
+    monkeypatch.setattr("rsso_dspy.protocol.session.ScienceWorld", none)
+    _follow("ADD_ENVIRONMENT.md", typed, capsys)
+    units = list(Store(Path("runs/cave")).units())
+    assert [(unit.arm, unit.key) for unit in units] == [
+        (arm, f"cave::{index}") for arm in ("react-sso", "rsso") for index in range(2)
+    ]
+    assert all(unit.trajectories[-1].solved for unit in units)
+
+
+def test_the_backends_and_the_embedder_of_the_page_answer(typed, capsys):
+    with provider(answering) as served:
+        _follow("ADD_BACKEND.md", typed, capsys, lambda text: text.replace("http://127.0.0.1:8000/v1", served.url))
+    (unit,) = Store(Path("runs/mine")).units()
+    assert unit.model == "hosted_vllm/served-model"
+    assert len(served.requests) == sum(len(trajectory.steps) for trajectory in unit.trajectories)
+    assert not served.flaws

@@ -1,0 +1,110 @@
+"""What is listed in the documentation is what there is: verbs, configuration, files, presets, methods."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.cli.reference import COMMAND, page
+from rsso_dspy.config import template
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.protocol import store
+from rsso_dspy.protocol.presets import PRESETS
+from rsso_dspy.signatures import SkillActor
+from tests.docs.blocks import blocks
+from tests.docs.blocks import page as docs_page
+
+FILE = Path(__file__).parents[2] / "docs/CLI.md"
+
+
+def test_it_is_up_to_date():
+    assert FILE.read_text(encoding="utf-8") == page(), f"docs/CLI.md is out of date; make it anew: {COMMAND}"
+
+
+def test_it_holds_every_verb_and_every_option():
+    said = page()
+    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    for group, verbs in {"": app, **groups}.items():
+        for verb in verbs.registered_commands:
+            name = f"{group} {verb.name or verb.callback.__name__.replace('_', '-')}".strip()
+            section = said.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+            assert section, name
+            found = typer.main.get_command_from_info(verb, pretty_exceptions_short=True, rich_markup_mode=None)
+            for option in found.params:
+                if option.name != "help":
+                    assert all(spelling in section for spelling in (*option.opts, *option.secondary_opts)
+                               if spelling.startswith("-")), (name, option.opts)  # fmt: skip
+
+
+def test_terminal_and_place_do_not_matter(tmp_path):
+    command = [sys.executable, "-m", "rsso_dspy.cli.reference"]
+    for number, more in enumerate(({"COLUMNS": "40", "NO_COLOR": "1"}, {"COLUMNS": "300", "FORCE_COLOR": "1"})):
+        place = tmp_path / str(number)
+        place.mkdir()
+        done = subprocess.run(
+            command, cwd=place, capture_output=True, text=True, check=True, env={**os.environ, **more}
+        )
+        assert done.stdout == page()
+    (tmp_path / "CLI.md").touch()
+    subprocess.run([*command, str(tmp_path / "CLI.md")], check=True)
+    assert (tmp_path / "CLI.md").read_text(encoding="utf-8") == page()
+
+
+def test_the_configuration_is_what_the_program_writes():
+    (shown,) = [block.text for block in blocks(docs_page("CONFIG.md")) if block.language == "toml"]
+    assert shown == template(), "put what `rsso-dspy config init FILE` writes into docs/CONFIG.md"
+
+
+def test_every_file_of_a_run_is_explained():
+    """Names as the store's own summary has them."""
+    explained = docs_page("PROTOCOL.md")
+    names = re.findall(r"^    DIR/(\S+)", store.__doc__ or "", re.M)
+    assert len(names) > 5
+    assert not [name for name in names if f"`{name}`" not in explained]
+
+
+def test_every_preset_and_every_method_is_named():
+    assert all(f"`{name}`" in docs_page("PROTOCOL.md") for name in PRESETS)
+    said = docs_page("PROGRAMS.md")
+    assert all(
+        f"`{name}`" in said or (name.startswith("omnireflect-") and "`omnireflect-*`" in said) for name in METHODS
+    )
+    assert all(f"`{name}`" in said for name in (*ROLE_OF, *SkillActor.input_fields))
+
+
+def typed() -> list[tuple[str, str]]:
+    """Page and command, of all commands that stand in blocks or, from the program's name on, in a line."""
+    found = []
+    for file in sorted(FILE.parent.glob("*.md")):
+        if file != FILE:
+            text = file.read_text(encoding="utf-8")
+            lines = [line.removeprefix("$ ") for block in blocks(text) for line in block.text.splitlines()]
+            lines += re.findall(r"`(rsso-dspy [^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+            found += [(file.name, line.partition(" #")[0]) for line in lines if line.startswith("rsso-dspy ")]
+    return found
+
+
+def misspelled(line: str) -> str:
+    """The first word of a command that the program does not know; empty when it knows all."""
+    _, *words = shlex.split(line)
+    verb = typer.main.get_command(app)
+    while words and hasattr(verb, "commands") and not words[0].startswith("-"):
+        if words[0] not in verb.commands:
+            return "" if words[0] == "VERB" else words[0]
+        verb = verb.commands[words.pop(0)]
+    known = {spelling for option in verb.params for spelling in (*option.opts, *option.secondary_opts)} | {"--help"}
+    given = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
+    return next((word for word in given if word not in known), "")
+
+
+def test_every_command_of_every_page_is_spelled_as_the_program_spells_it():
+    assert len(typed()) > 40
+    assert not [(page, line, wrong) for page, line in typed() if (wrong := misspelled(line))]
+    assert misspelled("rsso-dspy run --method rsso") == "--method"
+    assert misspelled("rsso-dspy constitution biuld") == "biuld"
