@@ -105,6 +105,7 @@ def played(folder: Path) -> Path:
                     memories=result.memories,
                     variant=variant,
                     budget=60,
+                    trials_allowed=3,
                 )
             )
     return folder

@@ -255,6 +255,8 @@ class UnitRecord(Record):
     variant: Variant
     budget: int
     """Steps allowed per trial."""
+    trials_allowed: int = 0
+    """Trials that it may play, though a solved one ends it; 0 where an older version did not say."""
 
     @property
     def key(self) -> str:

@@ -18,9 +18,15 @@ def trajectory(variant: Variant, trial: int, scores: Sequence[int], at_reset: in
 
 
 def record(
-    arm: str, task: str, index: int, trials: Sequence[Sequence[int] | None], at_reset: int = 0, seed: int = 0
+    arm: str,
+    task: str,
+    index: int,
+    trials: Sequence[Sequence[int] | None],
+    at_reset: int = 0,
+    seed: int = 0,
+    allowed: int = 0,
 ) -> UnitRecord:
-    """A unit; a trial given as None errored."""
+    """A unit; a trial given as None errored. `allowed` are the trials that it might have played, 0 for not said."""
     variant = Variant(task, index)
     usage = {"actor": Usage(calls=2, input=10, output=3)}
     results = [
@@ -44,5 +50,6 @@ def record(
         variant=variant,
         seed=seed,
         budget=9,
+        trials_allowed=allowed,
         trials=tuple(results),
     )

@@ -53,6 +53,8 @@ def reusable(
         record = _load(source, work) if work.arm.name in valid and (before is None or before in taken) else None
         if record is not None and not record.errored and _same(work, record, plan):
             taken.add(work)
+            if isinstance(record, UnitRecord) and isinstance(work, Unit):
+                record = replace(record, trials_allowed=plan.rules_of(work).trials)
             provenance = {
                 **record.provenance,
                 "config_hash": str(identity["config_hash"]),

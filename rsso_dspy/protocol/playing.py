@@ -134,6 +134,7 @@ class Player:
                 **self._about(plan, unit),
                 variant=unit.variant,
                 budget=unit.budget,
+                trials_allowed=rules.trials,
                 start=kept.name,
                 learnt_on=kept.variants,
                 trials=tuple(trials),

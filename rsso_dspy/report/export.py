@@ -59,6 +59,7 @@ def trial_rows(
             "environment_score": played.environment_score if played else None,
             "solved": played.solved if played else None,
             "best_so_far": best if played and isinstance(record, UnitRecord) else None,
+            "trials_allowed": record.trials_allowed or None if isinstance(record, UnitRecord) else len(record.budgets),
             "budget": record.budget if isinstance(record, UnitRecord) else record.budgets[number],
             "steps": len(played.steps) if played else None,
             "invalid": played.invalid if played else None,

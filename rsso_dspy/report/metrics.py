@@ -126,14 +126,19 @@ def longest(records: Iterable[Record]) -> int:
 
 
 def may_play(records: Iterable[UnitRecord], otherwise: int) -> int:
-    """Trials that units of an arm may play, as far as their records tell: the most that a unit has played which was not
-    solved in its last. One that was solved may have had more before it; where all were, `otherwise`."""
-    told = [len(record.trials) for record in records if not record.errored and not record.trajectories[-1].solved]
-    return max(told, default=otherwise)
+    """Trials that units of an arm may play. Where their records are too old to say, the most that a unit has played
+    which was not solved in its last: a solved one may have had more before it; where all were solved, `otherwise`."""
+    told = [record.trials_allowed or _played_out(record) for record in records if not record.errored]
+    return max(told, default=0) or otherwise
+
+
+def _played_out(record: UnitRecord) -> int:
+    """Trials of a unit that ended though it was not solved; 0 of any other."""
+    return 0 if record.trajectories[-1].solved else len(record.trials)
 
 
 def plays(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
-    """Arm to the trials that its units may play. An arm all of whose units were solved may play as many as any."""
+    """Arm to the trials that its units may play. An arm of older records, all solved, may play as many as any."""
     most = max((longest(units) for units in arms.values()), default=0)
     return {arm: may_play(units, most) for arm, units in arms.items()}
 

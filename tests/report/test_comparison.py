@@ -102,10 +102,14 @@ def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
     found = compare("react", ours, "omnireflect-symbolic", theirs)
     assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 20)
     assert [gain.units for gain in gains(ours, theirs)] == [0, 6, 0]
+    at_once = [record("omnireflect-symbolic", task, 0, [[100]], allowed=1) for task in TASKS]
+    found = compare("react", ours, "omnireflect-symbolic", at_once)
+    assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 90)
 
 
-def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other():
-    ours = [record("react-sso", task, 0, [[100]]) for task in TASKS]
+@pytest.mark.parametrize("allowed", [3, 0])
+def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowed):
+    ours = [record("react-sso", task, 0, [[100]], allowed=allowed) for task in TASKS]
     theirs = [record("rsso", task, 0, [[0], [50], [100]]) for task in TASKS]
     found = compare("react-sso", ours, "rsso", theirs)
     assert (found.trials, found.difference, found.mcnemar.lost) == (3, 0, 0)
