@@ -18,11 +18,10 @@ from pathlib import Path
 from statistics import fmean
 
 from rsso_dspy.optimize.compiled import Compiled, load
-from rsso_dspy.protocol.plan import ZERO_SHOT
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.comparison import compare
 from rsso_dspy.report.metrics import metrics
-from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.trajectory import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
 
 METHOD = "rsso"
 ROLLOUTS = 60

@@ -19,6 +19,9 @@ SCHEMA_VERSION = 1
 
 SOLVED_SCORE = 100
 
+ZERO_SHOT = "zero-shot"
+"""Name of the program whose prompts nobody compiled."""
+
 RULE_BASED_NOTE = (
     "The embedded rule-based model answered here in place of a language model: these scores say nothing about "
     "language models."

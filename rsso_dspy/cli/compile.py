@@ -168,10 +168,10 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
 
 def _report(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.trajectory import RULE_BASED_NOTE
+    from rsso_dspy.trajectory import RULE_BASED_NOTE, ZERO_SHOT
 
     before, after = compiled.before, compiled.after
-    start = "zero-shot" if compiled.start == "zero-shot" else "the program it started from"
+    start = ZERO_SHOT if compiled.start == ZERO_SHOT else "the program it started from"
     spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
     tokens_in, tokens_out = (
         sum(getattr(usage, kind) for usage in compiled.usage.values()) for kind in ("input", "output")

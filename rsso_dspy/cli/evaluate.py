@@ -57,6 +57,7 @@ def evaluate(
     """
     from rsso_dspy.optimize.compiled import load, program_name
     from rsso_dspy.protocol.held_out import Order
+    from rsso_dspy.trajectory import ZERO_SHOT
 
     compiled = load(program)
     settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
@@ -71,14 +72,14 @@ def evaluate(
     )
     order = Order(
         methods=(compiled.method,),
-        programs=("zero-shot", program_name(program)),
+        programs=(ZERO_SHOT, program_name(program)),
         compiled=(program,),
         tasks=None if tasks is None else tuple(tasks),
         variants=tuple(names(variants, "--variants")),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
     )
-    playing = load_programs(["zero-shot", str(program)], settings)
+    playing = load_programs([ZERO_SHOT, str(program)], settings)
     held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
         typer.echo(f"program: {program}")

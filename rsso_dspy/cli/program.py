@@ -130,7 +130,7 @@ def _checked(file: Path) -> "list[Check]":
 def _sides(a: str, b: str) -> "tuple[Side, Side]":
     from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.describe import side
-    from rsso_dspy.protocol.plan import ZERO_SHOT
+    from rsso_dspy.trajectory import ZERO_SHOT
 
     if a == b == ZERO_SHOT:
         raise UsageError(

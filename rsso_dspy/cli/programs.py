@@ -17,7 +17,7 @@ def load_programs(texts: Sequence[str], settings: "Config") -> "dict[str, Compil
     this environment."""
     from rsso_dspy.optimize.compile import environment
     from rsso_dspy.optimize.compiled import check_environment, load, program_name
-    from rsso_dspy.protocol.plan import ZERO_SHOT
+    from rsso_dspy.trajectory import ZERO_SHOT
 
     found: dict[str, Compiled | None] = {}
     for text in texts:

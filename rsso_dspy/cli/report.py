@@ -153,7 +153,7 @@ def pictures_of(
     from rsso_dspy.report.figures import pictures
     from rsso_dspy.report.metrics import by_arm
 
-    comparisons = [asked.comparison for asked in analysis.asked]
+    comparisons = [finding.comparison for finding in analysis.findings]
     return pictures(by_arm(found.records), price_of, analysis.pair, with_paper, comparisons)
 
 

@@ -14,7 +14,7 @@ from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.given import Asked
-    from rsso_dspy.protocol.reproduction import Comparison
+    from rsso_dspy.protocol.reproduction import Likeness
     from rsso_dspy.protocol.store import Store
 
 SHOWN = 10
@@ -159,7 +159,7 @@ def _compared(store: "Store", again: "Store", orders: "list[Asked]") -> bool:
     return found.equal == found.total > 0 or not (found.total or found.new)
 
 
-def _in_words(found: "Comparison") -> str:
+def _in_words(found: "Likeness") -> str:
     said = f"{found.equal} of {found.total} records are equal"
     if found.apart:
         said += f", but for {', '.join(sorted(found.apart))}"
@@ -196,11 +196,13 @@ def _of_file(file: Path) -> None:
 
 def _compiled(data: dict[str, Any], again: Path) -> list[str]:
     """The command that compiles it."""
+    from rsso_dspy.trajectory import ZERO_SHOT
+
     _tell(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
     if data["ended_by"]:
         _tell(f"its compile was cut short ({data['ended_by']}), so that another one may get further")
-    start = data.get("start", "zero-shot")
-    if start != "zero-shot":
+    start = data.get("start", ZERO_SHOT)
+    if start != ZERO_SHOT:
         _tell(f"it improved on another compiled program ({start}), of which no copy is kept: put its file after --from")
     wanted = {
         "--method": data["method"],
@@ -212,7 +214,7 @@ def _compiled(data: dict[str, Any], again: Path) -> list[str]:
         "--max-cost": data.get("max_cost"),
         "--max-idle": data.get("max_idle"),
         "--roles": ",".join(data.get("roles") or ()) or None,
-        "--from": None if start == "zero-shot" else "START.json",
+        "--from": None if start == ZERO_SHOT else "START.json",
     }
     first, calibration = _calibration(data["learn"], data["choose"], data["identity"]["config"], again)
     return [*first, _made(["compile"], calibration | wanted, data["identity"]["config"], again)]

@@ -20,8 +20,7 @@ from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.methods import ADDITIONS
-from rsso_dspy.protocol.plan import ZERO_SHOT
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.trajectory import ZERO_SHOT, Usage
 from rsso_dspy.whole import write_whole
 
 SCHEMA = 1

@@ -18,8 +18,8 @@ from typing import Any, Literal
 from rsso_dspy.optimize.compiled import Compiled, PredictorState
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.plan import ZERO_SHOT
 from rsso_dspy.protocol.provenance import prompts
+from rsso_dspy.trajectory import ZERO_SHOT
 
 Op = Literal["same", "removed", "added", "changed"]
 

@@ -11,9 +11,9 @@ from rsso_dspy.optimize.optimizers import Optimizer, optimizer
 from rsso_dspy.optimize.student import tuned
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Forecast, Plan, Unit, step_budgets
+from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Unit, step_budgets
 from rsso_dspy.protocol.presets import Preset
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.trajectory import ZERO_SHOT, Variant
 
 TRIALS = 2
 """Trials per rollout: enough to see whether a reflection helped."""

@@ -25,7 +25,7 @@ from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
 from rsso_dspy.programs.runtime import Caller, Runtime
 from rsso_dspy.programs.transcript import example, outcome, stretch, transcript
 from rsso_dspy.signatures import ErrorRule, FlatActor, SkillActor
-from rsso_dspy.trajectory import Lesson, Trajectory
+from rsso_dspy.trajectory import ZERO_SHOT, Lesson, Trajectory
 
 ROLE_OF = {
     "actor": "actor",
@@ -199,7 +199,7 @@ _TAKEN = {*SkillActor.fields, *FlatActor.fields, "self", "recalled", "signature"
 _TAKEN |= {"new_signature", "completions"}
 """Names that a region cannot have: fields that the actor has already, and what a call is told besides fields."""
 
-_RESERVED = ("zero-shot", *ADDITIONS)
+_RESERVED = (ZERO_SHOT, *ADDITIONS)
 """Names of a program, and of what may be added to a method."""
 
 

@@ -25,8 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.config import Config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.protocol.plan import ZERO_SHOT
-from rsso_dspy.trajectory import SCHEMA_VERSION
+from rsso_dspy.trajectory import SCHEMA_VERSION, ZERO_SHOT
 from rsso_dspy.whole import write_whole
 
 if TYPE_CHECKING:

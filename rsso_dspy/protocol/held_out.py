@@ -32,7 +32,7 @@ from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.given import Given
 from rsso_dspy.protocol.libraries import carried
-from rsso_dspy.protocol.plan import ZERO_SHOT, Arm, Forecast, Plan, Work, plan_held_out
+from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Work, plan_held_out
 from rsso_dspy.protocol.playing import Carried, Player, together
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
@@ -40,7 +40,7 @@ from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.shards import Shard, shard_of
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, TrialResult, UnitRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

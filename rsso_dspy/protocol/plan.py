@@ -16,9 +16,7 @@ from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.protocol.selection import choose
-from rsso_dspy.trajectory import Usage, Variant
-
-ZERO_SHOT = "zero-shot"
+from rsso_dspy.trajectory import ZERO_SHOT, Usage, Variant
 
 NOTHING_PLAYED: Mapping[str, int] = {}
 

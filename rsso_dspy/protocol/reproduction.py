@@ -25,15 +25,15 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.protocol.events import days
-from rsso_dspy.protocol.given import ZERO_SHOT, Asked, kept, toml_key, toml_value
+from rsso_dspy.protocol.given import Asked, kept, toml_key, toml_value
 from rsso_dspy.protocol.provenance import commit, prompts
 from rsso_dspy.protocol.selection import choose
 from rsso_dspy.protocol.store import Store, flat
-from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, UnitRecord
 
 ABSENT = "(absent)"
 
-__all__ = ["CONSTITUTION", "Change", "Comparison", "asked", "changes", "compare", "settings_of"]
+__all__ = ["CONSTITUTION", "Change", "Likeness", "asked", "changes", "compare", "settings_of"]
 
 
 def asked(store: Store, say: Any = lambda _: None) -> list[Asked]:
@@ -101,7 +101,7 @@ def changes(store: Store) -> list[Change]:
 
 
 @dataclass(slots=True)
-class Comparison:
+class Likeness:
     """Records of a run beside those of the run that was to be the same."""
 
     equal: int = 0
@@ -122,10 +122,10 @@ class Comparison:
         return self.equal + len(self.different) + len(self.missing)
 
 
-def compare(store: Store, again: Store, ignored: Sequence[str] = ()) -> Comparison:
+def compare(store: Store, again: Store, ignored: Sequence[str] = ()) -> Likeness:
     """The finished records of one run beside those of another. `ignored` are top-level fields besides `provenance`
     whose difference is known to mean nothing."""
-    found = Comparison()
+    found = Likeness()
     for record in _records(store):
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
         path = store.path_of(record)

@@ -18,6 +18,7 @@ from rsso_dspy.report.metrics import (
     TrainingMetrics,
     best_accumulator,
     by_arm,
+    finished,
     metrics,
     plays,
     training_metrics,
@@ -42,7 +43,7 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Finding:
     """One comparison of the run."""
 
     question: Question
@@ -85,7 +86,7 @@ class Analysis:
     plays: Mapping[str, int]
     """Arm to the trials that its units may play."""
     tasks: tuple[Task, ...]
-    asked: tuple[Asked, ...]
+    findings: tuple[Finding, ...]
     squares: Mapping[str, Square]
     """Program to its 2x2 of skills and reflections."""
     errored: tuple[Unscored, ...]
@@ -100,11 +101,11 @@ class Analysis:
         return (self.shown.question.first, self.shown.question.second) if self.shown else None
 
     @property
-    def shown(self) -> Asked | None:
+    def shown(self) -> Finding | None:
         """The comparison that is shown where there is room for one: reflections beside skills where that was asked, as
         in the paper, else the first."""
-        beside = [each for each in self.asked if each.question.asks == BESIDE_SKILLS]
-        return next(iter([*beside, *self.asked]), None)
+        beside = [each for each in self.findings if each.question.asks == BESIDE_SKILLS]
+        return next(iter([*beside, *self.findings]), None)
 
     @property
     def note(self) -> str:
@@ -127,8 +128,8 @@ def analyse(played: Played, price_of: PriceOf = unpriced, against: str | None = 
         trainings=tuple(training_metrics(played.trainings)),
         plays=plays(arms),
         tasks=_tasks(arms),
-        asked=tuple(
-            Asked(
+        findings=tuple(
+            Finding(
                 _put(question, comparison), comparison, holm, tuple(gains(arms[question.first], arms[question.second]))
             )
             for question, comparison, holm in zip(wanted, compared, corrected(compared), strict=True)
@@ -188,17 +189,22 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "tasks": [asdict(task) for task in found.tasks],
         "bill": bill_json(found.bill),
         "trainings": [asdict(row) for row in found.trainings],
-        "comparisons": [_asked_json(each) for each in found.asked],
+        "comparisons": [_finding_json(each) for each in found.findings],
         "squares": {program: asdict(each) for program, each in found.squares.items()},
         "errored": [asdict(each) for each in found.errored],
     }
 
 
-def _asked_json(asked: Asked) -> dict[str, Any]:
-    comparison = asdict(asked.comparison)
-    if asked.comparison.interval:
-        comparison["interval"]["detectable"] = asked.comparison.interval.detectable
-    return {"asks": asked.question.asks, **comparison, "holm": asked.holm, "gains": [asdict(g) for g in asked.gains]}
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    comparison = asdict(finding.comparison)
+    if finding.comparison.interval:
+        comparison["interval"]["detectable"] = finding.comparison.interval.detectable
+    return {
+        "asks": finding.question.asks,
+        **comparison,
+        "holm": finding.holm,
+        "gains": [asdict(g) for g in finding.gains],
+    }
 
 
 def _learning_json(learnt: Learning) -> dict[str, Any]:
@@ -211,7 +217,7 @@ def _tasks(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[Task, ...]:
     scores: dict[str, dict[str, list[float]]] = {}
     units: dict[str, set[tuple[int, int]]] = {}
     for arm, records in arms.items():
-        for record in (record for record in records if not record.errored):
+        for record in finished(records):
             scores.setdefault(record.variant.task, {}).setdefault(arm, []).append(best_accumulator(record))
             units.setdefault(record.variant.task, set()).add((record.variant.index, record.seed))
     return tuple(

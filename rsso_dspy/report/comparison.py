@@ -23,11 +23,8 @@ from rsso_dspy.report.inference import (
     sign_test,
     wilcoxon,
 )
-from rsso_dspy.report.metrics import best_accumulator, may_play, plays
+from rsso_dspy.report.metrics import Key, best_accumulator, finished, may_play, plays, unit_key
 from rsso_dspy.trajectory import UnitRecord
-
-Key = tuple[str, int, int]
-"""Task type, variant, seed."""
 
 Reading = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together do better than either alone. adversarial: worse than either alone. redundant:
@@ -100,9 +97,9 @@ class Gain:
 
 def compare(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
     """Two arms, unit by unit."""
-    before, after = _finished(ours), _finished(theirs)
+    before, after = _by_key(ours), _by_key(theirs)
     shared = sorted(before.keys() & after.keys())
-    known = {_key(record) for record in (*ours, *theirs)}
+    known = {unit_key(record) for record in (*ours, *theirs)}
     trials = equal_trials(before.values(), after.values())
     by_task = _by_task(shared, lambda key: best_accumulator(after[key], trials) - best_accumulator(before[key], trials))
     differences = [value for values in by_task.values() for value in values]
@@ -141,7 +138,7 @@ def square(arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = SQ
     """The 2x2 of two memories; None when an arm of it is missing, or no unit was finished in all four."""
     if not all(name in arms for name in corners):
         return None
-    played = [_finished(arms[name]) for name in corners]
+    played = [_by_key(arms[name]) for name in corners]
     shared = sorted(set.intersection(*(set(each) for each in played)))
     if not shared:
         return None
@@ -159,7 +156,7 @@ def square(arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = SQ
 def gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[Gain]:
     """``second - first`` by what became of the unit in the first arm: solved at trial 1, never better than at trial 1,
     or better later (the third contribution of rSSO)."""
-    before, after = _finished(first), _finished(second)
+    before, after = _by_key(first), _by_key(second)
     trials = equal_trials(before.values(), after.values())
     found: dict[Stratum, list[float]] = {"solved at trial 1": [], "plateau": [], "other": []}
     for key in sorted(before.keys() & after.keys()):
@@ -189,12 +186,8 @@ def _solved(record: UnitRecord, trials: int) -> bool:
     return any(trajectory.solved for trajectory in record.trajectories[:trials])
 
 
-def _finished(records: Sequence[UnitRecord]) -> dict[Key, UnitRecord]:
-    return {_key(record): record for record in records if not record.errored}
-
-
-def _key(record: UnitRecord) -> Key:
-    return record.variant.task, record.variant.index, record.seed
+def _by_key(records: Sequence[UnitRecord]) -> dict[Key, UnitRecord]:
+    return {unit_key(record): record for record in finished(records)}
 
 
 def _by_task(keys: Sequence[Key], value: Callable[[Key], float]) -> dict[str, list[float]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rsso_dspy.report.analysis import Asked
+from rsso_dspy.report.analysis import Finding
 from rsso_dspy.report.comparison import Square
 from rsso_dspy.report.inference import FEW, LEVEL, POWER, Interval
 from rsso_dspy.report.sheets import NOTHING, Cell, Sheet, Tone, named, points, probability, signed, tally, whole
@@ -17,10 +17,10 @@ READINGS = {
 }
 
 
-def differences(asked: Sequence[Asked]) -> Sheet:
+def differences(findings: Sequence[Finding]) -> Sheet:
     """Paired differences with their intervals."""
     rows, fewer = [], []
-    for each in asked:
+    for each in findings:
         pair = each.comparison
         pairs = whole(pair.pairs) if not pair.excluded else Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs)
         detectable = pair.interval.detectable if pair.interval else None
@@ -37,13 +37,13 @@ def differences(asked: Sequence[Asked]) -> Sheet:
         )
         if pair.pairs and pair.trials < max(pair.may_play):
             fewer.append(f"{_name(each)}: best of the first {pair.trials}, as many as both may play.")
-    intervals = [each.comparison.interval for each in asked if each.comparison.interval]
+    intervals = [each.comparison.interval for each in findings if each.comparison.interval]
     notes = [
         f"Intervals ({LEVEL:.0%}) are bootstrapped over task types, whose variants are alike; they are not corrected "
         "for being several, Holm's p is. detects: the smallest difference that such a run would find in "
         f"{POWER:.0%} of cases."
     ]
-    if any(each.comparison.excluded for each in asked):
+    if any(each.comparison.excluded for each in findings):
         notes.append("(-n): pairs left out because a unit errored or is missing in one of the two.")
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
         notes.append(f"Fewer than {FEW} task types: such intervals are rough.")
@@ -53,10 +53,10 @@ def differences(asked: Sequence[Asked]) -> Sheet:
     return Sheet("differences", "Paired differences", columns, tuple(rows), (*notes, *fewer))
 
 
-def tests(asked: Sequence[Asked]) -> Sheet:
+def tests(findings: Sequence[Finding]) -> Sheet:
     """The tests over task types, and of who solves more."""
     rows = []
-    for each in asked:
+    for each in findings:
         pair = each.comparison
         rank, sign, solve = pair.wilcoxon, pair.sign, pair.mcnemar
         rows.append(
@@ -72,7 +72,7 @@ def tests(asked: Sequence[Asked]) -> Sheet:
                 probability(solve.p),
             )
         )
-    tested = sum(each.holm is not None for each in asked)
+    tested = sum(each.holm is not None for each in findings)
     columns = ("second - first", "W", "p", "Holm", "effect", "tasks +/-/=", "sign p", "solved +/-", "McNemar p")
     notes = (
         "W, p: Wilcoxon signed-rank over the means of task types, two-sided, zeros dropped, exact. Holm: p "
@@ -82,13 +82,13 @@ def tests(asked: Sequence[Asked]) -> Sheet:
     return Sheet("tests", "Tests", columns, tuple(rows), notes)
 
 
-def strata(asked: Sequence[Asked]) -> Sheet:
+def strata(findings: Sequence[Finding]) -> Sheet:
     """Gains by what became of the unit in the first arm."""
     rows = []
-    for each in asked:
+    for each in findings:
         cells = [cell for gain in each.gains for cell in (whole(gain.units), signed(gain.difference))]
         rows.append((named(_name(each)), *cells))
-    names = [gain.stratum for gain in asked[0].gains] if asked else []
+    names = [gain.stratum for gain in findings[0].gains] if findings else []
     columns = ("second - first", *(column for name in names for column in (f"n {name}", f"{name}")))
     notes = (
         "Strata are read off the first arm: solved at trial 1, never better than at trial 1 (plateau), better later "
@@ -115,13 +115,13 @@ def square_table(square: Square, program: str, number: int = 1) -> Sheet:
     return Sheet("square" if number == 1 else f"square-{number}", title, columns, tuple(rows))
 
 
-def _name(asked: Asked) -> str:
-    return f"{asked.comparison.second} - {asked.comparison.first}"
+def _name(finding: Finding) -> str:
+    return f"{finding.comparison.second} - {finding.comparison.first}"
 
 
-def _tone(asked: Asked) -> Tone:
+def _tone(finding: Finding) -> Tone:
     """Good or bad where the interval leaves out 0 and the corrected test agrees, and neither where they do not."""
-    interval, p = asked.comparison.interval, asked.holm
+    interval, p = finding.comparison.interval, finding.holm
     if interval is None or interval.low <= 0 <= interval.high or p is None or p > 1 - LEVEL:
         return ""
     return "good" if interval.low > 0 else "bad"

@@ -4,12 +4,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rsso_dspy.report.metrics import finished, longest
 from rsso_dspy.trajectory import TrialResult, UnitRecord
 
 LEVELS = (50, 75)
 """Percent of variants."""
 
 REFLECTIONS = "plans_from_past_attempts"
+SKILLS = "skills"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,15 @@ class Learning:
 
 def learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
     """How one arm learnt."""
-    scored = [record for record in records if not record.errored]
-    longest = max((len(record.trials) for record in scored), default=0)
-    newly = [0] * longest
+    scored = finished(records)
+    newly = [0] * longest(scored)
     by_held: dict[int, list[bool]] = defaultdict(list)
     for record in scored:
         solved = [trajectory.solved for trajectory in record.trajectories]
         if True in solved:
             newly[solved.index(True)] += 1
-        if not record.start:
-            for count, success in zip(reflections_held(record.trials), solved, strict=True):
+        if (held := reflections_held(record)) is not None:
+            for count, success in zip(held, solved, strict=True):
                 by_held[count].append(success)
     return Learning(
         arm,
@@ -58,14 +59,24 @@ def learning(arm: str, records: Sequence[UnitRecord]) -> Learning:
     )
 
 
-def reflections_held(trials: Sequence[TrialResult]) -> list[int]:
-    """Reflections in memory when each trial of a unit that began with none began."""
-    return _before(trials, REFLECTIONS, "held")
+def reflections_held(record: UnitRecord) -> list[int] | None:
+    """Reflections in memory when each trial of a unit began; None when it began with some, learnt elsewhere."""
+    return _before(record.trials, REFLECTIONS, "held") if from_nothing(record, REFLECTIONS) else None
 
 
-def skills_held(trials: Sequence[TrialResult]) -> list[int]:
-    """Skills in the library when each trial of a unit that began with none began."""
-    return _before(trials, "skills", "library")
+def skills_held(record: UnitRecord) -> list[int] | None:
+    """Skills in the library when each trial of a unit began; None likewise."""
+    return _before(record.trials, SKILLS, "library") if from_nothing(record, SKILLS) else None
+
+
+def from_nothing(record: UnitRecord, memory: str) -> bool:
+    """Whether the memory was empty at first. How much it started with elsewhere is in no record."""
+    return not (record.start and was_shown(record.trials[0], memory))
+
+
+def was_shown(trial: TrialResult, memory: str) -> bool:
+    """Whether something of the memory stood in the trial's prompts."""
+    return any(region.partition(":")[0].partition("@")[0] == memory for region in trial.shown)
 
 
 def _before(trials: Sequence[TrialResult], memory: str, count: str) -> list[int]:

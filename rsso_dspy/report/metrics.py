@@ -10,6 +10,9 @@ from rsso_dspy.trajectory import SOLVED_SCORE, Record, TrainingRecord, Trajector
 
 R = TypeVar("R", bound=Record)
 
+Key = tuple[str, int, int]
+"""What a unit is in every arm: task type, variant, seed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArmMetrics:
@@ -48,7 +51,7 @@ class ArmMetrics:
 
 def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     """The metrics of one arm's units."""
-    scored = [record for record in records if not record.errored]
+    scored = finished(records)
     plays = [record.trajectories for record in scored]
     longest = max(map(len, plays), default=0)
     by_task: dict[str, list[float]] = defaultdict(list)
@@ -120,6 +123,16 @@ def best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
     return _best(record.trajectories[:trials], _accumulator)
 
 
+def unit_key(record: UnitRecord) -> Key:
+    """What the unit is in every arm."""
+    return record.variant.task, record.variant.index, record.seed
+
+
+def finished(records: Iterable[UnitRecord]) -> list[UnitRecord]:
+    """Units that have a score: an error is none."""
+    return [record for record in records if not record.errored]
+
+
 def longest(records: Iterable[Record]) -> int:
     """The most trials that one of them played; 0 without any."""
     return max((len(record.trials) for record in records), default=0)
@@ -128,7 +141,7 @@ def longest(records: Iterable[Record]) -> int:
 def may_play(records: Iterable[UnitRecord], otherwise: int) -> int:
     """Trials that units of an arm may play. Where their records are too old to say, the most that a unit has played
     which was not solved in its last: a solved one may have had more before it; where all were solved, `otherwise`."""
-    told = [record.trials_allowed or _played_out(record) for record in records if not record.errored]
+    told = [record.trials_allowed or _played_out(record) for record in finished(records)]
     return max(told, default=0) or otherwise
 
 

@@ -11,9 +11,7 @@ from itertools import combinations
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.report.comparison import SQUARE
-from rsso_dspy.trajectory import UnitRecord
-
-ZERO_SHOT = "zero-shot"
+from rsso_dspy.trajectory import ZERO_SHOT, UnitRecord
 
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"

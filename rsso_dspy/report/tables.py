@@ -28,9 +28,9 @@ def _all(found: Analysis, with_paper: bool) -> Iterator[Sheet]:
     yield learning_table(found)
     yield solved_table(found)
     yield reflections_table(found)
-    yield differences(found.asked)
-    yield tests(found.asked)
-    yield strata(found.asked)
+    yield differences(found.findings)
+    yield tests(found.findings)
+    yield strata(found.findings)
     for number, (program, square) in enumerate(found.squares.items(), start=1):
         yield square_table(square, program, number)
     yield tasks_table(found, with_paper)

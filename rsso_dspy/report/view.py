@@ -45,7 +45,7 @@ def _parts(found: Analysis, whole: bool, with_paper: bool) -> Iterator[Renderabl
             sheet.notes for sheet in shown if sheet.name in ("methods", "learning", "differences")
         )
         yield from map(_dim, notes)
-        if found.asked:
+        if found.findings:
             yield _dim("rsso-dspy report has the tests, strata, task types and figures.")
 
 

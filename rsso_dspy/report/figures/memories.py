@@ -12,14 +12,12 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.report.figures.canvas import WIDTH, below, drawing, entry, settled, sideways, trial_axis
 from rsso_dspy.report.figures.scores import Arms, notes, origin, scored
 from rsso_dspy.report.figures.style import said, styles
-from rsso_dspy.report.learning import REFLECTIONS, reflections_held, skills_held
+from rsso_dspy.report.learning import REFLECTIONS, SKILLS, from_nothing, reflections_held, skills_held, was_shown
 from rsso_dspy.report.metrics import longest
 from rsso_dspy.trajectory import UnitRecord
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SKILLS = "skills"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +90,7 @@ def _panels(arms: Arms) -> list[tuple[Count, dict[str, list[float | None]]]]:
 def _keeps(records: Sequence[UnitRecord], memory: str) -> bool:
     """Whether units of this arm have the memory: it was told of a trial, or something of it was shown."""
     trials = (trial for record in records for trial in record.trials)
-    return any(memory in trial.learnt or _shown(trial.shown, memory) for trial in trials)
-
-
-def _shown(shown: dict[str, str], memory: str) -> bool:
-    return any(region.partition(":")[0].partition("@")[0] == memory for region in shown)
+    return any(memory in trial.learnt or was_shown(trial, memory) for trial in trials)
 
 
 def _means(records: Sequence[UnitRecord], count: Count) -> list[float | None]:
@@ -108,31 +102,18 @@ def _means(records: Sequence[UnitRecord], count: Count) -> list[float | None]:
     ]
 
 
-def _from_nothing(record: UnitRecord, memory: str) -> bool:
-    """Whether the memory was empty at first. What it started with elsewhere is in no record."""
-    return not (record.start and _shown(record.trials[0].shown, memory))
-
-
-def _reflections(record: UnitRecord) -> Sequence[int] | None:
-    return reflections_held(record.trials) if _from_nothing(record, REFLECTIONS) else None
-
-
-def _library(record: UnitRecord) -> Sequence[int] | None:
-    return skills_held(record.trials) if _from_nothing(record, SKILLS) else None
-
-
 def _recalled(record: UnitRecord) -> Sequence[int]:
     return [len({name for step in trial.steps for name in step.recalled}) for trial in record.trajectories]
 
 
 def _unknown(arms: Arms) -> list[str]:
     units = [record for records in scored(arms).values() for record in records]
-    started = any(not _from_nothing(record, memory) for record in units for memory in (REFLECTIONS, SKILLS))
+    started = any(not from_nothing(record, memory) for record in units for memory in (REFLECTIONS, SKILLS))
     return ["What a memory held is not known of units that started from one learnt elsewhere."] if started else []
 
 
 COUNTS = (
-    Count("reflections held at start", REFLECTIONS, _reflections),
-    Count("skills in library at start", SKILLS, _library),
+    Count("reflections held at start", REFLECTIONS, reflections_held),
+    Count("skills in library at start", SKILLS, skills_held),
     Count("distinct skills shown", SKILLS, _recalled),
 )

@@ -14,10 +14,10 @@ from unicodedata import bidirectional
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.report.comparison import Comparison, equal_trials
 from rsso_dspy.report.figures.canvas import WIDTH, below, drawing, points_axis, settled, stroke
-from rsso_dspy.report.figures.scores import Arms, counted, finished, notes, origin, scores, signed
+from rsso_dspy.report.figures.scores import Arms, counted, notes, origin, scores, signed
 from rsso_dspy.report.figures.style import DOWN, FAINT, INK, UP, said, styles
 from rsso_dspy.report.inference import LEVEL
-from rsso_dspy.report.metrics import may_play
+from rsso_dspy.report.metrics import finished, may_play
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

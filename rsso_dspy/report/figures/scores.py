@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
-from rsso_dspy.report.comparison import Key
 from rsso_dspy.report.figures.style import shown
-from rsso_dspy.report.metrics import best_accumulator, longest, plays
+from rsso_dspy.report.metrics import Key, best_accumulator, finished, longest, plays, unit_key
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
 
 Arms = Mapping[str, Sequence[UnitRecord]]
@@ -37,11 +36,6 @@ class Estimate:
         return f"{self.mean:.1f}" + (f" ± {self.error:.1f}" if self.error is not None else "")
 
 
-def finished(records: Sequence[UnitRecord]) -> list[UnitRecord]:
-    """Units that have a score."""
-    return [record for record in records if not record.errored]
-
-
 def scored(arms: Arms) -> dict[str, list[UnitRecord]]:
     """Arms that have a unit with a score, and those units."""
     return {arm: kept for arm, records in arms.items() if (kept := finished(records))}
@@ -49,7 +43,7 @@ def scored(arms: Arms) -> dict[str, list[UnitRecord]]:
 
 def scores(records: Sequence[UnitRecord], trials: int | None = None) -> dict[Key, float]:
     """Unit to its best accumulator, of the first so many trials when `trials` is given."""
-    return {(r.variant.task, r.variant.index, r.seed): best_accumulator(r, trials) for r in finished(records)}
+    return {unit_key(record): best_accumulator(record, trials) for record in finished(records)}
 
 
 def estimate(values: Mapping[Key, float]) -> Estimate:

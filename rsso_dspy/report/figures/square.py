@@ -10,9 +10,10 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.report.comparison import SQUARE, equal_trials, square
 from rsso_dspy.report.figures.canvas import below, drawing, points_axis, settled, stroke
 from rsso_dspy.report.figures.labels import LINE, SIZE, apart
-from rsso_dspy.report.figures.scores import Arms, Estimate, estimate, finished, notes, origin, scores, signed
+from rsso_dspy.report.figures.scores import Arms, Estimate, estimate, notes, origin, scores, signed
 from rsso_dspy.report.figures.style import INK, said, styles
 from rsso_dspy.report.inference import LEVEL
+from rsso_dspy.report.metrics import finished
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
