@@ -1,6 +1,5 @@
 """`rsso-dspy constitution`: a rule book distilled from calibration variants, looked at, compared, merged and edited."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +19,7 @@ from rsso_dspy.cli.options import (
     names,
     say,
 )
+from rsso_dspy.cli.prose import print_json
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
 
@@ -166,7 +166,7 @@ def diff(a: Source, b: Source, json_: Json = False) -> None:
     only = {str(a): only_in(ours, theirs), str(b): only_in(theirs, ours)}
     shared = len(ours.constitution.rules) - len(only[str(a)])
     if json_:
-        typer.echo(json.dumps({"only": only, "shared": shared}, indent=1, ensure_ascii=False))
+        print_json({"only": only, "shared": shared})
         return
     for mark, (name, lines) in zip("-+", only.items(), strict=True):
         typer.secho(f"only in {name}: {count(lines, 'rule')}", bold=True)

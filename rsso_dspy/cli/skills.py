@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rsso_dspy.cli.options import count, say
+from rsso_dspy.cli.prose import paragraph, print_json
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.libraries import Finished
@@ -57,7 +57,6 @@ def build(
     {"description", "action", "reward"}: the whole state as one text, what led to it, and what that gained, as a share
     of 1.
     """
-    import json
     from dataclasses import asdict
 
     from rsso_dspy.backends.embedders import Embedder
@@ -80,7 +79,7 @@ def build(
         say("feedback: recorded subgoals are in the words of their run; they count only where these words are the same")
     if json_:
         data = {"embedder": embed.model, "settings": asdict(settings), **built}
-        typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        print_json(data)
         return
     for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
         typer.secho(
@@ -120,14 +119,13 @@ def show(
     json_: Json = False,
 ) -> None:
     """Print a unit's skills: where each came from, its score, how often it was shown and pursued, and what followed."""
-    import json
 
     from rsso_dspy.protocol.libraries import finished
 
     found = finished(run, unit, arm)
     data = _about(found) | (_library(found) if trial is None else found.prompts(trial))
     if json_:
-        typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
+        print_json(data)
         return
     _head(data)
     if trial is None:
@@ -164,47 +162,47 @@ def _head(data: dict[str, Any]) -> None:
     from rsso_dspy.trajectory import RULE_BASED_NOTE
 
     typer.secho(f"{data['unit']}  {data['arm']}  seed {data['seed']}", bold=True)
-    _wrapped(f"{data['protocol']}, {data['model']}")
+    paragraph(f"{data['protocol']}, {data['model']}")
     if data["rule_based"]:
-        _wrapped(RULE_BASED_NOTE)
+        paragraph(RULE_BASED_NOTE)
 
 
 def _print_library(data: dict[str, Any]) -> None:
     learnt = _spans(data["learnt_from"]) or "none"
-    _wrapped(
+    paragraph(
         f"Library after trial {data['trials']}: {count(data['library'], 'skill')}, learnt from trials: {learnt}. "
         "Use is counted over all trials."
     )
     if data["start"]:
-        _wrapped(f"It started from: {data['start']}; examples may be of trials there.")
+        paragraph(f"It started from: {data['start']}; examples may be of trials there.")
     if not data["library"]:
-        _wrapped("It is empty: a skill is what two trials that gained points have in common.")
+        paragraph("It is empty: a skill is what two trials that gained points have in common.")
     for number, skill in enumerate(data["library"], start=1):
         _words(number, skill)
         _history(skill)
     if data["retired"]:
         typer.echo("\nNo longer in use:")
     for skill in data["retired"]:
-        _wrapped(f"- {skill['name']}: {_use(skill)}", "  ")
+        paragraph(f"- {skill['name']}: {_use(skill)}", "  ")
 
 
 def _words(number: int, skill: dict[str, Any]) -> None:
     """Name, target and instructions."""
     typer.echo()
-    _wrapped(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
-    _wrapped(f"target: {skill['target']}", "   ")
+    paragraph(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
+    paragraph(f"target: {skill['target']}", "   ")
     for index, instruction in enumerate(skill["instructions"], start=1):
-        _wrapped(f"{index}. {instruction}", "   ")
+        paragraph(f"{index}. {instruction}", "   ")
 
 
 def _history(skill: dict[str, Any]) -> None:
     """Score, use and examples."""
     terms = dict(skill["scores"])
     total = terms.pop("total")
-    _wrapped(f"score {total:.3f}: " + ", ".join(f"{name} {value:.3f}" for name, value in terms.items()), "   ")
-    _wrapped(_use(skill), "   ")
+    paragraph(f"score {total:.3f}: " + ", ".join(f"{name} {value:.3f}" for name, value in terms.items()), "   ")
+    paragraph(_use(skill), "   ")
     for pursuit in skill["pursuits"]:
-        _wrapped(
+        paragraph(
             f"trial {pursuit['trial']}, from step {pursuit['first']} on: +{pursuit['gained']} points, "
             f"{pursuit['outcome']}",
             "   ",
@@ -213,7 +211,7 @@ def _history(skill: dict[str, Any]) -> None:
         typer.echo(f"   example: trial {example['trial']}, steps {example['first']} to {example['last']}")
         for at, (action, points) in enumerate(zip(example["actions"], example["points"], strict=True)):
             gain = f"  {points:+d}" if points else ""
-            _wrapped(f"{example['first'] + at:3d} > {action or '(malformed answer)'}{gain}", "     ")
+            paragraph(f"{example['first'] + at:3d} > {action or '(malformed answer)'}{gain}", "     ")
 
 
 def _use(skill: dict[str, Any]) -> str:
@@ -221,14 +219,14 @@ def _use(skill: dict[str, Any]) -> str:
 
 
 def _print_prompts(data: dict[str, Any]) -> None:
-    _wrapped(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
+    paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
     for shown in data["prompts"]:
         typer.echo()
-        _wrapped(f"steps {_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
+        paragraph(f"steps {_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
         for line in shown["text"].splitlines():
-            _wrapped(line, "   ")
+            paragraph(line, "   ")
     for step in data["pursued"]:
-        _wrapped(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
+        paragraph(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
 
 
 def _spans(steps: list[int]) -> str:
@@ -240,15 +238,6 @@ def _spans(steps: list[int]) -> str:
         else:
             spans.append([step])
     return ", ".join("-".join(map(str, span)) for span in spans)
-
-
-def _wrapped(text: str, indent: str = "", bold: bool | None = None) -> None:
-    """A paragraph, no wider than the terminal."""
-    from shutil import get_terminal_size
-    from textwrap import fill
-
-    width = max(get_terminal_size().columns, 30)
-    typer.secho(fill(visible(text), width, initial_indent=indent, subsequent_indent=indent + "  "), bold=bold)
 
 
 @app.command()

@@ -1,0 +1,67 @@
+"""Text for a terminal, no wider than it is."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rsso_dspy.report.terminal import visible
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+WIDE = 100
+"""Columns from which on two texts stand side by side."""
+
+
+def print_json(data: Any) -> None:
+    """Data in place of text."""
+    import json
+
+    typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
+
+
+def title(text: str) -> None:
+    """A line that begins a part."""
+    typer.echo()
+    paragraph(text, bold=True)
+
+
+def paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
+    """A paragraph, no wider than the terminal."""
+    from textwrap import fill
+
+    lines = fill(visible(text), width(), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
+    typer.secho(lines, bold=bold, fg=color)
+
+
+def width() -> int:
+    """Columns of the terminal; 30 at least."""
+    from shutil import get_terminal_size
+
+    return max(get_terminal_size().columns, 30)
+
+
+def on_terminal() -> bool:
+    """Whether a person looks on, not a file."""
+    from rich.console import Console
+
+    return Console().is_terminal
+
+
+def side_by_side(a: str, b: str, rows: "Iterable[tuple[Text, Text]]") -> None:
+    """Two columns of texts under their names."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2), expand=True)
+    for name in (a, b):
+        table.add_column(Text(visible(name)), ratio=1, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console = Console(width=width(), highlight=False)
+    with console.capture() as printed:
+        console.print(table)
+    lines = (line.rstrip() for line in printed.get().splitlines())
+    typer.echo("\n".join(lines), color=console.is_terminal or None)
