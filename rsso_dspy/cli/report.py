@@ -83,7 +83,7 @@ def report(
 
 def of(*stores: "Store") -> "Played":
     """What the folders of a run tell. Raises `UsageError` when two of them hold the same unit."""
-    from rsso_dspy.protocol.events import days
+    from rsso_dspy.protocol.events import days, planned
     from rsso_dspy.report.analysis import Played
 
     held: dict[tuple[str, str, int], Path] = {}
@@ -91,6 +91,7 @@ def of(*stores: "Store") -> "Played":
     for folder, record in records:
         if (other := held.setdefault((record.arm, record.key, record.seed), folder)) != folder:
             raise UsageError(f"{other} and {folder} both hold {record.arm} {record.key} of seed {record.seed}")
+    there = {f"{arm}/{key}/s{seed}" for arm, key, seed in held}
     dates = sorted(day for store in stores for day in days(store))
     return Played(
         [record for _, record in records],
@@ -98,6 +99,7 @@ def of(*stores: "Store") -> "Played":
         [record for store in stores for record in store.begun()],
         [each for store in stores for each in store.abandoned()],
         tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
+        len(set.union(*map(planned, stores)) - there),
     )
 
 

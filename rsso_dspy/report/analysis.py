@@ -16,6 +16,7 @@ from rsso_dspy.report.learning import Learning, learning
 from rsso_dspy.report.metrics import (
     ArmMetrics,
     TrainingMetrics,
+    alike,
     best_accumulator,
     by_arm,
     finished,
@@ -40,6 +41,8 @@ class Played:
     """What was spent that no record tells of."""
     dates: tuple[str, ...] = ()
     """When it was played: first and last day."""
+    missing: int = 0
+    """Units that were to be played and have no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,10 @@ class Analysis:
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What the results depend on: name to every value that occurs."""
     rule_based: bool = False
+    alike: bool = True
+    """All arms with a score have one for the same units."""
+    missing: int = 0
+    """Units that were to be played and have no record."""
 
     @property
     def pair(self) -> tuple[str, str] | None:
@@ -139,6 +146,8 @@ def analyse(played: Played, price_of: PriceOf = unpriced, against: str | None = 
         bill=bill_of(everything, played.begun, played.abandoned, price_of),
         facts={**facts(everything), **({"played": played.dates} if played.dates else {})},
         rule_based=any(record.rule_based for record in everything),
+        alike=alike(arms.values()),
+        missing=played.missing,
     )
 
 
@@ -181,6 +190,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
     return {
         "facts": {name: list(values) for name, values in found.facts.items()},
         "rule_based": found.rule_based,
+        "missing": found.missing,
         "note": found.note,
         "arms": [
             {**asdict(row), "learning": _learning_json(learnt), "cost": found.spent[row.arm].cost}

@@ -13,6 +13,9 @@ R = TypeVar("R", bound=Record)
 Key = tuple[str, int, int]
 """What a unit is in every arm: task type, variant, seed."""
 
+UNEVEN = "Arms finished different units: their means are over different variants, only paired differences compare them."
+"""Stands beside means of such arms."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArmMetrics:
@@ -154,6 +157,11 @@ def plays(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
     """Arm to the trials that its units may play. An arm of older records, all solved, may play as many as any."""
     most = max((longest(units) for units in arms.values()), default=0)
     return {arm: may_play(units, most) for arm, units in arms.items()}
+
+
+def alike(arms: Iterable[Sequence[UnitRecord]]) -> bool:
+    """Whether all arms with a score have one for the same units; otherwise their means are over different variants."""
+    return len({frozenset(map(unit_key, kept)) for records in arms if (kept := finished(records))}) <= 1
 
 
 def by_arm(records: Iterable[R]) -> dict[str, list[R]]:

@@ -10,7 +10,7 @@ from rsso_dspy.money import dollars
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.bills import bill_table
 from rsso_dspy.report.comparison_tables import differences, square_table, strata, tests
-from rsso_dspy.report.metrics import ArmMetrics
+from rsso_dspy.report.metrics import UNEVEN, ArmMetrics
 from rsso_dspy.report.paper import METHODS, published, table2
 from rsso_dspy.report.sheets import NOTHING, Cell, Sheet, named, percent, points, share, signed, whole
 
@@ -46,6 +46,11 @@ def methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
     if len(set(found.plays.values())) > 1:
         allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
         notes.append(f"The best of more trials is higher by itself. Trials that a unit may play: {allowed}.")
+    if not found.alike:
+        notes.append(UNEVEN)
+    if found.missing:
+        units = f"{found.missing:,} units that were" if found.missing > 1 else "1 unit that was"
+        notes.append(f"Not all is there: {units} to be played {'have' if found.missing > 1 else 'has'} no record.")
     if with_paper:
         rows += [_published(row) for row in published()["table1"]]
         notes.append(PAPER_NOTE)

@@ -100,6 +100,19 @@ def test_runs_that_differ_in_seed_alone_are_one_report(run, tmp_path):
         assert message in str(done.exception)
 
 
+def test_units_that_some_command_had_to_play_and_that_are_not_there_are_counted(run, tmp_path):
+    store = Store(copied(run, tmp_path))
+    here = [f"{arm}/{task}::1/s0" for arm in ARMS for task in ("boil", "freeze", "find-plant")]
+    store.note_event("started", {"left": [*here, "rsso/boil (training)/s0", "rsso/melt::3/s0"]})
+    store.note_event("trial", {"unit": here[0]})
+    assert "Not all is there: 1 unit that was to be played has no record." in said(store.folder)[1]
+    (store.folder / "units" / "sso" / "boil" / "1-s0.json").unlink()
+    with (store.folder / "run.log.jsonl").open("a", encoding="utf-8") as log:
+        log.write('{"event": "started", "left": 3}\n[]\n{"event": "star')
+    assert "Not all is there: 2 units that were to be played have no record." in said(store.folder)[1]
+    assert json.loads(said(run, "--json")[1])["missing"] == 0
+
+
 def copied(run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(run, tmp_path / "copy"))
 

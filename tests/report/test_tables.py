@@ -11,11 +11,11 @@ from rich.console import Console
 from rsso_dspy.cli.report import print_report
 from rsso_dspy.money import Price
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.analysis import Played, analyse
+from rsso_dspy.report.analysis import Played, analyse, as_json
 from rsso_dspy.report.bills import unpriced
 from rsso_dspy.report.sheets import Sheet, latex, markdown, named, points, signed
 from rsso_dspy.report.sheets import csv as as_csv
-from rsso_dspy.report.tables import tables
+from rsso_dspy.report.tables import methods_table, tables
 from rsso_dspy.report.terminal import show
 from rsso_dspy.report.view import view
 from tests.records import record
@@ -59,6 +59,16 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}
+
+
+def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there():
+    alike = by_name([*records(), record("react", "boil", 22, [None])])["methods"]
+    assert len(alike.notes) == 1, "an arm without a score has no mean"
+    uneven = analyse(Played([*records(), record("react", "boil", 22, [[5]])], missing=1))
+    notes = methods_table(uneven).notes
+    assert any(note.startswith("Arms finished different units") for note in notes)
+    assert "Not all is there: 1 unit that was to be played has no record." in notes
+    assert as_json(uneven)["missing"] == 1
 
 
 def by_name(played, **options):

@@ -68,7 +68,11 @@ def slope_figure(arms: Arms, against: Pair) -> "Figure":
             for place, (name, colour, dashes) in enumerate(WAYS)
         ]
         entries.append((stroke(INK, linewidth=3, marker="o"), "mean"))
-        below(figure, [*_about_slopes(arms, against, trials, lines), *notes(chosen), *origin(chosen)], entries)
+        below(
+            figure,
+            [*_about_slopes(arms, against, trials, lines), *notes(chosen, paired=True), *origin(chosen)],
+            entries,
+        )
         return settled(figure)
 
 

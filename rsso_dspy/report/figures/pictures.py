@@ -85,13 +85,15 @@ def _against(
         asked = questions(arms) if len(kept) > 1 else []
         comparisons = [compare(each.first, arms[each.first], each.second, arms[each.second]) for each in asked]
     if any(each.interval for each in comparisons):
-        figure = pairs.forest_figure(comparisons, [*notes(arms), *origin(arms)])
-        yield Picture("differences", "Paired differences", _whole(pairs.forest_words(comparisons), arms), figure)
+        figure = pairs.forest_figure(comparisons, [*notes(arms, paired=True), *origin(arms)])
+        yield Picture(
+            "differences", "Paired differences", _whole(pairs.forest_words(comparisons), arms, paired=True), figure
+        )
     *_, first, second = against or ("", *kept)
     pair = (first, second)
     if first and pairs.share_units(arms, pair):
         title = f"From {said(first)} to {said(second)}, unit by unit"
-        words = _whole(pairs.slope_words(arms, pair), {name: arms[name] for name in pair})
+        words = _whole(pairs.slope_words(arms, pair), {name: arms[name] for name in pair}, paired=True)
         yield Picture("slopes", title, words, pairs.slope_figure(arms, pair))
 
 
@@ -100,10 +102,10 @@ def _composition(arms: Arms) -> Iterator[Picture]:
     for place, (program, corners) in enumerate(found.items()):
         name = "interaction" if not place else f"interaction-{place + 1}"
         title = "Do skills and reflections compose?" + (f" ({said(program)})" if len(found) > 1 else "")
-        words = _whole(square.interaction_words(corners), corners)
+        words = _whole(square.interaction_words(corners), corners, paired=True)
         yield Picture(name, title, words, square.interaction_figure(arms, corners))
 
 
-def _whole(words: str, arms: Arms, best: bool = False) -> str:
+def _whole(words: str, arms: Arms, best: bool = False, paired: bool = False) -> str:
     """What a picture shows, and what has to be said beside it."""
-    return " ".join([words, *notes(arms, best)])
+    return " ".join([words, *notes(arms, best, paired)])

@@ -7,7 +7,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from rsso_dspy.report.figures.style import shown
-from rsso_dspy.report.metrics import Key, best_accumulator, finished, longest, plays, unit_key
+from rsso_dspy.report.metrics import UNEVEN, Key, alike, best_accumulator, finished, longest, plays, unit_key
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
 
 Arms = Mapping[str, Sequence[UnitRecord]]
@@ -63,12 +63,15 @@ def best_of_t(records: Sequence[UnitRecord], trials: int | None = None) -> list[
     return [estimate(scores(records, trial)) for trial in range(1, last + 1)]
 
 
-def notes(arms: Arms, best: bool = False) -> list[str]:
-    """What has to be said beside a picture of these arms; `best` where it shows the best of all trials."""
+def notes(arms: Arms, best: bool = False, paired: bool = False) -> list[str]:
+    """What has to be said beside a picture of these arms; `best` where it shows the best of all trials, `paired` where
+    it shows only units that all of them finished."""
     found = []
     errored = sum(record.errored for records in arms.values() for record in records)
     if errored:
         found.append(f"{errored} errored {'units are' if errored > 1 else 'unit is'} left out: an error is no score.")
+    if not paired and not alike(arms.values()):
+        found.append(UNEVEN)
     allowed = plays(scored(arms))
     if best and len(set(allowed.values())) > 1:
         many = max(allowed.values())

@@ -51,7 +51,7 @@ def interaction_figure(arms: Arms, corners: Arms) -> "Figure":
         axes.grid(axis="y")
         entries = [(stroke(INK, linestyle=dashes), name) for name, dashes, _ in LINES]
         more = ["Bars: standard error over variants."] if means[0].error is not None else []
-        below(figure, [_interaction(corners), *more, *notes(corners), *origin(corners)], entries)
+        below(figure, [_interaction(corners), *more, *notes(corners, paired=True), *origin(corners)], entries)
         return settled(figure)
 
 

@@ -104,6 +104,16 @@ def test_slopes_are_told_apart_by_colour_and_by_line():
     assert all(words in said for words in ("1 up", "2 down", "1 equal", "45.0", "35.0", "several units"))
 
 
+def test_a_picture_of_arms_with_different_units_says_so_unless_it_is_of_pairs():
+    arms = {**TWO, "second": [*TWO["second"], record("second", "melt", 7, [[30], [40]])]}
+    said = {picture.name: "Arms finished different units" in picture.alt for picture in pictures(arms)}
+    assert said["best-of-t"]
+    assert said["survival"]
+    assert not said["differences"]
+    assert not said["slopes"]
+    assert not any("Arms finished different units" in picture.alt for picture in pictures(TWO))
+
+
 def test_slopes_compare_as_many_trials_as_both_may_play():
     arms = {"once": [record("once", "boil", 1, [[20]])], "again": [record("again", "boil", 1, [[30], [90]])]}
     figure = slope_figure(arms, ("once", "again"))
