@@ -1,19 +1,27 @@
-"""`rsso-dspy export`: a run as a Parquet file."""
+"""`rsso-dspy export`: a run, or several, as a Parquet file."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
-from rsso_dspy.errors import UnknownName
+from rsso_dspy.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several that differ in seeds or arms.")
+    ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Parquet file; DIR-trials.parquet beside the folder when absent."),
+        typer.Option("-o", "--out", help="Parquet file; DIR-trials.parquet beside the first folder when absent."),
     ] = None,
     rows: Annotated[str, typer.Option(help="What a row is: trials, or steps with their texts.")] = "trials",
     config: ConfigFile = None,
@@ -33,16 +41,32 @@ def export(
     chosen = next((each for each in get_args(Rows) if each == rows), None)
     if chosen is None:
         raise UnknownName("kind of rows", rows, get_args(Rows))
-    store = Store(folder)
-    store.read_only = True
-    store.about()
-    whole = folder.resolve()
-    target = out or (whole if folder.name in ("", "..") else folder).with_name(f"{whole.name}-{rows}.parquet")
+    stores = [Store(folder) for folder in dict.fromkeys(folders)]
+    for store in stores:
+        store.read_only = True
+        store.about()
+    _check_apart(stores)
+    first, whole = folders[0], folders[0].resolve()
+    target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
     price_of = prices(load(config, set_ or ()).prices)
-    records = (record for kind in (store.trainings, store.units) for record in kind())
+    kinds: list[Callable[[], Iterator[UnitRecord | TrainingRecord]]]
+    kinds = [*(store.trainings for store in stores), *(store.units for store in stores)]
+    records = (record for kind in kinds for record in kind())
     written = write_parquet(target, chosen, records, price_of)
-    for file in store.set_aside:
+    for file in (file for store in stores for file in store.set_aside):
         say(f"cannot be read, and is left out: {file.with_suffix('')}")
-    if left := len(store.begun()):
+    if left := sum(len(store.begun()) for store in stores):
         say(f"{left} that are not finished are left out")
     typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")
+
+
+def _check_apart(stores: "list[Store]") -> None:
+    """Raises `UsageError` when two of them hold the same unit or training, whose rows nobody could tell apart."""
+    held: dict[Path, Path] = {}
+    for store in stores:
+        for kind in ("units", "trainings"):
+            for file in (store.folder / kind).glob("*/*/*.json"):
+                name = file.relative_to(store.folder)
+                if name in held:
+                    raise UsageError(f"{held[name]} and {store.folder} both hold {name.with_suffix('')}; leave one out")
+                held[name] = store.folder
