@@ -5,7 +5,13 @@
 Plays rsso on one held-out variant of each task, three trials, at most 60 steps, on the embedded backend, once per
 layout. A prompt's cacheable part is the longest beginning it shares with a prompt sent before in the same unit, counted
 in word pieces of all-MiniLM-L6-v2, as there is no LLM tokenizer here. Effective tokens count a cached one as a tenth,
-as most price lists do. The last line is one JSON object; its ratio is effective tokens per step, paper to cache.
+as most price lists do.
+
+Marked: what a provider charges that caches marked blocks only (Anthropic), worked out by its documented rules from the
+blocks and marks that would be sent: it writes up to a mark at 1.25 of the price, and reads the longest beginning that
+it has written and that ends with one of the 20 blocks before a mark, 1,024 tokens at least.
+
+The last line is one JSON object: ratios of effective tokens per step, paper to cache, both ways.
 """
 
 import argparse
@@ -13,7 +19,8 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import accumulate, takewhile
+from typing import NamedTuple
 
 import dspy
 from dspy.lm15 import Request, Response
@@ -21,28 +28,46 @@ from tokenizers import Tokenizer
 
 from rsso_dspy.backends.embedded import Explorer
 from rsso_dspy.backends.embedders.weights import MINILM, find_weights
+from rsso_dspy.backends.marks import marked
 from rsso_dspy.config import EMBEDDED, load
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.session import Session, session
 from rsso_dspy.trajectory import Variant
 
-DISCOUNT = 0.1
+READ, WRITTEN = 0.1, 1.25
+"""Price of a token that is read from a cache, and of one that is written to it."""
+LOOKBACK, SHORTEST = 20, 1024
+"""Blocks before a mark, and tokens of a beginning, that a cache of marked blocks goes by."""
 BACK = 3
 """Prompts before that are compared; older ones share less."""
 
 
-class Recorder(Explorer):
-    """The embedded model, keeping the prompts of one role."""
+class Prompt(NamedTuple):
+    blocks: tuple[str, ...]
+    marks: tuple[int, ...]
+    """Numbers of the blocks, from 1, behind which a mark stands."""
 
-    def __init__(self, seed: int, prompts: list[str]):
+
+class Recorder(Explorer):
+    """The embedded model, keeping the prompts of one role as they would be sent to a provider of marked blocks."""
+
+    def __init__(self, seed: int, prompts: list[Prompt]):
         super().__init__(seed=seed)
         self.prompts = prompts
 
     def complete(self, request: Request) -> Response:
         system = request.system
         head = system if isinstance(system, str) else "".join(part.text for part in system or ())
-        self.prompts.append("\n".join([head, *(message.text for message in request.messages)]))
+        plain = [{"role": message.role, "content": message.text} for message in request.messages]
+        sent, mark = marked(plain, dspy.settings.get("usage_tracker").growing)
+        until = mark["prompt_cache"].prefix_until_index if mark else None
+        blocks, marks = [head], [1] if mark else []
+        for index, message in enumerate(sent):
+            content = message["content"]
+            blocks += [content] if isinstance(content, str) else [block["text"] for block in content]
+            marks += [len(blocks)] if index == until else []
+        self.prompts.append(Prompt(tuple(blocks), tuple(marks)))
         return super().complete(request)
 
 
@@ -52,26 +77,27 @@ def main() -> None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     rows = {}
-    print("| layout | steps | tokens per step | cacheable | effective tokens per step |")
-    print("|---|---|---|---|---|")
+    print("| layout | steps | tokens per step | cacheable | effective tokens per step | marked |")
+    print("|---|---|---|---|---|---|")
     for layout in ("paper", "cache"):
-        total: dict[str, int] = defaultdict(int)
+        total: dict[str, float] = defaultdict(float)
         settings = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", f"protocol.layout={layout}"]
         with session(load(overrides=settings)) as live:
             for variant in (tasks.held_out(task, n=1)[0] for task in tasks.tasks()):
                 count(prompts_of(live, variant), tokenizer, total)
-        effective = total["all"] - (1 - DISCOUNT) * total["cacheable"]
-        rows[layout] = effective / total["steps"]
+        effective = total["all"] - (1 - READ) * total["cacheable"]
+        rows[layout] = effective / total["steps"], total["marked"] / total["steps"]
         print(
-            f"| {layout} | {total['steps']:,} | {total['all'] / total['steps']:,.0f} | "
-            f"{total['cacheable'] / total['all']:.1%} | {rows[layout]:,.0f} |"
+            f"| {layout} | {total['steps']:,.0f} | {total['all'] / total['steps']:,.0f} | "
+            f"{total['cacheable'] / total['all']:.1%} | {rows[layout][0]:,.0f} | {rows[layout][1]:,.0f} |"
         )
-    print(json.dumps({"ratio": round(rows["paper"] / rows["cache"], 3)}))
+    ratios = [round(paper / cache, 3) for paper, cache in zip(rows["paper"], rows["cache"], strict=True)]
+    print(json.dumps(dict(zip(("ratio", "ratio_marked"), ratios, strict=True))))
 
 
-def prompts_of(live: Session, variant: Variant) -> list[str]:
+def prompts_of(live: Session, variant: Variant) -> list[Prompt]:
     """Every actor prompt of a unit, in order."""
-    prompts: list[str] = []
+    prompts: list[Prompt] = []
 
     def lm(role: str, rollout: int) -> dspy.LM:
         engine = Recorder(rollout, prompts) if role == "actor" else Explorer(seed=rollout)
@@ -82,15 +108,31 @@ def prompts_of(live: Session, variant: Variant) -> list[str]:
     return prompts
 
 
-def count(prompts: Sequence[str], tokenizer: Tokenizer, total: dict[str, int]) -> None:
-    """Add the tokens of a unit's prompts, and those that a prompt before had at its beginning."""
+def count(prompts: Sequence[Prompt], tokenizer: Tokenizer, total: dict[str, float]) -> None:
+    """Add the tokens of a unit's prompts, those that a prompt before had at its beginning, and what they come to where
+    marked blocks are cached."""
     before: list[list[int]] = []
+    written: set[str] = set()
     for prompt in prompts:
-        ids = tokenizer.encode(prompt, add_special_tokens=False).ids
+        blocks = [tokenizer.encode(block, add_special_tokens=False).ids for block in prompt.blocks]
+        ids = [token for block in blocks for token in block]
         total["steps"] += 1
         total["all"] += len(ids)
         total["cacheable"] += max((shared(ids, other) for other in before[-BACK:]), default=0)
+        total["marked"] += charged(prompt, [len(block) for block in blocks], written)
         before.append(ids)
+
+
+def charged(prompt: Prompt, lengths: Sequence[int], written: set[str]) -> float:
+    """Tokens at full price that a prompt comes to, after which `written` holds its beginnings too."""
+    beginnings, tokens = list(accumulate(prompt.blocks)), list(accumulate(lengths))
+    marks = [mark for mark in prompt.marks if tokens[mark - 1] >= SHORTEST]
+    ends = [end for mark in marks for end in range(max(0, mark - LOOKBACK), mark) if beginnings[end] in written]
+    read = tokens[max(ends)] if ends else 0
+    new = max((tokens[mark - 1] for mark in marks), default=0)
+    written |= {beginnings[mark - 1] for mark in marks}
+    wrote = max(0, new - read)
+    return READ * read + WRITTEN * wrote + (tokens[-1] - read - wrote)
 
 
 def shared(one: Sequence[int], other: Sequence[int]) -> int:

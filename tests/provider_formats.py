@@ -7,6 +7,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 Body = dict[str, Any]
@@ -62,6 +63,7 @@ class Format:
         if self.system == "field":
             if not isinstance(body.get("system", ""), str | list):
                 return "system: text is required"
+            roles = [role for role, _ in groupby(roles)]  # turns of one side that follow each other are one
         elif roles[:1] == ["system"]:
             roles = roles[1:]
         if roles != ["user", "assistant"] * (len(roles) // 2) + ["user"]:

@@ -7,7 +7,7 @@
 The environment must hold the planted key, as `VARIABLE`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -80,11 +80,19 @@ class Run:
 
 @contextmanager
 def run_against(
-    live: Session, wire: str, out: Path, faults: Mapping[int, str] | None = None, answer: Answer = look, **more: Any
+    live: Session,
+    wire: str,
+    out: Path,
+    faults: Mapping[int, str] | None = None,
+    answer: Answer = look,
+    settings: Sequence[str] = (),
+    **more: Any,
 ) -> Iterator[Run]:
     """A run in `out` whose model is a local server that speaks as the provider does. `more` goes to the backend."""
     with provider(answer, faults, wire) as served:
-        config = load(overrides=[*FAST, "protocol.trials=1", "backend=mine", 'backends.mine.model="openai/m"'])
+        config = load(
+            overrides=[*FAST, "protocol.trials=1", "backend=mine", 'backends.mine.model="openai/m"', *settings]
+        )
         mine = BackendConfig(**table(wire, served, **more))
         config = config.model_copy(update={"backends": {"mine": mine}})
         model = Backend(mine)

@@ -99,8 +99,9 @@ class Backend:
             options["engine"] = "lm15" if provider in NATIVE else "auto"
         if settings.key_variable:
             options["api_key"] = self._key(settings)
+        options |= {"cache": False, "timeout": self.config.timeout, "marks": provider == "anthropic"}
         try:
-            return PatientLM(f"{provider}/{name}", self.patience, cache=False, timeout=self.config.timeout, **options)
+            return PatientLM(f"{provider}/{name}", self.patience, **options)
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "

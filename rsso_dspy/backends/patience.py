@@ -18,8 +18,9 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import dspy
-from dspy.utils.exceptions import LMError, LMProviderError, LMRateLimitError
+from dspy.utils.exceptions import LMError, LMProviderError, LMRateLimitError, LMUnsupportedFeatureError
 
+from rsso_dspy.backends.marks import marked
 from rsso_dspy.backends.policies import meant, policy
 from rsso_dspy.errors import Stopped
 
@@ -122,18 +123,19 @@ def _told(error: BaseException) -> None:
 
 class PatientLM(dspy.LM):
     """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off. No error
-    it raises holds a key."""
+    it raises holds a key. With `marks`, it tells the provider how far the next prompt will begin alike."""
 
-    def __init__(self, model: str, patience: Patience, **options: Any):
+    def __init__(self, model: str, patience: Patience, marks: bool = False, **options: Any):
         super().__init__(model, num_retries=0, **options)
         self.patience = patience
+        self.marks = marks
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         return self.patience.ask(lambda: self._once(prompt, messages, kwargs))
 
     def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
         try:
-            answer = super().__call__(prompt, messages=messages, **kwargs)
+            answer = self._sent(prompt, messages, kwargs)
         except LMError as error:
             failure: LMError = _restated(error, self.kwargs.get("api_key"))
         else:
@@ -141,6 +143,18 @@ class PatientLM(dspy.LM):
                 return answer
             failure = LMProviderError("an answer without any choice", model=self.model)
         raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
+
+    def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+        """The answer of one request."""
+        if self.marks and messages:
+            blocks, mark = marked(messages, getattr(dspy.settings.get("usage_tracker"), "growing", ""))
+            try:
+                return super().__call__(prompt, messages=blocks, **kwargs, **mark)
+            except LMUnsupportedFeatureError:
+                if not mark:
+                    raise
+                self.marks = False  # it goes through LiteLLM, which takes no marks
+        return super().__call__(prompt, messages=messages, **kwargs)
 
 
 def _restated(error: LMError, key: str | None) -> LMError:

@@ -4,8 +4,9 @@
     cache    what stays the same stands first and history only grows for ten steps, then loses its ten oldest states;
              what changes from step to step, noted progress and skills, stands last
 
-Providers that recognize the beginning of a prompt they have just read charge less for it. They can under both
-layouts; under `cache` the beginning that two steps share is longer, and so is the prompt. The words are the same.
+Providers charge less for the beginning of a prompt that they have just read. Under `cache` the beginning that two steps
+share is longer, and so is the prompt; the end of the history is where it ends, which a model is told that has to mark
+it. The words are the same.
 """
 
 from functools import lru_cache

@@ -110,6 +110,8 @@ class Ledger:
         self._usage: dict[str, Usage] = {}
         self._role = ""
         self._longest: int | None = None
+        self.growing = ""
+        """What the prompt of the present call holds that the next one repeats and adds to, with all before it."""
         self._spend = spend
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
@@ -152,9 +154,9 @@ class Ledger:
         return dict(sorted(self._usage.items()))
 
     @contextmanager
-    def role(self, role: str, longest: int | None = None) -> Iterator[None]:
+    def role(self, role: str, longest: int | None = None, growing: str = "") -> Iterator[None]:
         """Book what comes under `role`; an answer of `longest` tokens was cut off."""
-        self._role, self._longest = role, longest
+        self._role, self._longest, self.growing = role, longest, growing
         with dspy.context(usage_tracker=self):
             yield
 
@@ -189,8 +191,9 @@ class Caller:
         try:
             lm = self.runtime.lm(role, self.rollout)
             longest = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
-            with self.ledger.role(role, longest):
-                signature = laid_out(whole, absent, self.runtime.rules.layout)
+            layout = self.runtime.rules.layout
+            with self.ledger.role(role, longest, present.get("history", "") if layout == "cache" else ""):
+                signature = laid_out(whole, absent, layout)
                 answer = predictor(signature=signature, lm=lm, **present)
                 return _encodable(answer)
         except AdapterParseError:

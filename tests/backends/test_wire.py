@@ -290,7 +290,7 @@ def test_an_answer_without_any_choice_is_an_error_of_the_backend_and_no_crash():
         (lambda body: body.update(stream=True), "stream"),
         (lambda body: body.update(temperature="0.5"), "temperature"),
         (lambda body: body.pop("max_tokens", None) or body.pop("max_completion_tokens"), "max_tokens"),
-        (lambda body: body["messages"].append(body["messages"][-1]), "alternate"),
+        (lambda body: body["messages"].append({"role": "assistant", "content": "x"}), "alternate"),
         (lambda body: body["messages"][-1].update(content=""), "text is required"),
         (lambda body: body["messages"].append({"role": "system", "content": "x"}), "alternate"),
     ],
