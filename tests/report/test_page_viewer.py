@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from rsso_dspy.programs.layouts import CACHE_ORDER, first_state
 from rsso_dspy.report.page import write_page
 from tests.live import region
 from tests.records import record
@@ -151,6 +152,24 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
         assert "Thought" not in page.get_by_label("Answer", exact=True).inner_text()
         page.keyboard.press("j")
     assert page.get_by_label("What came of it").get_by_text("not understood").is_visible()
+
+
+def test_under_the_cache_layout_regions_stand_and_history_ends_where_they_do_there(visit, tmp_path):
+    unit = record("rsso", "boil", 22, [[0] * 31])
+    regions = ("constitution", "plans_from_past_attempts", "progress", "skills", "mine")
+    trial = replace(unit.trials[0], shown=dict.fromkeys(regions, "- Text."))
+    unit = replace(unit, trials=(trial,), protocol="sso-adapt/1 trials=1 layout=cache")
+    write_page(tmp_path / "cache.html", "Cache", [], [unit])
+    page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "cache.html")
+    stood = page.locator(".region").evaluate_all("all => all.map((each) => each.className.split('r-')[1])")
+    assert stood == ["other", *(name for name in CACHE_ORDER if name != "action_templates")]
+    for step in range(1, 32):
+        at_step(page, step, of=31)
+        states = page.locator(".region.r-history .seen").count()
+        assert states == step - first_state(step, "cache")
+        title = page.locator(".region.r-history .dim").first.inner_text()
+        assert title.startswith("last ") == (states < step)
+        page.keyboard.press("j")
 
 
 def test_the_score_track_leads_to_a_step(visit):

@@ -1,4 +1,4 @@
-// What the actor read at a step, region by region, in the order of Algorithm 1.
+// What the actor read at a step, region by region, in the order in which they stood in the prompt.
 
 const WINDOW = 10;
 const REGIONS = {
@@ -10,7 +10,15 @@ const REGIONS = {
   skills: "Skills",
   history: "History",
 };
+/** The order of Algorithm 1, and that of the layout `cache`; regions of a method's own are named by a star. */
+const ORDERS = {
+  paper: ["constitution", "plans_from_past_attempts", "task", "progress", "action_templates", "skills", "*", "history"],
+  cache: ["*", "action_templates", "constitution", "task", "plans_from_past_attempts", "history", "progress", "skills"],
+};
 const CLOSED = new Set(["constitution", "action_templates", "history"]);
+
+/** The layout of its prompts, which a protocol's name tells. */
+const layoutOf = (data) => (data.about.protocol.split(" ").includes("layout=cache") ? "cache" : "paper");
 
 /** The text of a region at a step; null where it was absent. See TrialResult.shown for the three forms of a name. */
 function shownAt(data, trial, region, number) {
@@ -33,8 +41,7 @@ function shownAt(data, trial, region, number) {
 /** Region, its text and whether it reads otherwise than a step before. */
 function regionsAt(data, trial, number) {
   const others = [...new Set(Object.keys(trial.shown).map((name) => name.split(/[:@]/)[0]))];
-  const order = Object.keys(REGIONS);
-  const names = [...order.slice(0, -1), ...others.filter((name) => !order.includes(name)), "history"];
+  const names = ORDERS[layoutOf(data)].flatMap((name) => (name === "*" ? others.filter((other) => !(other in REGIONS)) : name));
   return names.map((name) => {
     const at = (step) => {
       if (name === "task") return data.texts[trial.task].trim();
@@ -68,7 +75,7 @@ function regionPart(region, links) {
   const { name, text, blocks, changed } = region;
   const title = [el("i", { class: "swatch" }), el("b", {}, REGIONS[name] ?? name), " ",
     changed ? el("span", { class: "badge" }, "changed here") : null,
-    el("span", { class: "dim" }, blocks ? `${blocks.states < WINDOW ? "" : "last "}${count(blocks.states, "state")}` : count(text.length, "character"))];
+    el("span", { class: "dim" }, blocks ? `${blocks.whole ? "" : "last "}${count(blocks.states, "state")}` : count(text.length, "character"))];
   const body = blocks
     ? el("div", {}, el("p", { class: "note" }, "As seen and done, newest last; what stood there already is not repeated."),
       ...blocks.map((block) => el("div", { class: block.kind }, lines(block.text))))
@@ -77,10 +84,11 @@ function regionPart(region, links) {
     el("div", { class: "body" }, body, links(name)));
 }
 
-/** The last ten states with the answers between them. */
+/** The last ten states with the answers between them; under the layout `cache` up to ten more. */
 function historyAt(data, trial, number) {
   const states = [trial.start, ...trial.steps.slice(0, number - 1).map((step) => step.state)];
-  const first = Math.max(0, states.length - WINDOW);
+  const beyond = Math.max(0, states.length - WINDOW);
+  const first = layoutOf(data) === "cache" ? beyond - (beyond % WINDOW) : beyond;
   const blocks = [];
   let before = new Set();
   states.slice(first).forEach((state, place) => {
@@ -94,6 +102,7 @@ function historyAt(data, trial, number) {
     if (step && step.number < number) blocks.push({ kind: "done", text: answered(data, step) });
   });
   blocks.states = states.length - first;
+  blocks.whole = first === 0;
   return blocks;
 }
 
