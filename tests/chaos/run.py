@@ -63,6 +63,9 @@ SHARES = {**BY_HAND, **BY_SERVER, OUTAGE: 6}
 
 PATIENCE = 60.0
 """Seconds in which a run must end when it has to, and in which it must ask for something when it has not ended."""
+THINKING = 0.1
+"""Seconds that an answer takes while the run is further than the faults are: on a fast machine it would be over before
+those that come by the clock."""
 MAIN = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -173,7 +176,14 @@ def play_disturbed(
     requests, names = _drawn_for_server(dice, shares, answers)
     stock = [kind for kind in BY_HAND for _ in range(shares.get(kind, 0))]
     dice.shuffle(stock)
-    with small_disk(setup.folder / "disk") as disk, provider(scripted, requests) as served:
+    there = len(stock)
+
+    def behind(body: dict[str, Any]) -> Said:
+        if served.given / answers > 1 - len(stock) / there:
+            time.sleep(THINKING)
+        return scripted(body)
+
+    with small_disk(setup.folder / "disk") as disk, provider(behind, requests) as served:
         played = Played(disk.folder / "run", served, disk=disk.how, drawn=len(stock) + len(names))
         Tormentor(setup, played, dice, stock, disk, answers, say).until_complete()
         shutil.copytree(played.out, setup.folder / "disturbed")
