@@ -9,7 +9,8 @@ as most price lists do.
 
 Marked: what a provider charges that caches marked blocks only (Anthropic), worked out by its documented rules from the
 blocks and marks that would be sent: it writes up to a mark at 1.25 of the price, and reads the longest beginning that
-it has written and that ends with one of the 20 blocks before a mark, 1,024 tokens at least.
+it has written and that ends with one of the 20 blocks before a mark; a beginning shorter than the model's minimum is
+not kept.
 
 The last line is one JSON object: ratios of effective tokens per step, paper to cache, both ways.
 """
@@ -37,8 +38,10 @@ from rsso_dspy.trajectory import Variant
 
 READ, WRITTEN = 0.1, 1.25
 """Price of a token that is read from a cache, and of one that is written to it."""
-LOOKBACK, SHORTEST = 20, 1024
-"""Blocks before a mark, and tokens of a beginning, that a cache of marked blocks goes by."""
+LOOKBACK = 20
+"""Blocks before a mark at whose ends a cache of marked blocks looks."""
+SHORTEST = (1024, 2048, 4096)
+"""Tokens of a beginning below which it keeps none, by model."""
 BACK = 3
 """Prompts before that are compared; older ones share less."""
 
@@ -77,8 +80,9 @@ def main() -> None:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     rows = {}
-    print("| layout | steps | tokens per step | cacheable | effective tokens per step | marked |")
-    print("|---|---|---|---|---|---|")
+    minimums = " | ".join(f"marked, {shortest:,} or more" for shortest in SHORTEST)
+    print(f"| layout | steps | tokens per step | cacheable | effective tokens per step | {minimums} |")
+    print("|---|---|---|---|---|" + "---|" * len(SHORTEST))
     for layout in ("paper", "cache"):
         total: dict[str, float] = defaultdict(float)
         settings = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", f"protocol.layout={layout}"]
@@ -86,13 +90,14 @@ def main() -> None:
             for variant in (tasks.held_out(task, n=1)[0] for task in tasks.tasks()):
                 count(prompts_of(live, variant), tokenizer, total)
         effective = total["all"] - (1 - READ) * total["cacheable"]
-        rows[layout] = effective / total["steps"], total["marked"] / total["steps"]
+        rows[layout] = [amount / total["steps"] for amount in (effective, *(total[f"{n}"] for n in SHORTEST))]
+        amounts = " | ".join(f"{amount:,.0f}" for amount in rows[layout])
         print(
             f"| {layout} | {total['steps']:,.0f} | {total['all'] / total['steps']:,.0f} | "
-            f"{total['cacheable'] / total['all']:.1%} | {rows[layout][0]:,.0f} | {rows[layout][1]:,.0f} |"
+            f"{total['cacheable'] / total['all']:.1%} | {amounts} |"
         )
     ratios = [round(paper / cache, 3) for paper, cache in zip(rows["paper"], rows["cache"], strict=True)]
-    print(json.dumps(dict(zip(("ratio", "ratio_marked"), ratios, strict=True))))
+    print(json.dumps(dict(zip(("ratio", *(f"ratio_marked_{n}" for n in SHORTEST)), ratios, strict=True))))
 
 
 def prompts_of(live: Session, variant: Variant) -> list[Prompt]:
@@ -112,21 +117,22 @@ def count(prompts: Sequence[Prompt], tokenizer: Tokenizer, total: dict[str, floa
     """Add the tokens of a unit's prompts, those that a prompt before had at its beginning, and what they come to where
     marked blocks are cached."""
     before: list[list[int]] = []
-    written: set[str] = set()
+    written: dict[int, set[str]] = {shortest: set() for shortest in SHORTEST}
     for prompt in prompts:
         blocks = [tokenizer.encode(block, add_special_tokens=False).ids for block in prompt.blocks]
         ids = [token for block in blocks for token in block]
         total["steps"] += 1
         total["all"] += len(ids)
         total["cacheable"] += max((shared(ids, other) for other in before[-BACK:]), default=0)
-        total["marked"] += charged(prompt, [len(block) for block in blocks], written)
+        for shortest in SHORTEST:
+            total[f"{shortest}"] += charged(prompt, [len(block) for block in blocks], written[shortest], shortest)
         before.append(ids)
 
 
-def charged(prompt: Prompt, lengths: Sequence[int], written: set[str]) -> float:
+def charged(prompt: Prompt, lengths: Sequence[int], written: set[str], shortest: int) -> float:
     """Tokens at full price that a prompt comes to, after which `written` holds its beginnings too."""
     beginnings, tokens = list(accumulate(prompt.blocks)), list(accumulate(lengths))
-    marks = [mark for mark in prompt.marks if tokens[mark - 1] >= SHORTEST]
+    marks = [mark for mark in prompt.marks if tokens[mark - 1] >= shortest]
     ends = [end for mark in marks for end in range(max(0, mark - LOOKBACK), mark) if beginnings[end] in written]
     read = tokens[max(ends)] if ends else 0
     new = max((tokens[mark - 1] for mark in marks), default=0)

@@ -4,7 +4,8 @@
 
 Such a provider looks at the ends of blocks only for what it has read before. So the text that grows at its end becomes
 a block per paragraph, which the next prompt has again, and the mark stands behind the newest; what follows the text
-changes from prompt to prompt. No word is changed.
+changes from prompt to prompt. No word is changed. It looks back over 20 blocks: an answer of more paragraphs than that
+has everything written anew, once.
 """
 
 import re
@@ -15,8 +16,8 @@ from dspy.lm15 import CacheConfig
 
 Message = Mapping[str, Any]
 
-PARAGRAPH = re.compile(r"(?<!\n)(?=\n\n)")
-"""Before an empty line, so that a block stays what it was when another follows."""
+PARAGRAPH = re.compile(r"(?<=\S)(?=\n\n\s*\S)")
+"""Before an empty line, so that a block stays what it was when another follows. A block of white space is refused."""
 
 
 def marked(messages: Sequence[Message], growing: str) -> tuple[Sequence[Message], dict[str, Any]]:

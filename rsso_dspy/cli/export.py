@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.folders import opened
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.errors import UnknownName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rsso_dspy.protocol.store import Store
     from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 
@@ -35,17 +35,12 @@ def export(
     from typing import get_args
 
     from rsso_dspy.config import load, prices
-    from rsso_dspy.protocol.store import Store
     from rsso_dspy.report.export import Rows, write_parquet
 
     chosen = next((each for each in get_args(Rows) if each == rows), None)
     if chosen is None:
         raise UnknownName("kind of rows", rows, get_args(Rows))
-    stores = [Store(folder) for folder in dict.fromkeys(folders)]
-    for store in stores:
-        store.read_only = True
-        store.about()
-    _check_apart(stores)
+    stores = opened(folders)
     first, whole = folders[0], folders[0].resolve()
     target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
     price_of = prices(load(config, set_ or ()).prices)
@@ -58,15 +53,3 @@ def export(
     if left := sum(len(store.begun()) for store in stores):
         say(f"{left} that are not finished are left out")
     typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")
-
-
-def _check_apart(stores: "list[Store]") -> None:
-    """Raises `UsageError` when two of them hold the same unit or training, whose rows nobody could tell apart."""
-    held: dict[Path, Path] = {}
-    for store in stores:
-        for kind in ("units", "trainings"):
-            for file in (store.folder / kind).glob("*/*/*.json"):
-                name = file.relative_to(store.folder)
-                if name in held:
-                    raise UsageError(f"{held[name]} and {store.folder} both hold {name.with_suffix('')}; leave one out")
-                held[name] = store.folder

@@ -1,10 +1,11 @@
 """`rsso-dspy report`: the numbers of a finished or unfinished run, on the terminal, as files and as one page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.folders import opened
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
 from rsso_dspy.errors import NotInstalled, UsageError
 
@@ -50,7 +51,6 @@ def report(
     import json
 
     from rsso_dspy.config import load, prices
-    from rsso_dspy.protocol.store import Store
     from rsso_dspy.report.analysis import analyse, as_json
     from rsso_dspy.report.page import check_replaceable
 
@@ -59,10 +59,7 @@ def report(
     price_of = prices(load(config, set_ or ()).prices)
     if html:
         check_replaceable(html)
-    stores = [Store(folder) for folder in dict.fromkeys(folders)]
-    for store in stores:
-        store.read_only = True
-    check_alike(stores)
+    stores = opened(folders)
     found = of(*stores)
     for file in (file for store in stores for file in store.set_aside):
         say(f"cannot be read, and is to be set aside by the next run: {file.with_suffix('')}")
@@ -82,43 +79,21 @@ def report(
 
 
 def of(*stores: "Store") -> "Played":
-    """What the folders of a run tell. Raises `UsageError` when two of them hold the same unit."""
+    """What the folders of a run tell."""
     from rsso_dspy.protocol.events import days, planned
     from rsso_dspy.report.analysis import Played
 
-    held: dict[tuple[str, str, int], Path] = {}
-    records = [(store.folder, record) for store in stores for record in store.units()]
-    for folder, record in records:
-        if (other := held.setdefault((record.arm, record.key, record.seed), folder)) != folder:
-            raise UsageError(f"{other} and {folder} both hold {record.arm} {record.key} of seed {record.seed}")
-    there = {f"{arm}/{key}/s{seed}" for arm, key, seed in held}
+    records = [record for store in stores for record in store.units()]
+    there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
     dates = sorted(day for store in stores for day in days(store))
     return Played(
-        [record for _, record in records],
+        records,
         [record for store in stores for record in store.trainings()],
         [record for store in stores for record in store.begun()],
         [each for store in stores for each in store.abandoned()],
         tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
         len(set.union(*map(planned, stores)) - there),
     )
-
-
-def check_alike(stores: "list[Store]") -> None:
-    """Raises `UsageError` for runs whose results depend on something else than the seed and what their arms start
-    from."""
-    from rsso_dspy.protocol.store import difference
-
-    def bound(store: "Store") -> dict[str, Any]:
-        known = {key: value for key, value in store.about()[0].items() if key not in ("config_hash", "carried")}
-        config = known.get("config")
-        return {**known, "config": {**config, "seed": ""}} if isinstance(config, dict) else known
-
-    first = bound(stores[0])
-    for store in stores[1:]:
-        if (other := bound(store)) != first:
-            raise UsageError(
-                f"{stores[0].folder} and {store.folder} are not to be compared:\n{difference(first, other)}"
-            )
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:

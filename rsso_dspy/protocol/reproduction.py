@@ -33,6 +33,9 @@ from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, UnitRecord
 
 ABSENT = "(absent)"
 
+NEWER = ("trials_allowed",)
+"""Fields of a record that older versions did not write."""
+
 __all__ = ["CONSTITUTION", "Change", "Likeness", "asked", "changes", "compare", "settings_of"]
 
 
@@ -124,7 +127,7 @@ class Likeness:
 
 def compare(store: Store, again: Store, ignored: Sequence[str] = ()) -> Likeness:
     """The finished records of one run beside those of another. `ignored` are top-level fields besides `provenance`
-    whose difference is known to mean nothing."""
+    whose difference is known to mean nothing. What an older version did not write is no difference."""
     found = Likeness()
     for record in _records(store):
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
@@ -135,7 +138,9 @@ def compare(store: Store, again: Store, ignored: Sequence[str] = ()) -> Likeness
         elif not other.exists() or _errored(data := _json(other)):
             found.missing.append(name)
         else:
-            differences = list(_differences(_json(path), data))
+            ours = _json(path)
+            known = {key: value for key, value in data.items() if key in ours or key not in NEWER}
+            differences = list(_differences(ours, known))
             tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
             if tell:
                 found.different.append((name, *tell[0]))

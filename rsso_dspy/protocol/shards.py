@@ -114,8 +114,18 @@ def _add(
     known = records.get(path)
     if known is None or (known.errored and not record.errored):
         records[path] = record
-    elif not (record.errored or known.errored or replace(record, provenance={}) == replace(known, provenance={})):
+    elif not record.errored and _same(record, known):
+        records[path] = known if getattr(known, "trials_allowed", 1) else record
+    elif not (record.errored or known.errored):
         raise RunMismatch(
             f"{store.folder} holds another record of {record.arm} {record.key} than a folder before it: they are not "
             "shards of one run; merge only one of them"
         )
+
+
+def _same(one: UnitRecord | TrainingRecord, other: UnitRecord | TrainingRecord) -> bool:
+    """Whether they tell of the same trials. An older version does not say how many are allowed."""
+    one, other = replace(one, provenance={}), replace(other, provenance={})
+    if isinstance(one, UnitRecord) and isinstance(other, UnitRecord) and not one.trials_allowed * other.trials_allowed:
+        one, other = replace(one, trials_allowed=0), replace(other, trials_allowed=0)
+    return one == other

@@ -191,6 +191,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "facts": {name: list(values) for name, values in found.facts.items()},
         "rule_based": found.rule_based,
         "missing": found.missing,
+        "alike": found.alike,
         "note": found.note,
         "arms": [
             {**asdict(row), "learning": _learning_json(learnt), "cost": found.spent[row.arm].cost}

@@ -55,7 +55,9 @@ TRIAL = {
     "environment_score": Column("int32", "the environment's own score at the end, -100 to 100", POINTS),
     "solved": Column("bool", "whether the environment's score reached 100"),
     "best_so_far": Column("int32", "best accumulator of the unit's trials up to this one; null in trainings", POINTS),
-    "trials_allowed": Column("int32", "trials that the unit may play; null where an older version did not say"),
+    "trials_allowed": Column(
+        "int32", "trials that the unit may play, null where an older version did not say; of a training, its episodes"
+    ),
     "budget": Column("int32", "steps allowed", "steps"),
     "steps": Column("int32", "steps taken", "steps"),
     "invalid": Column("int32", "steps that were malformed or that the environment did not understand", "steps"),

@@ -13,7 +13,7 @@ R = TypeVar("R", bound=Record)
 Key = tuple[str, int, int]
 """What a unit is in every arm: task type, variant, seed."""
 
-UNEVEN = "Arms finished different units: their means are over different variants, only paired differences compare them."
+UNEVEN = "Arms finished different units, and so their means differ by that too: only paired differences compare them."
 """Stands beside means of such arms."""
 
 
@@ -160,7 +160,7 @@ def plays(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
 
 
 def alike(arms: Iterable[Sequence[UnitRecord]]) -> bool:
-    """Whether all arms with a score have one for the same units; otherwise their means are over different variants."""
+    """Whether all arms with a score have one for the same units; otherwise their means differ by that too."""
     return len({frozenset(map(unit_key, kept)) for records in arms if (kept := finished(records))}) <= 1
 
 

@@ -44,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One table. The first column names its rows."""
+    """One table. The first column names its rows. Raises `ValueError` for a row that has not a cell for each column."""
 
     name: str
     """Of a file that holds it, without ending."""
@@ -52,6 +52,11 @@ class Sheet:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"{self.name}: {len(row)} cells under {len(self.columns)} columns, {row[0].text}")
 
 
 def named(text: str, tone: Tone = "", task: str = "") -> Cell:

@@ -86,7 +86,7 @@ def _published(row: dict) -> tuple[Cell, ...]:
 
 def learning_table(found: Analysis) -> Sheet:
     """Points from trial to trial (rSSO, Figure 2)."""
-    longest = max((len(row.best_of_t) for row in found.arms), default=0)
+    longest = max(found.plays.values(), default=0)
     rows = []
     for row in found.arms:
         kept = [row.best_of_t[-1]] * (found.plays[row.arm] - len(row.best_of_t)) if row.best_of_t else []
@@ -95,7 +95,7 @@ def learning_table(found: Analysis) -> Sheet:
         means = map(points, (row.trial_1, row.mean_over_trials, *padded))
         rows.append((named(row.arm), whole(row.trials_played), *means))
     best = (f"best_of_{number}" for number in range(1, longest + 1))
-    notes = []
+    notes = [] if found.alike else [UNEVEN]
     if len({row.trials_played / row.units for row in found.arms if row.units}) > 1:
         notes.append("mean/trial is over the trials played, which differ between these arms: not to be compared.")
     columns = ("arm", "trials", "trial-1", "mean/trial", *best)
@@ -104,7 +104,7 @@ def learning_table(found: Analysis) -> Sheet:
 
 def solved_table(found: Analysis) -> Sheet:
     """Who was solved when, and what solving took."""
-    longest = max((len(row.newly_solved) for row in found.learning), default=0)
+    longest = max(found.plays.values(), default=0)
     rows = []
     for row, learnt in zip(found.arms, found.learning, strict=True):
         newly: list[int | None] = [*learnt.newly_solved]
@@ -125,6 +125,7 @@ def solved_table(found: Analysis) -> Sheet:
         ("arm", *trials, *levels_to, "steps/solved", "tokens/solved", "USD/solved"),
         tuple(rows),
         (
+            *(() if found.alike else (UNEVEN,)),
             "new in t: variants solved for the first time in trial t. to 50%: trials after which half of the variants "
             "were solved. Per solved variant: what all units with a score took, over the variants that were solved; "
             "training, building a constitution and compiling are not in it.",
@@ -153,7 +154,8 @@ def tasks_table(found: Analysis, with_paper: bool = False) -> Sheet:
     arms = [row.arm for row in found.arms]
     pair = found.shown.comparison if found.shown else None
     paper = {row.task: row for row in table2()} if with_paper else {}
-    notes = [f"{pair.second} - {pair.first}: over pairs of units, best of the first {pair.trials}."] if pair else []
+    notes = [] if found.alike else [UNEVEN]
+    notes += [f"{pair.second} - {pair.first}: over pairs of units, best of the first {pair.trials}."] if pair else []
     notes += [PAPER_NOTE] if with_paper else []
     rows = []
     for task in found.tasks:

@@ -122,6 +122,18 @@ def test_records_that_came_out_otherwise_are_listed_with_the_first_field(rsso, p
     assert "\x1b" not in out
 
 
+def test_what_an_older_version_did_not_write_is_no_difference(played, tmp_path):
+    older = Path(shutil.copytree(played.folder, tmp_path / "older"))
+    for file in older.glob("units/*/*/*.json"):
+        data = json.loads(file.read_text())
+        assert data.pop("trials_allowed") == 1
+        file.write_text(json.dumps(data))
+    found = compare(Store(older), Store(played.folder))
+    assert (found.equal, found.total, found.apart) == (3, 3, set())
+    back = compare(Store(played.folder), Store(older))
+    assert back.different[0][1] == "trials_allowed"
+
+
 def test_a_record_that_is_missing_is_no_reproduction(played, tmp_path):
     ours = Store(played.folder)
     found = compare(ours, Store(tmp_path / "none"))

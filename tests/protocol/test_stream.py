@@ -71,7 +71,7 @@ def test_every_unit_starts_from_the_rules_that_the_one_before_it_left(whole, arm
         assert after.learnt_on == (*before.learnt_on, before.variant.key)
         assert prompts_of(after, "constitution")[0] == rules(before).text != ""
     assert [len(record.trials) for record in units] == [1, 1, 1] == [record.trials_allowed for record in units]
-    assert {record.trials_allowed for record in stream(whole, "react")} == {2}
+    assert {record.trials_allowed for record in Store(whole).units() if record.arm == "react"} == {2}
 
 
 def test_all_streams_of_a_seed_have_one_order_and_another_seed_has_another(whole):

@@ -13,6 +13,7 @@ from rsso_dspy.money import Price
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.analysis import Played, analyse, as_json
 from rsso_dspy.report.bills import unpriced
+from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.sheets import Sheet, latex, markdown, named, points, signed
 from rsso_dspy.report.sheets import csv as as_csv
 from rsso_dspy.report.tables import methods_table, tables
@@ -69,6 +70,23 @@ def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there()
     assert any(note.startswith("Arms finished different units") for note in notes)
     assert "Not all is there: 1 unit that was to be played has no record." in notes
     assert as_json(uneven)["missing"] == 1
+    assert as_json(uneven)["alike"] is False
+    said = {sheet.name for sheet in tables(uneven) if UNEVEN in sheet.notes}
+    assert said == {"methods", "learning", "solved", "tasks"}
+
+
+def test_trials_that_were_allowed_and_not_needed_have_columns():
+    played = [record("sso", "boil", 1, [[100]], allowed=3), record("rsso", "boil", 1, [[40], [100]], allowed=3)]
+    found = by_name(played)
+    assert row(found["solved"], "sso")["to 50%"].text == "1"
+    assert [row(found["solved"], "rsso")[f"new in {trial}"].text for trial in (1, 2, 3)] == ["0", "1", "0"]
+    assert row(found["learning"], "sso")["best_of_3"].text == "100.00"
+    assert list(row(found["learning"], "rsso").values())[-1].text == "100.00"
+
+
+def test_a_row_has_a_cell_for_each_column():
+    with pytest.raises(ValueError, match="2 cells under 1 columns, a"):
+        Sheet("x", "X", ("arm",), ((named("a"), named("b")),))
 
 
 def by_name(played, **options):

@@ -37,7 +37,8 @@ def memories_figure(arms: Arms) -> "Figure":
     if not panels:
         raise UsageError("no arm keeps reflections or skills, so there is nothing to draw")
     look = styles(arms)
-    drawn = [arm for arm in arms if any(arm in lines for _, lines in panels)]
+    shown = drawn_arms(arms)
+    drawn = list(shown)
     trials = max(longest(scored(arms)[arm]) for arm in drawn)
     aside = sideways(drawn)
     with drawing() as new_figure:
@@ -56,7 +57,7 @@ def memories_figure(arms: Arms) -> "Figure":
             axes.grid(axis="y")
             trial_axis(axes, trials)
         more = ["Mean over the units that played the trial; solved ones stop where the protocol says so."]
-        below(figure, [*more, *_unknown(arms), *notes(arms), *origin(arms)], [entry(look[arm]) for arm in drawn])
+        below(figure, [*more, *_unknown(arms), *notes(shown), *origin(arms)], [entry(look[arm]) for arm in drawn])
         return settled(figure)
 
 
@@ -70,6 +71,11 @@ def memories_words(arms: Arms) -> str:
         )
         parts.append(f"{count.title}: {listed}.")
     return f"Line charts of memories per trial, mean over units. {' '.join(parts)}"
+
+
+def drawn_arms(arms: Arms) -> Arms:
+    """Those that keep something to draw."""
+    return {arm: records for arm, records in arms.items() if any(arm in lines for _, lines in _panels(arms))}
 
 
 def kept_memories(arms: Arms) -> bool:

@@ -58,7 +58,7 @@ def pictures(
         words = _whole(spending.cost_words(arms, price_of), arms, best=True)
         found.append(Picture("cost", "Cost against score", words, spending.cost_figure(arms, price_of)))
     if memories.kept_memories(arms):
-        words = _whole(memories.memories_words(arms), arms)
+        words = _whole(memories.memories_words(arms), memories.drawn_arms(arms))
         found.append(Picture("memories", "Memories per trial", words, memories.memories_figure(arms)))
     return found
 
