@@ -80,7 +80,7 @@ def report(
 
 def of(*stores: "Store") -> "Played":
     """What the folders of a run tell."""
-    from rsso_dspy.protocol.events import days, planned
+    from rsso_dspy.protocol.runlog import days, planned
     from rsso_dspy.report.analysis import Played
 
     records = [record for store in stores for record in store.units()]

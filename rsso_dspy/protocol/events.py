@@ -8,13 +8,12 @@ unit, training      it is written: its best score, or its error
 limit, interrupted, failed      why the run ended before its end
 ended       how many were played, errored and left unplayed
 
-No result is read back from it: results are the records. It holds no prompt and nothing that was said. Whoever else
+Results are the records, not this; `runlog.py` reads it. It holds no prompt and nothing that was said. Whoever else
 wants to know, such as a tracking server, listens.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 from rsso_dspy.errors import LimitReached, RssoError, Stopped
@@ -118,24 +117,3 @@ def _outcome(result: TrialResult) -> dict[str, Any]:
         "environment_score": trajectory.environment_score,
         "steps": len(trajectory.steps),
     }
-
-
-def days(store: Store) -> tuple[str, ...]:
-    """First and last day on which something was played, UTC; one day when they are the same, none without a log."""
-    found = [str(entry["time"])[:10] for entry in _entries(store) if entry.get("event") == "trial" and "time" in entry]
-    return tuple(dict.fromkeys((min(found), max(found)))) if found else ()
-
-
-def planned(store: Store) -> set[str]:
-    """Keys of all units that some command had to play; none without a log."""
-    lists = [entry.get("left") for entry in _entries(store) if entry.get("event") == "started"]
-    keys = {str(key) for left in lists if isinstance(left, list) for key in left}
-    return {key for key in keys if " (training)/" not in key}
-
-
-def _entries(store: Store) -> Iterator[dict[str, Any]]:
-    file = store.folder / "run.log.jsonl"
-    for line in file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []:
-        with suppress(ValueError):  # a line that a kill cut off
-            if isinstance(entry := json.loads(line), dict):
-                yield entry

@@ -24,9 +24,9 @@ from rsso_dspy.environments.scienceworld.tasks import tasks as all_tasks
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.protocol.events import days
 from rsso_dspy.protocol.given import Asked, kept, toml_key, toml_value
 from rsso_dspy.protocol.provenance import commit, prompts
+from rsso_dspy.protocol.runlog import days
 from rsso_dspy.protocol.selection import choose
 from rsso_dspy.protocol.store import Store, flat
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, UnitRecord

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rsso_dspy.money import PriceOf
+from rsso_dspy.protocol.runlog import Event, Log
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.live import Row
 from rsso_dspy.report.tally import Finished, Spent, Tally, finished, spent, spent_on
 from rsso_dspy.trajectory import Usage
 
 T = TypeVar("T")
-Event = Mapping[str, Any]
 State = Literal["playing", "ended", "limit", "interrupted", "failed", "cut off", "idle"]
 """ended, limit, interrupted, failed: as its log says. cut off: nothing plays, and the log says of no end. idle: nothing
 plays, and there is no log."""
@@ -98,7 +98,7 @@ class Watched:
         self._store.read_only = True
         self._price_of = price_of
         self._models = _models(self._store.about()[0])
-        self._log = Log(folder / "run.log.jsonl")
+        self._log = Log(self._store)
         self._records: dict[Path, tuple[Any, Finished | None]] = {}
         self._begun: dict[Path, tuple[Any, _Begun | None]] = {}
         self._under_way: dict[Path, tuple[Any, Spent]] = {}
@@ -152,7 +152,7 @@ class Watched:
         arms = list(self._store.about()[1])
         tallies: dict[str, Tally] = defaultdict(Tally)
         costs: dict[str, Spent] = defaultdict(Spent)
-        planned = set(self._log.planned)
+        planned = set(self._log.units)
         for _, new in self._records.values():
             if new:
                 tallies[new.arm].add(new)
@@ -161,7 +161,7 @@ class Watched:
             costs[arm] += more
         totals: dict[str, int] = defaultdict(int)
         for key in planned:
-            totals[key.partition("/")[0]] += " (training)/" not in key
+            totals[key.partition("/")[0]] += 1
         trials = self._trials() if playing else {}
         for arm in dict.fromkeys([*arms, *tallies, *totals]):
             yield Row(
@@ -221,58 +221,6 @@ class Watched:
         return [
             (arm, spent({role: usage}, self._models, self._price_of)) for arm, role, usage in self._store.abandoned()
         ]
-
-
-class Log:
-    """`run.log.jsonl`, read as it grows."""
-
-    def __init__(self, file: Path):
-        self.last: Event = {}
-        self.begun: Event = {}
-        self.done = 0
-        self.planned: set[str] = set()
-        """Keys of everything that some command had to play."""
-        self._file = file
-        self._offset = 0
-
-    def read(self) -> list[Event]:
-        """The entries since the last time. A line that is still being written is left for the next time."""
-        try:
-            with self._file.open("rb") as file:
-                if file.seek(0, 2) < self._offset:  # another run took its place
-                    self._offset = 0
-                file.seek(self._offset)
-                text = file.read()
-        except FileNotFoundError:
-            return []
-        whole = text[: text.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        found = [entry for line in whole.splitlines() if (entry := _entry(line))]
-        for entry in found:
-            self._note(entry)
-        return found
-
-    def _note(self, entry: Event) -> None:
-        self.last = entry
-        if entry["event"] == "started":
-            self.begun, self.done = entry, 0
-            self.planned.update(entry["left"])
-        elif entry["event"] in ("unit", "training"):
-            self.done += 1
-
-
-def _entry(line: bytes) -> Event | None:
-    """What a line says, None when it is no entry: a kill may have cut it off."""
-    try:
-        entry = json.loads(line.decode(errors="replace"))
-    except ValueError:
-        return None
-    if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
-        return None
-    if entry["event"] == "started":
-        left = entry.get("left")
-        return {**entry, "left": [str(key) for key in left] if isinstance(left, list) else []}
-    return entry
 
 
 def _time(entry: Event) -> datetime | None:

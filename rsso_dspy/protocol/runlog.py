@@ -1,0 +1,81 @@
+"""What `run.log.jsonl` tells, read back: when it was played, what was to be played, and what happened since.
+
+    log = Log(store)
+    news = log.read()       # again and again
+    log.units, log.last
+
+`events.py` writes it. No result is read from it: results are the records.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rsso_dspy.protocol.store import Store
+
+Event = Mapping[str, Any]
+
+
+class Log:
+    """The log of a run, read as it grows. Holds nothing before the first `read`, and nothing of a run without one."""
+
+    def __init__(self, store: Store):
+        self.last: Event = {}
+        self.begun: Event = {}
+        self.done = 0
+        self.units: set[str] = set()
+        """Keys of all units that some command had to play, those of trainings left out."""
+        self._file = store.folder / "run.log.jsonl"
+        self._offset = 0
+
+    def read(self) -> list[Event]:
+        """The entries since the last time. A line that is still being written is left for the next time."""
+        try:
+            with self._file.open("rb") as file:
+                if file.seek(0, 2) < self._offset:  # another run took its place
+                    self._offset = 0
+                file.seek(self._offset)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        found = [entry for line in whole.splitlines() if (entry := _entry(line))]
+        for entry in found:
+            self._note(entry)
+        return found
+
+    def _note(self, entry: Event) -> None:
+        self.last = entry
+        if entry["event"] == "started":
+            self.begun, self.done = entry, 0
+            self.units.update(key for key in entry["left"] if " (training)/" not in key)
+        elif entry["event"] in ("unit", "training"):
+            self.done += 1
+
+
+def _entry(line: bytes) -> Event | None:
+    """What a line says, None when it is no entry: a kill may have cut it off."""
+    try:
+        entry = json.loads(line.decode(errors="replace"))
+    except ValueError:
+        return None
+    if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
+        return None
+    if entry["event"] == "started":
+        left = entry.get("left")
+        return {**entry, "left": [str(key) for key in left] if isinstance(left, list) else []}
+    return entry
+
+
+def days(store: Store) -> tuple[str, ...]:
+    """First and last day on which something was played, UTC; one day when they are the same, none without a log."""
+    found = [str(entry["time"])[:10] for entry in Log(store).read() if entry["event"] == "trial" and "time" in entry]
+    return tuple(dict.fromkeys((min(found), max(found)))) if found else ()
+
+
+def planned(store: Store) -> set[str]:
+    """Keys of all units that some command had to play; none without a log."""
+    log = Log(store)
+    log.read()
+    return log.units
