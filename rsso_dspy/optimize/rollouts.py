@@ -7,7 +7,7 @@ counted against the budget; and what infrastructure spoils ends the compile inst
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from operator import itemgetter
@@ -28,6 +28,7 @@ from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.protocol.executor import LISTENING
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.trajectory import Usage, Variant
@@ -147,6 +148,8 @@ class Rollouts:
             futures = [threads.submit(self.play, program, variant) for variant in variants]
             try:
                 for future in futures:
+                    while not future.done():
+                        wait([future], LISTENING)
                     future.result()
             except KeyboardInterrupt:
                 self.halt("interrupted")

@@ -22,6 +22,9 @@ from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 W = TypeVar("W", Unit, Training)
 
+LISTENING = 1.0
+"""Seconds of one wait at most: a Ctrl-C in the very moment before a wait is heard only when that wait is over."""
+
 FAILURES_TO_STOP = 3
 """Units in a row that end in an error of the model's or the simulator's side before the run is stopped."""
 
@@ -175,7 +178,7 @@ class Executor:
                     running[engine.submit(plan, each)] = each
                 if not running:
                     return waiting
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                for future in wait(running, LISTENING, return_when=FIRST_COMPLETED).done:
                     each, record = running.pop(future), future.result()
                     self._count(each, record, outcome)
                     if not record.errored:
