@@ -11,6 +11,7 @@ formats; what that cannot read either raises DSPy's own error. The names are DSP
 
 import json
 import re
+from abc import ABC, abstractmethod
 from typing import Any
 
 import dspy
@@ -29,7 +30,7 @@ BRACKETS = 300
 LINES_OF = r"^\s*\[\[ ## %s ## \]\](.*?)(?=^\s*\[\[ ## \w+ ## \]\]|\Z)"
 
 
-class _Tolerant(dspy.ChatAdapter):
+class _Tolerant(dspy.ChatAdapter, ABC):
     """Reads with the format it is mixed into, then repairs. Keeps no state.
 
     DSPy's reading is a misreading, in every format, when a draft inside leading thinking tags was taken for the answer,
@@ -61,10 +62,10 @@ class _Tolerant(dspy.ChatAdapter):
         except Exception as error:
             return AdapterParseError(type(self).__name__, signature, text, f"{type(error).__name__}: {error}")
 
+    @abstractmethod
     def _second_look(self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]) -> dict[str, Any] | None:
         """The same fields, better ones where DSPy's are provably wrong, or None where it read what is not there. Cheap
         where nothing looks odd, as every answer passes here."""
-        raise NotImplementedError
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
         return JSONAdapter(

@@ -7,6 +7,7 @@ same vectors whatever the order and the number of jobs.
 
 import platform
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from rsso_dspy.errors import BackendFailure
 Encoder = Callable[[str], np.ndarray]
 
 
-class _Local:
+class _Local(ABC):
     """A model that is loaded when the first text arrives."""
 
     batch = 1
@@ -43,8 +44,9 @@ class _Local:
                 self._encoder = self._load()
             return [self._encoder(text) for text in texts]
 
+    @abstractmethod
     def _load(self) -> Encoder:
-        raise NotImplementedError
+        """The loaded model."""
 
 
 class Torch(_Local):
