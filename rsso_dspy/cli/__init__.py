@@ -1,4 +1,4 @@
-"""The command line: one file per verb, each a thin call into the room that does the work.
+"""The command line: one file per verb, each a thin call into the room that does the work, and what several share.
 
 `main` is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call,
 1 for a failed run, 130 when interrupted.

@@ -5,12 +5,15 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import dspy
 import pytest
 from dspy.lm15 import CacheConfig
 
 from rsso_dspy.backends.marks import marked
+from rsso_dspy.programs.runtime import Ledger
+from rsso_dspy.signatures import FlatActor
 from tests.provider_formats import Said, blocks_of
-from tests.provider_runs import KEY, VARIABLE, look, run_against
+from tests.provider_runs import KEY, VARIABLE, backend, look, run_against
 from tests.provider_server import provider
 
 LOOKBACK, SHORTEST = 20, 2000
@@ -113,6 +116,27 @@ def test_under_the_cache_layout_most_of_a_prompt_is_read_from_the_cache(played, 
     assert ["".join(block["text"] for block in blocks_of(body)) for body in bodies] == [
         "".join(message["content"] for message in body["messages"]) for body in plain
     ]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_demonstrations_stand_before_what_is_marked(monkeypatch):
+    monkeypatch.setenv(VARIABLE, KEY)
+    predictor = dspy.Predict(FlatActor)
+    predictor.demos = [dspy.Example(task="Dry it.", history="A wet lamp.", thought="Hm.", action="dry lamp")]
+    cache, history = Cache(), "You see a lamp.\n\nIt is on."
+    with provider(cache, wire="anthropic") as served:
+        model, ledger = backend("anthropic", served), Ledger(lambda _role, _usage: None)
+        with dspy.context(adapter=model.adapter, disable_history=True), ledger.role("actor", growing=history):
+            for more in ("", "\n\nAction: look"):
+                ledger.growing = history + more
+                predictor(task="Boil it.", history=history + more, skills="none", lm=model.lm("actor", 0))
+        assert served.flaws == []
+    for body in cache.bodies:
+        assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user", "user"]
+        last = body["messages"][2]["content"][-1]
+        assert "cache_control" in last
+    shorter, longer = (body["messages"][2]["content"] for body in cache.bodies)
+    assert [block["text"] for block in longer][: len(shorter)] == [block["text"] for block in shorter]
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
