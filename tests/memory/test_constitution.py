@@ -1,10 +1,9 @@
-"""The constitution as a value, as a memory and as a file."""
+"""The constitution as a value and as a memory."""
 
 import json
 
 import pytest
 
-from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import (
     CATEGORIES,
     Constitution,
@@ -14,27 +13,12 @@ from rsso_dspy.memory.constitution import (
     condensed,
     merged,
 )
-from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
 from rsso_dspy.memory.constitution.rules import said
-from rsso_dspy.trajectory import Lesson, State, Step, Trajectory, Variant
+from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from tests.memory.lessons import error, fact, left
 
 BOIL = Variant("boil", 3, "train")
 FREEZE = Variant("freeze", 1, "train")
-
-
-RULES = '{"kind": "rsso-dspy constitution", "schema": 1, "rules": '
-
-
-def fact(text: str) -> Lesson:
-    return Lesson("abstract", text)
-
-
-def error(mistake: str, solution: str) -> Lesson:
-    return Lesson("error", mistake, solution)
-
-
-def left(text: str) -> Lesson:
-    return Lesson("progress", text)
 
 
 def state(text: str = "seen") -> State:
@@ -267,128 +251,3 @@ def test_merging_constitutions_keeps_each_rule_once():
     assert both.rules[0].source == "boil::3 + freeze::1"
     assert both.rules[0].task == ""
     assert len({rule.id for rule in both.rules}) == 3
-
-
-def test_a_file_round_trips(tmp_path):
-    book = Book(
-        Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3"),
-        {"variants": ["boil::3"]},
-        ("an example",),
-    )
-    file = tmp_path / "book.json"
-    file.write_text(book.text(), encoding="utf-8")
-    assert read_book(file) == book
-    assert read_book(file).variants == ("boil::3",)
-
-
-def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
-    file = tmp_path / "book.json"
-    rows = [{"category": "abstract", "text": "Doors open."}, {"category": "error", "text": "x", "solution": "y"}]
-    file.write_text(json.dumps({"kind": "rsso-dspy constitution", "schema": 1, "rules": rows}))
-    book = read_book(file).constitution
-    assert [rule.id for rule in book.rules] == ["A1", "E2"]
-    assert {rule.source for rule in book.rules} == {"written by hand"}
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        ("", "is no JSON"),
-        ("[]", "is no constitution"),
-        ('{"kind": "rsso-dspy constitution", "schema": 2, "rules": []}', "schema 2"),
-        ('{"kind": "rsso-dspy constitution", "schema": 1, "rules": {}}', "is damaged"),
-        (RULES + '["x"]}', "rule 1 is no object"),
-        (RULES + '[{"category": "x"}]}', "category 'x'"),
-        (RULES + '[{"category": "abstract"}]}', "no text"),
-        (
-            RULES + '[{"id": "X1", "category": "abstract", "text": "t"}]}',
-            "id 'X1'",
-        ),
-        (
-            RULES + '[{"category": "abstract", "text": "t", "count": 0}]}',
-            "count 0",
-        ),
-        (
-            RULES + '[{"id": "A1", "category": "abstract", "text": "t"}, '
-            '{"id": "A1", "category": "abstract", "text": "u"}]}',
-            "one id to two rules",
-        ),
-        (
-            RULES + '[], "edits": [{"x": 1}]}',
-            "is damaged",
-        ),
-    ],
-)
-def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, said):
-    file = tmp_path / "book.json"
-    file.write_text(content)
-    with pytest.raises(UsageError, match=r"book\.json") as refused:
-        read_book(file)
-    assert said in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "wrong"),
-    [
-        ({"solution": ""}, "no solution"),
-        ({"source": 5}, "source is no text"),
-        ({"task": ["a"]}, "task is no text"),
-    ],
-)
-def test_a_rule_that_would_break_a_run_later_is_refused_at_once(tmp_path, change, wrong):
-    file = tmp_path / "book.json"
-    row = {"category": "error", "text": "x", "solution": "y", **change}
-    file.write_text(RULES + json.dumps([row]) + "}")
-    with pytest.raises(UsageError, match=wrong):
-        read_book(file)
-
-
-@pytest.mark.parametrize("more", ['"provenance": {"variants": 5}', '"numbered": Infinity', '"edits": [{"id": "A"}]'])
-def test_what_stands_beside_the_rules_is_checked_too(tmp_path, more):
-    file = tmp_path / "book.json"
-    file.write_text(RULES + f"[], {more}" + "}")
-    with pytest.raises(UsageError, match=r"book\.json"):
-        read_book(file)
-
-
-def test_a_number_that_was_given_is_not_given_again(tmp_path):
-    file = tmp_path / "book.json"
-    file.write_text(RULES + '[{"category": "abstract", "text": "t"}], "edits": [{"what": "drop", "id": "A7"}]}')
-    assert [rule.id for rule in read_book(file).constitution.rules] == ["A8"]
-
-
-def test_an_untouched_line_is_what_it_was():
-    book = Constitution().with_lessons([error("Went hall => kitchen", "Look first")], "boil", "boil::3")
-    assert edited(book, editable(book)) == book
-
-
-def test_a_person_can_edit_the_rules():
-    book = Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3")
-    text = editable(book)
-    assert edited(book, text) == book
-    changed = edited(
-        book, text.replace("A1: Doors open.", "A1: Doors open with a key.\nWater boils.").replace("E2:", "")
-    )
-    assert [(rule.id, rule.lesson.text) for rule in changed.rules] == [
-        ("A3", "Doors open with a key."),
-        ("A4", "Water boils."),
-        ("E5", "x failed"),
-    ]
-    assert [edit.what for edit in changed.edits[2:]] == ["merge", "add", "add", "drop"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("Doors open.", "line 1 stands under neither"),
-        ("[error]\nx failed", "mistake => solution"),
-        ("[abstract]\nA9: Doors open.", "no A9"),
-        ("[abstract]\nA1: Doors open.\nA1: Doors open.", "stands twice"),
-        ("[error]\nA1: moved => there", "is an abstract rule"),
-    ],
-)
-def test_an_edit_that_can_not_be_read_names_its_line(text, said):
-    book = Constitution().with_lessons([fact("Doors open.")], "boil", "boil::3")
-    with pytest.raises(UsageError) as refused:
-        edited(book, text)
-    assert said in str(refused.value)

@@ -6,11 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from rsso_dspy.report.metrics import metrics
 from rsso_dspy.trajectory import RULE_BASED_NOTE
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.live import FAST
+from tests.protocol.relay import Relay, answers
 from tests.protocol.test_replay import Quiet
 from tests.records import record as made
 
@@ -37,50 +36,6 @@ SETTINGS = (*FAST, "protocol.trials=2")
 VARIANTS = ("lifespan-longest-lived::98", "lifespan-longest-lived::111")
 METHODS = ("react-sso", "reflexion-sso")
 SECRET = "sk-planted-secret"
-
-
-class Relay:
-    """An address at which a server can be reached, or not."""
-
-    def __init__(self, port: int):
-        self._port = port
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.address = self._listening.getsockname()
-        self._open: list[socket.socket] = []
-        self.back()
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self.address[1]}"
-
-    def back(self) -> None:
-        if self._listening.fileno() < 0:
-            self._listening = socket.create_server(self.address)
-        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
-
-    def away(self) -> None:
-        """As if it were killed."""
-        for each in (self._listening, *self._open):
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-        self._open.clear()
-
-    def _accept(self, listening: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = listening.accept()
-                far = socket.create_connection(("127.0.0.1", self._port))
-                self._open += [near, far]
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-        with suppress(OSError):
-            target.shutdown(socket.SHUT_WR)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +56,7 @@ def relay(tmp_path_factory) -> Iterator[Relay]:
         )
     try:
         until = time.monotonic() + 120
-        while not _answers(port):
+        while not answers(port):
             assert served.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < until, (folder / "log").read_text()
             time.sleep(0.1)
@@ -109,12 +64,6 @@ def relay(tmp_path_factory) -> Iterator[Relay]:
     finally:
         os.killpg(served.pid, signal.SIGKILL)
         served.wait()
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError):
-        return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).status == 200
-    return False
 
 
 @pytest.fixture(autouse=True)

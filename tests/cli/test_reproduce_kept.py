@@ -1,0 +1,192 @@
+"""What a run's folder keeps for `rsso-dspy reproduce`, and what is said of it where nothing is played."""
+
+import json
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.config import EMBEDDED, Config, load
+from rsso_dspy.protocol.given import Given, elsewhere, kept, toml_of
+from rsso_dspy.protocol.held_out import Order
+from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.provenance import identity, provenance
+from rsso_dspy.protocol.reproduction import changes
+from rsso_dspy.protocol.shards import Shard, merge
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import Usage
+from tests.records import record
+
+
+def test_parts_that_are_merged_are_one_order(tmp_path):
+    config = load(overrides=["embedder.model=hash"])
+    for number in (1, 2):
+        order = Order(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
+        store = Store(order.out)
+        store.open(identity(config, configured(config)), {"sso": "1"}, str(order.shard))
+        store.save(record("sso", "boil", 20 + number, [[1]]))
+        store.note_event("started", {"left": [], "jobs": number})
+        Given.of(config, order).keep(order.out)
+        assert kept(order.out)[0].options(order.out)["--shard"] == f"{number}/2"
+    for _ in range(2):
+        merge([tmp_path / "p1", tmp_path / "p2"], Store(tmp_path / "whole"))
+    log = [json.loads(line) for line in (tmp_path / "whole/run.log.jsonl").read_text().splitlines()]
+    assert [entry["jobs"] for entry in log] == [1, 2], "what happened when comes along, each once"
+    (asked,) = kept(tmp_path / "whole")
+    assert (asked.methods, asked.tasks, asked.shard) == (("sso",), ("boil",), "")
+    assert load(tmp_path / "whole/given/config.toml").hash() == config.hash()
+
+
+def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
+    settings = ["seed=4", "protocol.trials=2", "embedder.model=hash", "backends.embedded.roles.actor.temperature=0.1"]
+    config = load(overrides=settings)
+    known = identity(config, configured(config))
+    store = Store(tmp_path / "old")
+    store.open({**known, "prompts": "0", "carried": {"skills": "0123456789ab"}}, {"sso": "1"})
+    for index in (22, 27):
+        store.save(replace(record("sso", "boil", index, [[1]]), start="mine.json (0123456789ab)"))
+    code, out, err = rsso("reproduce", "old")
+    assert code == 0
+    assert "put together from the records" in err
+    assert "it was given files of which it keeps no copy: mine.json" in err
+    assert "will differ: prompts 0 then" in err
+    words = shlex.split(out)
+    assert words[words.index("--methods") + 1] == "sso"
+    assert words[words.index("--skills") + 1] == "mine.json"
+    assert " ".join(words).endswith("--tasks boil --variants sso --per-task 2 --skills mine.json --out old-again")
+    settings = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
+    assert load(Path("/dev/null"), settings).hash() == config.hash()
+    code, _, err = rsso("reproduce", "old", "--run")
+    assert code == 2
+    assert "not played: it would be another run (prompts 0 then" in err
+    assert not (tmp_path / "old-again").exists()
+
+
+def test_no_password_gets_into_the_folder(rsso, tmp_path):
+    address = "http://user:hunter2@127.0.0.1:8000/v1?key=hunter2"
+    config = load(overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"])
+    Store(tmp_path / "run").open(identity(config, configured(config)), {"sso": "1"})
+    Given.of(config, Order(methods=("sso",), variants=("boil::22",), out=tmp_path / "run")).keep(tmp_path / "run")
+    assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    again = load(tmp_path / "run/given/config.toml")
+    assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
+    assert again.hash() == config.hash()
+    _, _, err = rsso("reproduce", "run")
+    assert "backends.vllm.base_url held a password or a query, which is not kept" in err
+    _, out, err = rsso("reproduce", "run", "--set", f"backends.vllm.base_url={address}")
+    assert "backends.vllm.base_url held" not in err
+    assert f"backends.vllm.base_url={address}" in shlex.split(out)
+
+
+def bare(folder: Path, *settings: str) -> tuple[Store, Config]:
+    """A folder that keeps what was asked for: two variants of boil, by sso."""
+    config = load(overrides=["embedder.model=hash", *settings])
+    store = Store(folder)
+    store.open(identity(config, configured(config)), {"sso": "1"})
+    Given.of(config, Order(methods=("sso",), variants=("boil::22",), out=folder)).keep(folder)
+    return store, config
+
+
+def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
+    store, config = bare(tmp_path / "run")
+    models = {"actor": EMBEDDED, "verbalizer": "openai/one", "advisor": "openai/never-asked"}
+    usage = {"actor": Usage(calls=1), "verbalizer": Usage(calls=1)}
+    unit = record("sso", "boil", 22, [[1]])
+    about = provenance(config)
+    store.save(replace(unit, provenance=about, models=models))
+    assert not [change for change in changes(store) if "answered" in change.what], "nobody asked it"
+    store.save(replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
+    (change,) = [change for change in changes(store) if "answered" in change.what]
+    assert change.what.startswith("openai/one answered: a model that is asked again may answer otherwise")
+    assert not change.certain
+
+
+def test_an_embedder_that_is_asked_may_answer_otherwise(rsso, tmp_path):
+    store, _ = bare(tmp_path / "run", "embedder.model=litellm/openai/text-embedding-3-small")
+    store.save(record("sso", "boil", 22, [[1]]))
+    code, _, err = rsso("reproduce", "run")
+    assert code == 0
+    assert "may differ: litellm/openai/text-embedding-3-small answered" in err
+
+
+@pytest.mark.parametrize("damage", [lambda known: known.pop("config"), lambda known: known.update(config={"seed": 0})])
+def test_a_damaged_identity_names_its_file(rsso, tmp_path, damage):
+    bare(tmp_path / "run")
+    file = tmp_path / "run/run.json"
+    data = json.loads(file.read_text())
+    damage(data["identity"])
+    file.write_text(json.dumps(data))
+    code, _, err = rsso("reproduce", "run")
+    assert code == 2
+    assert "run/run.json is damaged" in err
+
+
+def test_what_the_orders_say_is_safe_to_show(rsso, tmp_path):
+    bare(tmp_path / "run")
+    file = tmp_path / "run/given/orders.jsonl"
+    data = json.loads(file.read_text())
+    evil = "\x1b]0;gotcha\x07"
+    file.write_text(json.dumps({**data, "withheld": [evil], "skills": f"skills/{evil}"}))
+    code, out, err = rsso("reproduce", "run")
+    assert code == 0
+    assert "gotcha" in out
+    assert "gotcha\N{REPLACEMENT CHARACTER} held a password" in err
+    assert not {"\x1b", "\x07"} & {*out, *err}
+    file.write_text(json.dumps({**data, "variants": [evil]}))
+    code, _, err = rsso("reproduce", "run")
+    assert code == 2
+    assert "gotcha\N{REPLACEMENT CHARACTER}: of which task?" in err
+    assert "\x1b" not in err
+
+
+def test_addresses_elsewhere_are_said_before_anything_is_sent(rsso, tmp_path, monkeypatch):
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    there = ("backend=openai", "backends.openai.base_url=https://models.example/v1")
+    bare(tmp_path / "run", *there, "backends.openai.key_variable=SOME_KEY")
+    code, _, err = rsso("reproduce", "run", "--run")
+    said, _, refused = err.partition("requests go to https://models.example/v1 with the key in SOME_KEY\n")
+    assert code == 2
+    assert said
+    assert "SOME_KEY is not set" in refused
+    assert "requests go to" not in rsso("reproduce", "run")[2], "nothing is sent"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["backend=openai"], []),
+        (["backend=vllm"], []),
+        (["backend=vllm", "backends.vllm.base_url=http://[::1]:1/v1"], []),
+        (["backend=vllm", "backends.vllm.base_url=http://localhost@there:1/v1?key=x"], ["http://there:1/v1"]),
+        (["embedder.base_url=http://there/v1"], []),
+        (
+            ["embedder.model=litellm/openai/x", "embedder.base_url=http://there/v1", "embedder.key_variable=K"],
+            ["http://there/v1 with the key in K"],
+        ),
+        (["backend=openai", "backends.openai.roles.reflector.base_url=http://there"], ["http://there"]),
+        (
+            ["backend=vllm", "backends.vllm.base_url=http://there", "backends.vllm.roles.reflector.model=openai/x"],
+            ["http://there"],
+        ),
+    ],
+)
+def test_addresses_are_those_of_other_machines_with_the_keys_that_go_there(settings, said):
+    assert elsewhere(load(Path("/dev/null"), settings)) == said
+
+
+def test_any_configuration_survives_the_file(tmp_path):
+    odd = r'"a \u007f \"quoted\" \\ \u2603\U0001f600 name"'
+    file = tmp_path / "rsso.toml"
+    file.write_text(
+        f'backend = "my.own"\n[backends."my.own"]\nmodel = "openai/x"\nkey_variable = {odd}\n'
+        '[backends."my.own".roles.actor]\ntemperature = 0.5\n[prices."openai/x"]\ninput = 1e-7\noutput = 2\n'
+    )
+    config = load(file, ["memory.constitution.categories=[]", "environment.heap=1g"])
+    text, withheld = toml_of(config)
+    (tmp_path / "kept.toml").write_text(text)
+    again = load(tmp_path / "kept.toml")
+    assert withheld == ()
+    assert again.hash() == config.hash()
+    assert again.active_backend == config.active_backend
+    assert (again.prices, again.environment) == (config.prices, config.environment)
