@@ -7,23 +7,30 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
+from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable, LimitReached, MissingKey, UsageError
 from rsso_dspy.protocol.executor import engine_named, zero_shot
 from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
 from rsso_dspy.protocol.presets import configured
+from rsso_dspy.trajectory import UnitRecord, Usage
+from tests.chaos.process import until
+from tests.chaos.run import scripted
 from tests.live import FAST
 from tests.protocol.test_replay import Quiet
+from tests.provider_formats import Said
+from tests.provider_server import provider
 
 pytestmark = [
     # Ray's own: sockets and files of its processes, and changes that it announces.
@@ -36,6 +43,8 @@ pytestmark = [
 SETTINGS = (*FAST, "protocol.trials=3", "protocol.stop_on_success=false")
 VARIANTS = ("find-plant::229", "lifespan-longest-lived::98")
 KEY = "RSSO_TEST_KEY"
+THINKING = 0.05
+"""Seconds of an answer while a node is to be killed: longer trials than the run needs to hear of one."""
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +66,59 @@ def cluster() -> Iterator["Cluster"]:  # noqa: F821, Ray is imported when a clus
             shutil.rmtree(folder, ignore_errors=True)
 
 
+class Model:
+    """What the embedded model says, over HTTP and as slowly as a test needs it: workers are processes, and the events
+    that a test waits for must find them playing."""
+
+    def __init__(self) -> None:
+        self.calm()
+
+    def calm(self) -> None:
+        self.before: Callable[[], object] = lambda: None
+        """Done before each answer."""
+        self.answers = self.tokens = 0
+        """Given since it was calm."""
+
+    def __call__(self, body: dict[str, Any]) -> Said:
+        self.before()
+        said = scripted(body)
+        self.answers += 1
+        self.tokens += said.input + said.output
+        return said
+
+
 @pytest.fixture(scope="module")
-def whole(live, tmp_path_factory) -> dict[str, bytes]:
+def server() -> Iterator[tuple[Model, tuple[str, ...]]]:
+    """The model, and the settings of runs that ask it."""
+    model = Model()
+    with provider(model) as served, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY, "not-a-secret")
+        yield model, hosted(served.url, KEY)
+
+
+@pytest.fixture
+def model(server) -> Model:
+    server[0].calm()
+    return server[0]
+
+
+@pytest.fixture(scope="module")
+def settings(server) -> tuple[str, ...]:
+    return server[1]
+
+
+@pytest.fixture(scope="module")
+def whole(live, settings, tmp_path_factory) -> dict[str, bytes]:
     """What threads leave."""
     out = tmp_path_factory.mktemp("threads")
-    planned = planned_run(out, SETTINGS)
-    outcome = planned.play(lent(live, SETTINGS), 1, Quiet())
+    outcome = planned_run(out, settings).play(lent(live, settings), 1, Quiet())
     assert (outcome.played, outcome.errored) == (4, [])
     return records(out)
+
+
+def hosted(url: str, key: str) -> tuple[str, ...]:
+    mine = {"model": "openai/any", "base_url": url, "key_variable": key}
+    return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
 
 
 def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> HeldOut:
@@ -74,7 +128,9 @@ def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] 
 
 def lent(live, settings: tuple[str, ...]):
     config = load(overrides=settings)
-    return replace(live, config=config, protocol=configured(config))
+    backend = Backend(config.active_backend)
+    runtime = replace(live.runtime, lm=backend.lm)
+    return replace(live, config=config, protocol=configured(config), backend=backend, runtime=runtime)
 
 
 def records(out: Path) -> dict[str, bytes]:
@@ -96,7 +152,9 @@ def kill(cluster, node) -> None:
     cluster.remove_node(node, allow_graceful=False)
 
 
-def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes(cluster, live, whole, tmp_path):
+def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes(
+    cluster, live, model, settings, whole, tmp_path
+):
     node = cluster.add_node(num_cpus=1)
     (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
     told, lost = [], []
@@ -109,8 +167,9 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
             assert not planned.store.path_of(work).exists()
             assert planned.store.started(planned.store.path_of(work)).exists()
 
-    planned = planned_run(tmp_path, SETTINGS)
-    outcome = planned.play(lent(live, SETTINGS), 2, Quiet(), told=hear, engine="ray")
+    model.before = lambda: lost or time.sleep(THINKING)
+    planned = planned_run(tmp_path, settings)
+    outcome = planned.play(lent(live, settings), 2, Quiet(), told=hear, engine="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
     assert records(tmp_path) == whole
@@ -122,64 +181,66 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted(live, whole, tmp_path):
-    planned = planned_run(tmp_path, SETTINGS, VARIANTS[1:])
-    with pytest.raises(LimitReached, match=r"of 20,000 tokens are spent \(--max-tokens\)"):
-        planned.play(lent(live, SETTINGS), 1, Quiet(), planned.purse(max_tokens=20_000), engine="ray")
-    assert len(records(tmp_path)) < 2
-    assert planned.store.abandoned()
+def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted(
+    live, model, settings, whole, tmp_path
+):
+    from rsso_dspy.protocol.cluster.away import ASKING
+
+    planned = planned_run(tmp_path, settings, VARIANTS[1:])
+    first = planned.store.path_of(planned.plan.units[0]).relative_to(tmp_path)
+    one_trial = total(TypeAdapter(UnitRecord).validate_json(whole[str(first)]).trials[0].usage.values())
+    purse, told = planned.purse(max_tokens=one_trial), []
+
+    def until_heard() -> None:
+        """The first answer of the second trial passes the limit: nothing more is said before the run has heard of it,
+        and then at a pace at which each step asks whether to stop."""
+        if model.tokens > one_trial:
+            until(lambda: bool(purse.passed), 30)
+            time.sleep(ASKING)
+
+    model.before = until_heard
+    with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(--max-tokens\)"):
+        planned.play(lent(live, settings), 1, Quiet(), purse, lambda _, result: told.append(result.trial), "ray")
+    assert told == [1]
+    assert not records(tmp_path)
+    (begun,) = planned.store.begun()
+    assert total(begun.trials[0].usage.values()) == one_trial
+    assert total(usage for _, _, usage in planned.store.abandoned()) == model.tokens - one_trial > 0
+    assert total(usage for _, usage in planned.store.spent()) == purse.tokens == model.tokens
+    model.calm()
     with pytest.raises(LimitReached):
-        planned.play(lent(live, SETTINGS), 1, Quiet(), planned.purse(max_tokens=20_000), engine="ray")
-    outcome = planned.play(lent(live, SETTINGS), 1, Quiet(), engine="ray")
+        planned.play(lent(live, settings), 1, Quiet(), planned.purse(max_tokens=one_trial), engine="ray")
+    assert not model.answers
+    outcome = planned.play(lent(live, settings), 1, Quiet(), engine="ray")
     assert not outcome.errored
     assert len(records(tmp_path)) == 2
     assert records(tmp_path).items() <= whole.items()
 
 
-class Refusing(BaseHTTPRequestHandler):
-    """Knows no key, and counts who asked."""
-
-    def do_POST(self) -> None:
-        self.server.asked += 1
-        body = json.dumps({"error": {"message": "no such key", "type": "invalid_request_error"}}).encode()
-        self.send_response(401)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_) -> None: ...
+def total(costs: Iterable[Usage]) -> int:
+    return sum(usage.input + usage.output for usage in costs)
 
 
-@contextmanager
-def refusing() -> Iterator[ThreadingHTTPServer]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        server.asked = 0
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-def hosted(port: int, key: str) -> tuple[str, ...]:
-    mine = {"model": "openai/any", "base_url": f"http://127.0.0.1:{port}/v1", "key_variable": key}
-    return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
+def refuse(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Knows no key."""
+    return 401, {"error": {"message": "no such key", "type": "invalid_request_error"}}
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
-    with refusing() as server:
-        settings = hosted(server.server_port, KEY)
+    with provider(refuse) as served:
+        settings = hosted(served.url, KEY)
         planned = planned_run(tmp_path, settings, VARIANTS[:1])
         with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
             planned.play(lent(live, settings), 1, Quiet(), engine="ray")
-        assert server.asked == 1
+        assert len(served.requests) == 1
     assert [record.errored for record in planned.store.units()] == [True]
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypatch):
     monkeypatch.setenv("RSSO_LATE_KEY", "not-a-secret")  # here, and not where the cluster was started
-    settings = hosted(9, "RSSO_LATE_KEY")
+    settings = hosted("http://127.0.0.1:9/v1", "RSSO_LATE_KEY")
     with pytest.raises(MissingKey, match=r"on node .*RSSO_LATE_KEY is not set.*each node's `ray start`"):
         planned_run(tmp_path, settings, VARIANTS[:1]).play(lent(live, settings), 1, Quiet(), engine="ray")
     assert not records(tmp_path)
