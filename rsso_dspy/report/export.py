@@ -20,6 +20,7 @@ from typing import Any
 from rsso_dspy.errors import NotInstalled, UsageError
 from rsso_dspy.money import PriceOf
 from rsso_dspy.report.columns import COLUMNS, PROVENANCE, ROLES, Column, Rows
+from rsso_dspy.report.learning import REFLECTIONS, SKILLS
 from rsso_dspy.report.tally import spent
 from rsso_dspy.trajectory import SCHEMA_VERSION, Record, TrainingRecord, TrialResult, UnitRecord, Usage
 from rsso_dspy.whole import whole
@@ -33,7 +34,7 @@ OF_STEP = ("proposed", "action", "reward", "score", "understood", "malformed", "
 SNAPSHOTS = {"reflections_held": ("reflections", "plans"), "library_size": ("skills", "library")}
 """Column to memory, and what of its snapshot is counted."""
 
-LEARNT = {"reflections_held": ("plans_from_past_attempts", "held"), "library_size": ("skills", "library")}
+LEARNT = {"reflections_held": (REFLECTIONS, "held"), "library_size": (SKILLS, "library")}
 """Column to region, and the count that its memory gives after a trial."""
 
 ENDINGS = (".parquet", ".pq")

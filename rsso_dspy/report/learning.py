@@ -10,8 +10,8 @@ from rsso_dspy.trajectory import TrialResult, UnitRecord
 LEVELS = (50, 75)
 """Percent of variants."""
 
-REFLECTIONS = "plans_from_past_attempts"
-SKILLS = "skills"
+REFLECTIONS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
+"""Regions of the memories, by which records tell what was learnt and shown."""
 
 
 @dataclass(frozen=True, slots=True)

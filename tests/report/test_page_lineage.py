@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rsso_dspy.report.page.lineage import PLANS, learnt
+from rsso_dspy.report.page.lineage import REFLECTIONS, learnt
 from rsso_dspy.trajectory import Step
 from tests.records import STATE, record
 
@@ -23,7 +23,7 @@ def unit(memories, shown=(), actions=OPENING, recalled=(), subgoals=(), written=
             )
             for number, action in enumerate(actions, start=1)
         )
-        counts = {PLANS: {"written": 1}} if written else {}
+        counts = {REFLECTIONS: {"written": 1}} if written else {}
         trials.append(
             replace(
                 result,
@@ -56,7 +56,7 @@ def rules(*entries, source="boil::22"):
 
 
 def test_a_plan_is_read_in_the_trials_whose_prompt_holds_it_under_its_number():
-    shown = {PLANS: "Attempt 1: Try again.\n\nAttempt 2: Try again."}
+    shown = {REFLECTIONS: "Attempt 1: Try again.\n\nAttempt 2: Try again."}
     one, two, three = learnt(unit(plans((2, "Try again."), (3, "Give up.")), shown))
     assert (one.id, one.trial, one.text, one.reads) == ("attempt-1", 1, "Try again.", ((3, 1, 3),))  # forgotten by now
     assert (two.trial, two.reads) == (2, ((3, 1, 3),))
@@ -64,11 +64,11 @@ def test_a_plan_is_read_in_the_trials_whose_prompt_holds_it_under_its_number():
 
 
 def test_a_plan_that_no_trial_here_wrote_was_brought_along():
-    (plan,) = learnt(unit(plans((28, "Try again.")), {PLANS: "Attempt 28: Try again."}))
+    (plan,) = learnt(unit(plans((28, "Try again.")), {REFLECTIONS: "Attempt 28: Try again."}))
     assert (plan.trial, plan.reads) == (0, ((3, 1, 3),))
     (plan,) = learnt(unit(plans((2, "Try again.")), written=False))
     assert plan.trial == 0
-    (plan,) = learnt(unit(plans((3, "Try again.")), {PLANS: "Attempt 3: Try again."}))
+    (plan,) = learnt(unit(plans((3, "Try again.")), {REFLECTIONS: "Attempt 3: Try again."}))
     assert plan.trial == 0, "it was read before this trial 3 had ended"
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rsso_dspy.report.learning import CONSTITUTION, REFLECTIONS
 from rsso_dspy.trajectory import Record, Step, TrialResult
-
-PLANS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
 
 _ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
 
@@ -60,14 +59,14 @@ def _plans(record: Record) -> Iterator[Learnt]:
     held = record.memories.get("reflections", {}).get("plans", ())
     plans = {entry["trial"]: entry["plan"] for entry in held}
     for result in record.trials:
-        for trial, plan in _attempts(result.shown.get(PLANS, "")):
+        for trial, plan in _attempts(result.shown.get(REFLECTIONS, "")):
             plans.setdefault(trial, plan)
-    here = {result.trial for result in record.trials if result.learnt.get(PLANS, {}).get("written")}
+    here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
         reads = tuple(
             (result.trial, 1, len(steps))
             for result in record.trials
-            if (steps := _steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(PLANS, "")
+            if (steps := _steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(REFLECTIONS, "")
         )
         own = trial in here and all(read > trial for read, _, _ in reads)
         yield Learnt("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
