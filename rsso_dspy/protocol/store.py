@@ -5,10 +5,8 @@
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
     DIR/started/...                                the same two after each trial, until they are finished
     DIR/given/...                                  what the commands asked for and were given, to play it again
-    DIR/run.log.jsonl                              what happened when, for whoever watches
-    DIR/timings.jsonl                              seconds per trial; kept apart, so that records replay byte for byte
     DIR/started/...under-way                       what the trial under way cost so far, answer by answer
-    DIR/abandoned.jsonl                            what trials cost that are in no record: cut short, or played again
+    DIR/*.jsonl                                    what was appended on the way, see `journals.py`
 
 The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
 difference shown.
@@ -17,11 +15,9 @@ difference shown.
 import json
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +25,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.protocol.journals import Journals, lines_of
 from rsso_dspy.protocol.plan import Unit, Work
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord, Usage
 from rsso_dspy.whole import write_whole
@@ -46,16 +43,15 @@ PATIENCE = 0.2
 R = TypeVar("R", UnitRecord, TrainingRecord)
 
 
-class Store:
+class Store(Journals):
     """The folder of one run."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        super().__init__(folder)
         self.read_only = False
         """Whether damaged files stay where they are."""
         self.set_aside: list[Path] = []
         """Files that could not be read, renamed to *.damaged, or *.newer for those of a later version."""
-        self._appending = threading.Lock()
 
     def check(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
         """The arms of the run that is there (name to fingerprint of the program), none when the folder is empty. Raises
@@ -219,21 +215,6 @@ class Store:
         except (OSError, ModuleNotFoundError):
             return None
 
-    def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
-        """Append how long a trial took."""
-        self._append("timings.jsonl", {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
-
-    def note_event(self, event: str, details: Mapping[str, Any]) -> None:
-        """Append what happened; see `events.py`."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._append("run.log.jsonl", {"time": now, "event": event, **details})
-
-    def note_abandoned(self, arm: str, unit: str, usage: Mapping[str, Usage]) -> None:
-        """Append what a trial cost, by role, that no record will tell of."""
-        if usage:
-            costs = {role: asdict(spent) for role, spent in usage.items()}
-            self._append("abandoned.jsonl", {"arm": arm, "unit": unit, "usage": costs})
-
     def begun(self) -> list[UnitRecord | TrainingRecord]:
         """Finished trials of units and trainings that have no record yet."""
         found: list[UnitRecord | TrainingRecord] = []
@@ -267,7 +248,7 @@ class Store:
     def recover_under_way(self, work: Work) -> None:
         """Note what a trial cost that a kill cut short."""
         totals: dict[str, Usage] = {}
-        for line in _lines_of(self._under_way(work)):
+        for line in lines_of(self._under_way(work)):
             with suppress(ValueError, TypeError):
                 role, usage = json.loads(line)
                 totals[role] = totals.get(role, Usage()) + Usage(**usage)
@@ -277,35 +258,6 @@ class Store:
     def _under_way(self, work: Work) -> Path:
         path = self.started(self.path_of(work))
         return path.with_name(f"{path.stem}.under-way")
-
-    def abandoned(self) -> list[tuple[str, str, Usage]]:
-        """Arm, role and usage of every such cost. A line that a kill cut off is left out."""
-        found = []
-        for line in self._lines("abandoned.jsonl"):
-            with suppress(ValueError, KeyError, TypeError, AttributeError):
-                entry = json.loads(line)
-                found += [(entry["arm"], role, Usage(**spent)) for role, spent in entry["usage"].items()]
-        return found
-
-    def copy_notes(self, other: "Store") -> None:
-        """Take over another folder's notes of such costs and of what happened when, each once."""
-        for name in ("abandoned.jsonl", "run.log.jsonl"):
-            known = set(self._lines(name))
-            new = [line for line in other._lines(name) if line not in known]
-            if new:
-                with (self.folder / name).open("a", encoding="utf-8") as file:
-                    file.write("".join(f"{line}\n" for line in new))
-
-    def _lines(self, name: str) -> list[str]:
-        return _lines_of(self.folder / name)
-
-    def _append(self, name: str, entry: dict[str, Any]) -> None:
-        line = json.dumps({"schema": SCHEMA_VERSION, **entry})
-        with self._appending, (self.folder / name).open("ab+") as file:
-            if file.tell():  # a line that a kill cut off must not swallow this one
-                file.seek(-1, os.SEEK_END)
-                line = line if file.read(1) == b"\n" else f"\n{line}"
-            file.write(f"{line}\n".encode())
 
 
 def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
@@ -317,10 +269,6 @@ def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
 def _text(record: UnitRecord | TrainingRecord) -> str:
     data = _UNIT.dump_json(record) if isinstance(record, UnitRecord) else _TRAINING.dump_json(record)
     return data.decode() + "\n"
-
-
-def _lines_of(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
 
 
 def _readable(version: Any) -> bool:
