@@ -25,6 +25,7 @@ from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
 from rsso_dspy.optimize.rollouts import Candidate, Halt, Observer, Rollout, Rollouts
 from rsso_dspy.optimize.shelf import Shelf
+from rsso_dspy.optimize.student import in_order
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.presets import configured
@@ -106,7 +107,7 @@ def compile_agent(
         wanted.max_idle,
     )
     try:
-        with interruptible(rollouts), quiet():
+        with interruptible(rollouts), quiet(), in_order(rollouts):
             rollouts.play_all(agent, calibration.choose, jobs)
             found = wanted.optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
             rollouts.play_all(found, calibration.choose, jobs)

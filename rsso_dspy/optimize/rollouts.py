@@ -95,6 +95,8 @@ class Rollouts:
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
         self._running = 0
+        self._promised: set[tuple[str, Variant]] | None = None
+        """What may still be begun of a batch that the budget does not reach for; None when it does."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Rollouts":
         """Copies of a program share its rollouts."""
@@ -124,7 +126,7 @@ class Rollouts:
             candidate = self.candidates.setdefault(name, Candidate(name, program.dump_state()))
             known = self._played.get((name, variant))
             if known is None:
-                self._begin()
+                self._begin(name, variant)
                 future = self._played[name, variant] = Future()
         if known is not None:
             return known.result()
@@ -142,8 +144,17 @@ class Rollouts:
         self.observer.rollout(self, candidate, rollout)
         return rollout
 
+    def reserve(self, program: Agent, variants: Sequence[Variant]) -> None:
+        """A candidate is about to be played on these: what is left of the budget goes to the first of them, so that it
+        does not depend on threads which are played when it runs out."""
+        with self._lock:
+            name = fingerprint(program)
+            missing = [(name, each) for each in dict.fromkeys(variants) if (name, each) not in self._played]
+            self._promised = set(missing[: self.left]) if len(missing) > self.left else None
+
     def play_all(self, program: Agent, variants: Sequence[Variant], jobs: int) -> None:
         """Play one candidate on several variants, `jobs` at a time."""
+        self.reserve(program, variants)
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="rollout") as threads:
             futures = [threads.submit(self.play, program, variant) for variant in variants]
             try:
@@ -161,6 +172,7 @@ class Rollouts:
             if self.ended_by is None:
                 self.ended_by, self.error = why, error
             self._halted.set()
+            self._lock.notify_all()
 
     def wait(self) -> None:
         """Wait until no rollout is under way."""
@@ -194,14 +206,21 @@ class Rollouts:
                 raise Halt
             self.lm_calls += 1
 
-    def _begin(self) -> None:
-        if self.left < 1:
-            self.ended_by = self.ended_by or "rollouts"  # those under way are paid for: they may end
+    def _begin(self, name: str, variant: Variant) -> None:
+        if self.left < 1 or (self._promised is not None and (name, variant) not in self._promised):
+            self._lock.wait_for(self._paid_for)  # what is promised or under way may end
+            self.ended_by = self.ended_by or "rollouts"
             raise Halt
         if self._halted.is_set():
             raise Halt
+        if self._promised is not None:
+            self._promised.remove((name, variant))
         self.spent += 1
         self._running += 1
+
+    def _paid_for(self) -> bool:
+        """Whether all that the budget reaches for was played, or nothing more will be begun."""
+        return self._running == 0 and (not self._promised or self._halted.is_set())
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):

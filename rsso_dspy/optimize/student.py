@@ -1,8 +1,11 @@
 """The program as optimizers see it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import dspy
+from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
@@ -25,14 +28,36 @@ class Student(Agent):
         """The predictors that may be changed."""
         return [(name, predictor) for name, predictor in self.by_name.items() if name in self.rollouts.tuned]
 
+    def program(self) -> Agent:
+        """The program that is played."""
+        return self
+
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``."""
-        rollout = self.rollouts.play(self, self.rollouts.variant(variant))
+        rollout = self.rollouts.play(self.program(), self.rollouts.variant(variant))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
             dspy.settings.trace.extend((predictors[name], dict(given), said) for name, given, said in calls)
         return dspy.Prediction(trials=rollout.trials, progress=rollout.progress)
+
+
+@contextmanager
+def in_order(rollouts: Rollouts) -> Iterator[None]:
+    """Inside the block, whatever `dspy.Evaluate` plays on several threads is paid for in the order of its variants."""
+    with dspy.context(callbacks=[*dspy.settings.callbacks, _Reserving(rollouts)]):
+        yield
+
+
+class _Reserving(BaseCallback):
+    """DSPy tells it of every evaluation before it begins."""
+
+    def __init__(self, rollouts: Rollouts):
+        self.rollouts = rollouts
+
+    def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
+        variants = [self.rollouts.variant(each.variant) for each in inputs.get("devset") or instance.devset]
+        self.rollouts.reserve(inputs["program"].program(), variants)
 
 
 def tuned(names: Collection[str] | None) -> tuple[str, ...]:

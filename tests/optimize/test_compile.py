@@ -13,9 +13,11 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import Scores, load
+from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.session import session
+from tests.chaos.process import until
 from tests.live import FAST, REWARDED
 from tests.optimize.conftest import record
 from tests.optimize.scripted import (
@@ -186,10 +188,7 @@ def test_ctrl_c_stops_rollouts_before_their_next_step(live):
         if models.asked["proposer"] and not sent:
             sent.append(models.asked["actor"])
             os.kill(os.getpid(), signal.SIGINT)
-            for _ in range(100):  # the signal takes its time
-                if keep.of.ended_by:
-                    break
-                time.sleep(0.01)
+            assert until(lambda: keep.of.ended_by, 60), "the signal takes its time, and was not heard"
         return goes(prompt)
 
     goes, keep = actor(advised), Keep()
@@ -233,14 +232,27 @@ def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(l
     assert again.read_bytes() == once.read_bytes()
 
 
-def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live):
-    compiled = []
-    for jobs in (1, 2):
+def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monkeypatch):
+    variant, late = Rollouts.variant, set()
+
+    def hesitate(rollouts, key):
+        """A thread that comes late for what it was given."""
+        if key in late:
+            time.sleep(0.2)
+        return variant(rollouts, key)
+
+    monkeypatch.setattr(Rollouts, "variant", hesitate)
+
+    def play(jobs, *keys):
+        late.clear()
+        late.update(keys)
         models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
-        spent = wanted(learn=SIX, rollouts=12)
-        compiled.append(compile_agent(Agent("react"), models.within(live), spent, jobs))
-    assert compiled[0].ended_by == "rollouts"
-    assert compiled[0] == compiled[1]
+        return compile_agent(Agent("react"), models.within(live), wanted(learn=SIX, rollouts=12), jobs)
+
+    alone = play(1)
+    assert (alone.ended_by, alone.rollouts) == ("rollouts", 12)
+    for key in alone.learn:
+        assert play(2, key) == alone, key
 
 
 def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_program_that_loads(
