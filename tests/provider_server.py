@@ -24,8 +24,10 @@ Reply = tuple[int, dict[str, Any]]
 
 Answer = Callable[[dict[str, Any]], Reply | Said]
 
-LONGEST_HANG = 5.0
-"""Seconds after which a request that hangs is let go in any case."""
+LONGEST_HANG = 120.0
+"""Seconds after which a request that hangs is let go in any case; the end of the block lets go of all."""
+PATIENCE = 60.0
+"""Seconds that requests may take to be read and answered once the block ends."""
 
 
 @dataclass
@@ -34,6 +36,7 @@ class Provider:
 
     url: str
     """Its `base_url` for most providers."""
+    _counting: threading.Condition = field(repr=False)
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
@@ -43,6 +46,12 @@ class Provider:
     """Numbers of the requests that met a fault."""
     given: int = 0
     """Whole answers that were sent, without those to requests that met a fault."""
+
+    def heard(self, requests: int) -> int:
+        """How many requests came, once these have: one that its sender gave up may be read a moment later."""
+        with self._counting:
+            self._counting.wait_for(lambda: len(self.requests) >= requests, PATIENCE)
+            return len(self.requests)
 
     @property
     def root(self) -> str:
@@ -60,7 +69,8 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
     """Serve on 127.0.0.1 for the time of the block. `answer` maps a request body to what is said, or to a status and a
     body. `faults` maps the numbers of requests, from 1, to names of faults; 0 stands for every request. `wire` is the
     provider whose words are used for them."""
-    released, counting = threading.Event(), threading.Lock()
+    released, counting = threading.Event(), threading.Condition()
+    under_way = 0
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
@@ -69,6 +79,17 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            nonlocal under_way
+            with counting:
+                under_way += 1
+            try:
+                self._answer()
+            finally:
+                with counting:
+                    under_way -= 1
+                    counting.notify_all()
+
+        def _answer(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             number, form = self._keep(body), FORMATS.get(self.path)
             name = (faults or {}).get(number) or (faults or {}).get(0)
@@ -90,6 +111,7 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 served.requests.append(body)
                 served.headers.append(dict(self.headers.items()))
                 served.paths.append(self.path)
+                counting.notify_all()
                 return len(served.requests)
 
         def _fail(self, fault: Fault, form: Format, body: dict[str, Any]) -> None:
@@ -131,13 +153,15 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
             pass
 
     server = Server(("127.0.0.1", 0), Handler)
-    served = Provider(f"http://127.0.0.1:{server.server_port}/v1")
+    served = Provider(f"http://127.0.0.1:{server.server_port}/v1", counting)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield served
     finally:
         released.set()
+        with counting:
+            counting.wait_for(lambda: not under_way, PATIENCE)
         server.shutdown()
         server.server_close()
         thread.join()

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def _alone(monkeypatch, tmp_path):
 def pauses(monkeypatch) -> list[float]:
     """The waits between tries, which take no time here."""
     waits: list[float] = []
-    monkeypatch.setattr(remote.time, "sleep", waits.append)
+    monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=waits.append))  # and not that of every other thread
     return waits
 
 

@@ -95,7 +95,7 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
             0 <= bill.unheard <= deaths, f"{bill.unheard} unheard, {deaths} possible: {bill}"
         ),
         "no simulator outlives its run": _unless(
-            until(lambda: not any(each.alive for each in disturbed.simulators), 10.0), "Java processes are left"
+            until(lambda: not any(each.alive for each in disturbed.simulators), 60.0), "Java processes are left"
         ),
         "the key is in no file and in no message": _names(
             [*map(str, files_with(KEY, setup.folder)), *(said for said in disturbed.said if KEY in said)]

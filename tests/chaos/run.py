@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import count
 from math import ceil
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from dspy.lm15 import Config, Message, Request
@@ -64,8 +65,8 @@ SHARES = {**BY_HAND, **BY_SERVER, OUTAGE: 6}
 PATIENCE = 60.0
 """Seconds in which a run must end when it has to, and in which it must ask for something when it has not ended."""
 THINKING = 0.1
-"""Seconds that an answer takes while the run is further than the faults are: on a fast machine it would be over before
-those that come by the clock."""
+"""Seconds that an answer takes while the run is further than the faults are, so that those which come by the clock are
+spread on a fast machine too."""
 MAIN = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -87,6 +88,8 @@ class Setup:
     per_task: int = 2
     trials: int = 3
     jobs: int = 2
+    timeout: float = TIMEOUT
+    """Seconds after which a request is given up."""
 
     @property
     def units(self) -> int:
@@ -99,7 +102,7 @@ class Setup:
             "base_url": served.url,
             "key_variable": VARIABLE,
             "temperature": 0.5,
-            "timeout": TIMEOUT,
+            "timeout": self.timeout,
             "retries": RETRIES,
         }
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
@@ -181,11 +184,13 @@ def play_disturbed(
     def behind(body: dict[str, Any]) -> Said:
         if served.given / answers > 1 - len(stock) / there:
             time.sleep(THINKING)
+        tormentor.called()
         return scripted(body)
 
     with small_disk(setup.folder / "disk") as disk, provider(behind, requests) as served:
         played = Played(disk.folder / "run", served, disk=disk.how, drawn=len(stock) + len(names))
-        Tormentor(setup, played, dice, stock, disk, answers, say).until_complete()
+        tormentor = Tormentor(setup, played, dice, stock, disk, answers, say)
+        tormentor.until_complete()
         shutil.copytree(played.out, setup.folder / "disturbed")
     played.out = setup.folder / "disturbed"
     played.inflicted.update(names[number] for number in served.inflicted if number in names)
@@ -238,7 +243,16 @@ class Tormentor:
         """Answers between two faults, if they were spread over a calm run."""
         self.all = len(stock)
         self.clock = Clock(setup.clock)
+        self.waits, self.nearly_over = Event(), Event()
+        """Whether the moment of a fault is waited for, and whether a request waits for that moment."""
         self.process: Process
+
+    def called(self) -> None:
+        """What comes before an answer: those to the last trials wait until everything in stock was inflicted, on
+        however fast a machine. As such a request makes the moment come at once, it waits for no time worth naming."""
+        while self.stock and self.waits.is_set() and self._left <= self.setup.jobs:
+            self.nearly_over.set()
+            time.sleep(0.005)
 
     def until_complete(self) -> None:
         for start in count(1):
@@ -282,12 +296,21 @@ class Tormentor:
     def _passes_on(self) -> bool:
         """Wait for the moment of the next fault, or the end of the run; whether the run goes on meanwhile. Half of the
         moments are drawn by the clock, so that runs that only just start are hit too."""
+        self.nearly_over.clear()
+        self.waits.set()
+        try:
+            return self._comes()
+        finally:
+            self.waits.clear()
+
+    def _comes(self) -> bool:
         dice, served = self.dice, self.played.served
         timed, wait = dice.random() < 0.4, dice.uniform(0.0, 6.0)
         due, end = served.given + dice.expovariate(1 / self._mean()), time.monotonic() + wait
         asked, since = len(served.requests), time.monotonic()
         while self.process.alive:
-            if self.stock and (time.monotonic() > end if timed else served.given >= due):
+            moment = time.monotonic() > end if timed else served.given >= due
+            if self.stock and (moment or self.nearly_over.is_set()):
                 return True
             if len(served.requests) != asked:
                 asked, since = len(served.requests), time.monotonic()
@@ -298,14 +321,20 @@ class Tormentor:
 
     def _mean(self) -> float:
         """Answers until the next fault, on average: few when the run is further than the faults are."""
-        file = self.played.out / "timings.jsonl"
-        finished, all_trials = (
-            file.read_text().count("\n") if file.exists() else 0,
-            self.setup.units * self.setup.trials,
-        )
         used = 1 - len(self.stock) / self.all
-        near_end = all_trials - finished <= max(2 * self.setup.jobs, 0.15 * all_trials)
-        return self.gap * (0.05 if near_end else 0.7 if finished / all_trials > used else 2.0)
+        near_end = self._left <= max(2 * self.setup.jobs, 0.15 * self._trials)
+        return self.gap * (0.05 if near_end else 0.7 if 1 - self._left / self._trials > used else 2.0)
+
+    @property
+    def _trials(self) -> int:
+        """In the whole run."""
+        return self.setup.units * self.setup.trials
+
+    @property
+    def _left(self) -> int:
+        """Trials that are not finished."""
+        file = self.played.out / "timings.jsonl"
+        return self._trials - (file.read_text().count("\n") if file.exists() else 0)
 
     @cached_property
     def _how(self) -> dict[str, Callable[[], bool]]:
@@ -344,4 +373,4 @@ class Tormentor:
 
     def _jump(self) -> bool:
         self.clock.jump(self.dice.uniform(-48.0, 48.0) * 3600)
-        return until(lambda: self.clock.readings > 0, 3.0)
+        return until(lambda: self.clock.readings > 0 or not self.process.alive, PATIENCE) and self.clock.readings > 0

@@ -19,6 +19,29 @@ from rsso_dspy.optimize.compiled import load
 from tests.cli.conftest import ONE
 
 COLUMNS = 60
+HELD = """
+import time
+from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.cli import main
+from rsso_dspy.cli.progress import CompileWatch
+
+answer, told, after = Explorer.complete, CompileWatch.rollout, []
+
+def rollout(self, rollouts, *more):
+    told(self, rollouts, *more)
+    if self.done == 2:
+        after.append(rollouts)
+
+def complete(self, request):
+    while after and after[0].ended_by is None:
+        time.sleep(0.01)
+    return answer(self, request)
+
+CompileWatch.rollout, Explorer.complete = rollout, complete
+main()
+"""
+"""The command, whose model says nothing more after the second rollout until the compile ends: however fast it plays,
+the bar shows that rollout, and Ctrl-C finds the next one under way."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +65,7 @@ def interrupted(tmp_path_factory) -> Interrupted:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     with subprocess.Popen(
-        [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *ONE, *words],
+        [sys.executable, "-c", HELD, *ONE, *words],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -52,7 +75,7 @@ def interrupted(tmp_path_factory) -> Interrupted:
         text, simulators = "", []
         while more := _read(ours):
             text += more
-            if not simulators and re.search(r"\b[2-9]/40 best ", _plain(text)):
+            if not simulators and "2/40 best " in _plain(text):
                 simulators = _children(process.pid)
                 process.send_signal(signal.SIGINT)
         os.close(ours)

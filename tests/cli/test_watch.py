@@ -173,7 +173,7 @@ def test_a_folder_without_a_run_is_an_error_unless_it_is_waited_for(rsso, tmp_pa
     def appear(_: float) -> None:
         begun(tmp_path / "run", finished=False).note_event("interrupted", {})
 
-    monkeypatch.setattr("rsso_dspy.cli.watch.time.sleep", appear)
+    monkeypatch.setattr("rsso_dspy.cli.watch._pause", appear)
     code, out, err = rsso("watch", "run", "--wait", "--once")
     assert "waiting for a run in run" in err
     assert "0/2" in out
@@ -183,11 +183,11 @@ def test_watching_never_keeps_a_run_out(tmp_path):
     store = begun(tmp_path, finished=False)
     over = threading.Event()
 
-    def look_all_the_time() -> None:
-        while not over.is_set():
+    def look_again_and_again() -> None:
+        while not over.wait(0.005):  # far more often than any watcher, and yet not all the time
             store.playing()
 
-    lookers = [threading.Thread(target=look_all_the_time) for _ in range(3)]
+    lookers = [threading.Thread(target=look_again_and_again) for _ in range(3)]
     for looker in lookers:
         looker.start()
     try:

@@ -1,10 +1,10 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,15 @@ import pytest
 from rsso_dspy.environments.scienceworld import jvm
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import JavaMissing, SimulatorDied
+from tests.chaos.process import until
+from tests.environments.frozen import freeze
 
 
 def is_running(pid: int) -> bool:
     """Whether a process lives; one that ended and waits to be collected by its parent does not."""
     try:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the second when it goes while it is being read
         return False
 
 
@@ -55,11 +57,7 @@ def test_the_process_ends_with_its_parent_even_when_that_is_killed():
     assert is_running(pid)
     parent.kill()
     parent.wait()
-    for _ in range(300):
-        if not is_running(pid):
-            return
-        time.sleep(0.1)
-    pytest.fail("the simulator outlived its parent")
+    assert until(lambda: not is_running(pid), 60), "the simulator outlived its parent"
 
 
 def test_ctrl_c_reaches_python_and_not_the_simulator():
@@ -67,14 +65,26 @@ def test_ctrl_c_reaches_python_and_not_the_simulator():
         assert os.getpgid(simulator.pid) != os.getpgid(0)
 
 
+def interrupt_once_it_reads() -> None:
+    """As Ctrl-C does, when the main thread waits for an answer: before that it would interrupt the test."""
+    main = threading.main_thread().ident
+
+    def reads() -> bool:
+        code = sys._current_frames()[main].f_code
+        return (code.co_filename, code.co_name) == (socket.__file__, "readinto")
+
+    assert until(reads, 60)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_an_interrupted_call_ends_the_process():
     with Jvm() as simulator:
-        os.kill(simulator.pid, signal.SIGSTOP)
-        while any("State:\tT" not in task.read_text() for task in Path(f"/proc/{simulator.pid}").glob("task/*/status")):
-            time.sleep(0.01)
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        freeze(simulator.pid)
+        interrupter = threading.Thread(target=interrupt_once_it_reads)
+        interrupter.start()
         with pytest.raises(KeyboardInterrupt):
             simulator.call("getScore")
+        interrupter.join()
         assert not simulator.alive
         with pytest.raises(SimulatorDied, match="interrupted"):
             simulator.call("getScore")

@@ -167,7 +167,8 @@ def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_aga
     rollouts = rollouts_of(models.within(live))
     evaluate = dspy.Evaluate(devset=examples([FIRST]), metric=metric, num_threads=2, display_progress=False)
     assert evaluate(Slow(Agent("react"), rollouts)).score == 50
-    assert asked == [FIRST.key] * 2
+    assert len(asked) >= 2, "once more each second, while it goes on"
+    assert set(asked) == {FIRST.key}
     assert models.asked["actor"] == STEPS
     assert rollouts.spent == 1
 

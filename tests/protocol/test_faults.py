@@ -3,9 +3,11 @@ an error and never a score, and what would hit every unit stops the run."""
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
+from rsso_dspy.backends.patience import PatientLM
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.protocol.executor import FAILURES_TO_STOP
 from rsso_dspy.trajectory import UnitRecord
@@ -57,9 +59,18 @@ def uncounted(record: UnitRecord) -> UnitRecord:
     return replace(record, trials=tuple(trials))
 
 
-def soon(name: str, seconds: float) -> dict[str, float]:
-    """Settings under which the fault is over soon."""
-    return {"timeout": seconds} if FAULTS[name].how == "hang" else {}
+SOON = 0.4
+"""Seconds after which a request that hangs is given up."""
+
+
+def give_up_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up the request of this number, from 1, soon. The others have all the time they need."""
+    once, numbers = PatientLM._once, count(1)
+
+    def timed(self, prompt, messages, kwargs):
+        return once(self, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}))
+
+    monkeypatch.setattr(PatientLM, "_once", timed)
 
 
 def assert_errored(record: UnitRecord, error: str, times: int = 1) -> None:
@@ -72,10 +83,12 @@ def assert_errored(record: UnitRecord, error: str, times: int = 1) -> None:
 
 
 @fated("recovers")
-def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp_path, unharmed):
-    with run_against(live, wire, tmp_path, {2: name}, retries=1, **soon(name, 0.8)) as run:
+def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp_path, unharmed, monkeypatch):
+    if FAULTS[name].how == "hang":
+        give_up_soon(2, monkeypatch)
+    with run_against(live, wire, tmp_path, {2: name}, retries=1) as run:
         outcome = run.play(units=1)
-        assert len(run.served.requests) == STEPS + 1, "nothing but the run itself asks again"
+        assert run.served.heard(STEPS + 1) == STEPS + 1, "nothing but the run itself asks again"
     (record,) = run.records
     assert not outcome.errored
     assert record.trials[0].failures == {FAULTS[name].of(wire)[1]: 1}
@@ -85,9 +98,10 @@ def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp
 
 @fated("recovers", wires=ENGINES)
 def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {0: name}, retries=1, **soon(name, 0.4)) as run:
+    soon = {"timeout": SOON} if FAULTS[name].how == "hang" else {}
+    with run_against(live, wire, tmp_path, {0: name}, retries=1, **soon) as run:
         outcome = run.play(units=1)
-        assert len(run.served.requests) == 2
+        assert run.served.heard(2) == 2
     assert outcome.errored == run.records
     assert_errored(run.records[0], FAULTS[name].of(wire)[1], times=2)
 

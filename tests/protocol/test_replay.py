@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.store import Store
+from tests.chaos.process import until
 
 TASKS = "find-plant,lifespan-longest-lived,use-thermometer"
 METHODS = "reflexion,rsso"
@@ -31,6 +31,32 @@ SETTINGS = [
     "protocol.stop_on_success=false",
 ]
 COMMON = ["--methods", METHODS, "--tasks", TASKS, "--per-task", "1", *(w for s in SETTINGS for w in ("--set", s))]
+
+MAIN = "from rsso_dspy.cli import main; main()"
+HELD = """
+import sys, time
+from pathlib import Path
+from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.cli import main
+from rsso_dspy.cli.progress import Watch
+
+trials, timings = int(sys.argv.pop()), Path(sys.argv.pop())
+answer, stopping, heard = Explorer.complete, Watch.stopping, []
+
+def complete(self, request):
+    while not heard and timings.exists() and len(timings.read_text().splitlines()) >= trials:
+        time.sleep(0.01)
+    return answer(self, request)
+
+def hear(self):
+    heard.append(True)
+    stopping(self)
+
+Explorer.complete, Watch.stopping = complete, hear
+main()
+"""
+"""The command, whose model says nothing more once so many trials are finished, until the run is being stopped: however
+fast it plays, what comes from outside finds it in the middle of a trial."""
 
 
 class Quiet:
@@ -42,7 +68,12 @@ class Quiet:
 
 
 def command(out: Path, *more: str) -> list[str]:
-    return [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "run", *COMMON, "--out", str(out), *more]
+    return [sys.executable, "-c", MAIN, "run", *COMMON, "--out", str(out), *more]
+
+
+def held(out: Path, trials: int) -> list[str]:
+    """The command with one job, held once so many trials are finished."""
+    return [sys.executable, "-c", HELD, *command(out)[3:], str(out / "timings.jsonl"), str(trials)]
 
 
 def seeded(hash_seed: str) -> dict[str, str]:
@@ -97,23 +128,23 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
     records = [record for record in Store(first[0]).units() if record.method == "rsso"]
     steps = [step for record in records for trajectory in record.trajectories for step in trajectory.steps]
     assert any(step.recalled for step in steps), "without a recalled skill this would hold nothing of the skill memory"
-    with subprocess.Popen(command(tmp_path), env=seeded("2"), stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(held(tmp_path, 7), env=seeded("2"), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith("[2/6]"):
-                process.send_signal(signal.SIGINT)
-                break
+        assert any(line.startswith("[2/6]") for line in process.stderr), "it came to its end before it was interrupted"
+        assert until(lambda: len(lines(tmp_path)) == 7, 120)
+        process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
     assert "run the same command again" in said
     kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.json")}
-    assert 2 <= len(kept) < 6
-    with subprocess.Popen(command(tmp_path), stderr=subprocess.DEVNULL, start_new_session=True) as process:
-        while not (list(tmp_path.glob("started/*/rsso/*/*.json")) and len(lines(tmp_path)) >= 10):
-            assert process.poll() is None, "it came to its end before it could be killed"
-            time.sleep(0.01)
+    assert len(kept) == 2
+    assert len(lines(tmp_path)) == 7, "one trial of the third unit is finished too"
+    with subprocess.Popen(held(tmp_path, 10), stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        assert until(lambda: process.poll() is not None or len(lines(tmp_path)) == 10, 120)
+        assert process.poll() is None, "it came to its end before it was killed"
         process.kill()
-    assert len(list(tmp_path.glob("units/*/*/*.json"))) < 6
+    assert len(list(tmp_path.glob("units/*/*/*.json"))) == 3
+    assert list(tmp_path.glob("started/*/rsso/*/*.json")), "it had begun to learn skills"
     subprocess.run(command(tmp_path, "--jobs", "2"), env=seeded("3"), check=True, capture_output=True)
     assert files(tmp_path) == first[1]
     assert all(path.read_bytes() == content for path, content in kept.items())

@@ -71,7 +71,7 @@ def _settings(monkeypatch) -> None:
     """What `reach` sets is forgotten with the test; no proxy stands between."""
     for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
         monkeypatch.setenv(name, "true")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "5")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")  # of a server that answers; one that is away refuses
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -74,7 +74,7 @@ def visit(run, browser) -> Iterator[Visit]:
         context = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(5000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: troubles.append(f"console {message.type}: {message.text}"))
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         page.on("request", lambda asked: asked.url.startswith(("file:", "data:")) or troubles.append(asked.url))

@@ -115,7 +115,7 @@ def test_an_empty_run_says_so(visit, tmp_path):
     assert page.get_by_text("No unit is finished yet.").first.is_visible()
     page.keyboard.press("j")
     page.get_by_role("link", name="Overview").click()
-    assert page.get_by_role("heading", name="Overview").is_visible()
+    page.get_by_role("heading", name="Overview").wait_for()
 
 
 def test_an_old_browser_and_a_cut_file_say_what_is_wrong(visit, run, tmp_path):

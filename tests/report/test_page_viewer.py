@@ -161,6 +161,7 @@ def test_under_the_cache_layout_regions_stand_and_history_ends_where_they_do_the
     unit = replace(unit, trials=(trial,), protocol="sso-adapt/1 trials=1 layout=cache")
     write_page(tmp_path / "cache.html", "Cache", [], [unit])
     page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "cache.html")
+    at_step(page, 1, of=31)
     stood = page.locator(".region").evaluate_all("all => all.map((each) => each.className.split('r-')[1])")
     assert stood == ["other", *(name for name in CACHE_ORDER if name != "action_templates")]
     for step in range(1, 32):
@@ -185,8 +186,9 @@ def test_the_score_track_leads_to_a_step(visit):
 def test_units_are_found_by_words_and_choices(visit):
     page = visit("#/tasks")
     page.get_by_role("link", name="boil").click()
+    at_address(page, "#/trials?task=boil")
     status, rows = page.locator(".units .status"), page.locator(".rows a")
-    assert status.inner_text() == "4 of 5"
+    page.locator(".units .status", has_text="4 of 5").wait_for()
     page.locator("#filter-outcome").select_option("errored")
     assert status.inner_text() == "1 of 5"
     assert "errored, no score" in rows.inner_text()
@@ -242,7 +244,7 @@ def test_a_slow_unit_does_not_blank_what_the_reader_went_back_to(visit):
     page = visit(unit_address(1, 3), before=HELD)
     at_step(page, 3)
     page.evaluate(f"held = () => history.back(); location.hash = '{SLOW}'")
-    page.wait_for_function("'release' in window")
+    page.wait_for_function("() => 'release' in window")
     at_address(page, unit_address(1, 3))
     page.wait_for_timeout(300)
     at_step(page, 3)
@@ -258,6 +260,7 @@ def test_a_slow_unit_does_not_call_the_reader_back(visit):
     page.evaluate(f"held = () => {{}}; location.hash = '{SLOW}'")
     page.get_by_text("Opening\u2026").wait_for()
     views.get_by_role("link", name="Overview").click()
+    page.get_by_text("What each arm reached.").wait_for()
     page.evaluate("release()")
     page.locator("#unit .arm", has_text="sso").wait_for(state="attached")
     page.wait_for_timeout(300)
@@ -272,7 +275,7 @@ def test_the_list_marks_the_unit_that_is_shown_when_another_comes_late(visit):
     page = visit(unit_address(1, 3), before=HELD)
     at_step(page, 3)
     page.evaluate(f"held = () => {{ location.hash = '#/trials' }}; location.hash = '{SLOW}'")
-    page.wait_for_function("'release' in window")
+    page.wait_for_function("() => 'release' in window")
     at_address(page, unit_address(1, 3))
     page.evaluate("release()")
     page.wait_for_timeout(300)
