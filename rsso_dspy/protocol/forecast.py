@@ -2,14 +2,14 @@
 
     estimate(plan, left, observed(store, plan), models, price_of).calls       # Spread(mean=812, low=640, high=961)
 
-A unit is expected to take as many calls and tokens per step it is allowed as the observed units of its method did. The
-interval covers 90% of what totals drawn from the observed units would be. Units of the run itself are the better
-judges; while an arm has fewer than `ENOUGH` of them, units played on the embedded backend stand in
-(`benchmarks/observed.py` makes their table).
+A unit is expected to take as many calls and tokens per step it is allowed as the observed units of its method did, in
+the roles that it can ask. The interval covers 90% of what totals drawn from the observed units would be. Units of the
+run itself are the better judges; while an arm has fewer than `ENOUGH` of them, units played on the embedded backend
+stand in (`benchmarks/observed.py` makes their table).
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -116,9 +116,14 @@ def estimate(
         if len(pool) < ENOUGH:
             pool, whose = _like(arm.method), "shipped"
         judges[whose] += len(pool)
-        rates = np.array([_rates(unit, models, price_of) for unit in pool])
-        allowed = np.array([_allowed(each, plan, played.get(each.key, 0)) for each in work if each.arm == arm])
-        draws += _totals(rates, allowed, rng)
+        mine = [each for each in work if each.arm == arm]
+        most = plan.forecast(mine, played)
+        rates = np.array([_rates(unit, most.calls, models, price_of) for unit in pool])
+        allowed = np.array([_allowed(each, plan, played.get(each.key, 0)) for each in mine])
+        totals = _totals(rates, allowed, rng)
+        if whose == "shipped":  # their answers could all be read, so that no call beyond the most is asked for again
+            totals[:, 0] = np.minimum(totals[:, 0], most.total_calls)
+        draws += totals
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     calls, sent, answered, dollars = map(Spread, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
     return Estimate(calls, sent, answered, dollars if price_known else None, **judges)
@@ -139,10 +144,11 @@ def _totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) ->
     return np.einsum("rwk,w->rk", rates[like], allowed)
 
 
-def _rates(unit: Observed, models: Mapping[str, str], price_of: PriceOf) -> list[float]:
-    """Calls, tokens in, tokens out and dollars, per step allowed."""
-    dollars = sum(cost(usage, price) for role, usage in unit.usage.items() if (price := price_of(models.get(role, ""))))
-    total = sum(unit.usage.values(), Usage())
+def _rates(unit: Observed, roles: Collection[str], models: Mapping[str, str], price_of: PriceOf) -> list[float]:
+    """Calls, tokens in, tokens out and dollars of these roles, per step allowed."""
+    usages = {role: usage for role, usage in unit.usage.items() if role in roles}
+    dollars = sum(cost(usage, price) for role, usage in usages.items() if (price := price_of(models.get(role, ""))))
+    total = sum(usages.values(), Usage())
     return [number / unit.allowed for number in (total.calls, total.input, total.output, dollars)]
 
 

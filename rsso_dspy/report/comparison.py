@@ -85,6 +85,12 @@ class Square:
     """Both together less the other alone."""
     reading: Reading
 
+    @property
+    def difference(self) -> float:
+        """The mean interaction."""
+        neither, one, other, both = self.means
+        return both - one - other + neither
+
 
 @dataclass(frozen=True, slots=True)
 class Gain:
@@ -146,7 +152,7 @@ def square(arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = SQ
     scores = [{key: best_accumulator(each[key], trials) for key in shared} for each in played]
     neither, one, other, both = scores
     means = [fmean(each.values()) for each in scores]
-    interaction = clustered(_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key]))
+    interaction = clustered(_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key]), most=200)
     over_one = clustered(_by_task(shared, lambda key: both[key] - one[key]))
     over_other = clustered(_by_task(shared, lambda key: both[key] - other[key]))
     reading = _reading(interaction, over_one, over_other)

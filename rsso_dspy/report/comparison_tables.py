@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rsso_dspy.report.analysis import Finding
 from rsso_dspy.report.comparison import Square
-from rsso_dspy.report.inference import FEW, LEVEL, POWER, Interval
+from rsso_dspy.report.inference import FEW, LEVEL, NO_INTERVAL, POWER, Interval
 from rsso_dspy.report.sheets import NOTHING, Cell, Sheet, Tone, named, points, probability, signed, tally, whole
 
 INTERVAL = (f"{LEVEL:.0%} from", "to")
@@ -43,6 +43,8 @@ def differences(findings: Sequence[Finding]) -> Sheet:
         "for being several, Holm's p is. detects: the smallest difference that such a run would find in "
         f"{POWER:.0%} of cases."
     ]
+    if any(each.comparison.pairs and each.comparison.interval is None for each in findings):
+        notes.append(f"{NOTHING}: {NO_INTERVAL}.")
     if any(each.comparison.excluded for each in findings):
         notes.append("(-n): pairs left out because a unit errored or is missing in one of the two.")
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):
@@ -103,12 +105,17 @@ def square_table(square: Square, program: str, number: int = 1) -> Sheet:
     rows: list[tuple[Cell, ...]] = [
         (named(name), points(mean), Cell(""), Cell("")) for name, mean in zip(square.corners, square.means, strict=True)
     ]
-    for name, interval in (
-        (f"interaction: {both} - {skills} - {reflections} + {neither}", square.interaction),
-        (f"{both} - {reflections}", square.over_one),
-        (f"{both} - {skills}", square.over_other),
+    _, one, other, together = square.means
+    for name, difference, interval in (
+        (
+            f"interaction: {both} - {skills} - {reflections} + {neither}",
+            square.difference,
+            square.interaction,
+        ),
+        (f"{both} - {reflections}", together - one, square.over_one),
+        (f"{both} - {skills}", together - other, square.over_other),
     ):
-        rows.append((named(name), signed(interval.mean if interval else None), *_interval(interval)))
+        rows.append((named(name), signed(difference), *_interval(interval)))
     rows.append((named(READINGS[square.reading], "total"), *[Cell("")] * 3))
     title = "Skills x reflections" if number == 1 else f"Skills x reflections, {program}"
     columns = (f"over {square.pairs} units", "points", *INTERVAL)
@@ -130,4 +137,4 @@ def _tone(finding: Finding) -> Tone:
 def _interval(interval: Interval | None) -> tuple[Cell, Cell]:
     if interval is None:
         return Cell(NOTHING), Cell(NOTHING)
-    return Cell(f"{interval.low:+.1f}", interval.low), Cell(f"{interval.high:+.1f}", interval.high)
+    return signed(interval.low, 1), signed(interval.high, 1)

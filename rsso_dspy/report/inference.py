@@ -14,6 +14,12 @@ LEVEL = 0.95
 POWER = 0.80
 FEW = 10
 """Clusters below which an interval is rough."""
+ALIKE = 1e-9
+"""Standard error below which clusters do not differ."""
+OF_ONE_SIGN = 6
+"""Clusters from which on an exact sign test can tell, at the 5% level, what is the same in all."""
+NO_INTERVAL = f"of one unit, or of fewer than {OF_ONE_SIGN} that are all alike, which tell nothing of others"
+"""What a difference without an interval is."""
 Cluster = Literal["task types", "units"]
 
 
@@ -69,7 +75,7 @@ class Interval:
     def detectable(self) -> float | None:
         """The smallest difference that a test at the 5% level would have found in four of five such runs; None when
         all clusters are alike, which says nothing of how much others would differ."""
-        if self.error < 1e-9:
+        if self.error < ALIKE:
             return None
         from scipy.stats import t
 
@@ -126,13 +132,14 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def clustered(differences: Mapping[str, Sequence[float]], seed: int = 0) -> Interval | None:
+def clustered(differences: Mapping[str, Sequence[float]], seed: int = 0, most: float = 100.0) -> Interval | None:
     """Mean over all units, with an interval from drawing task types with replacement, all units of one together. Units
-    of a single task type are drawn one by one, which the interval says; None below two. Seeded: the same differences
-    give the same interval.
+    of a single task type are drawn one by one, which the interval says. None below two, and for a few that are all
+    alike: as they do not differ, the interval would have no width. Seeded: the same differences give the same interval.
 
     Percentiles of so few clusters lie too near to each other; they are moved apart by what the t distribution asks for
-    beyond the normal one (the expanded percentile interval of Hesterberg 2015).
+    beyond the normal one (the expanded percentile interval of Hesterberg 2015), no further than `most`, the largest
+    difference that there can be.
     """
     from scipy.stats import norm, t
 
@@ -147,8 +154,11 @@ def clustered(differences: Mapping[str, Sequence[float]], seed: int = 0) -> Inte
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     mean, tail, missing = float(sums.sum() / sizes.sum()), (1 - LEVEL) / 2, np.sqrt(len(groups) / (len(groups) - 1))
     apart = missing * t.ppf(1 - tail, len(groups) - 1) / norm.ppf(1 - tail)
-    low, high = mean + apart * (np.quantile(means, [tail, 1 - tail]) - mean)
-    return Interval(mean, float(low), float(high), float(means.std(ddof=1) * missing), len(groups), over)
+    low, high = np.clip(mean + apart * (np.quantile(means, [tail, 1 - tail]) - mean), -most, most)
+    error = float(means.std(ddof=1) * missing)
+    if error < ALIKE and len(groups) < OF_ONE_SIGN:
+        return None
+    return Interval(mean, float(low), float(high), error, len(groups), over)
 
 
 def _binomial(up: int, of: int) -> float | None:

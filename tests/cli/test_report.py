@@ -20,8 +20,9 @@ def run(tmp_path_factory) -> Path:
     store = Store(folder)
     store.open({}, dict.fromkeys(ARMS, "1"))
     for arm, trials in ARMS.items():
-        for task in ("boil", "freeze", "find-plant"):
+        for task in ("boil", "freeze"):
             store.save(record(arm, task, 1, trials))
+        store.save(record(arm, "find-plant", 1, [trials[0], [trials[1][0] - (arm == "rsso")]]))
     store.save(record("rsso", "boil", 2, [[40], None]))
     return folder
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rsso_dspy.config import load, prices
@@ -61,6 +63,19 @@ def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_ou
     found = estimate(plan, plan.units, own, models, price_of)
     assert found.dollars.mean == pytest.approx(300 + 60 + 600 + 120)
     assert estimate(plan, plan.units, own, {**models, "reflector": "unknown"}, price_of).dollars is None
+
+
+@pytest.mark.parametrize(("method", "rules"), [("sso", {"trials": 1}), ("rsso", {"trials": 2, "frozen": True})])
+def test_only_roles_that_can_be_asked_are_expected_to_be(method, rules):
+    plan = replace(planned(method, [20, 40]), rules=TrialRules(**rules))
+    most = plan.forecast()
+    assert set(most.calls) == {"actor"}
+    found = estimate(plan, plan.units, [], MODELS, FREE)
+    assert found.calls.high <= most.total_calls
+    other = Usage(calls=9, input=900, output=90)
+    own = [Observed(method, method, 30, {"actor": Usage(calls=3, input=300, output=30), "verbalizer": other})]
+    found = estimate(plan, plan.units, own * forecast.ENOUGH, MODELS, FREE)
+    assert found.calls.mean == pytest.approx(60 * rules["trials"] * 3 / 30)
 
 
 def test_the_same_plan_has_the_same_forecast_and_more_work_costs_more():

@@ -120,8 +120,11 @@ def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowe
 
 
 def test_equal_differences_say_nothing_of_how_much_others_would_differ():
-    found = compare("a", arm("a", lambda *_: 0), "b", arm("b", lambda *_: 10)).interval
+    ours, theirs = arm("a", lambda *_: 0), arm("b", lambda *_: 10)
+    found = compare("a", ours, "b", theirs).interval
     assert (found.low, found.high, found.detectable) == (10, 10, None)
+    assert compare("a", ours[:-2], "b", theirs[:-2]).interval is None, "five alike are too few for any test"
+    assert compare("a", ours[:-2], "b", [record("b", "boil", 0, [[12]]), *theirs[1:-2]]).interval.low > 0
 
 
 def test_units_of_one_task_type_have_an_interval_that_says_what_it_is_over():

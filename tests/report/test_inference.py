@@ -72,6 +72,13 @@ def test_without_a_difference_there_is_no_test():
     assert sign_test([0.0]).p is None
     assert mcnemar([True, False], [True, False]).p is None
     assert clustered({"boil": [1.0]}) is None
+    assert clustered({"boil": [-25.0, -25.0]}) is None
+
+
+def test_no_interval_goes_beyond_what_scores_allow():
+    wide = clustered({"boil": [90.0], "freeze": [-80.0]})
+    assert (wide.low, wide.high) == (-100, 100)
+    assert clustered({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
 
 
 def test_effect_and_direction():

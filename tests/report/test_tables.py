@@ -133,9 +133,12 @@ def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for
 
 
 def test_what_an_interval_is_worth_is_said_beside_it():
-    three = " ".join(by_name(arms(LEARNING))["differences"].notes)
-    assert "Fewer than 10 task types" in three
-    one = [each for each in arms(LEARNING) if each.variant.task == "boil"]
+    alike = " ".join(by_name(arms(LEARNING))["differences"].notes)
+    assert "n/a: of one unit, or of fewer than 6 that are all alike" in alike
+    assert "Fewer than 10 task types" not in alike
+    four = arms(LEARNING) + [record(arm, "chemistry-mix", 1, [[n]]) for n, arm in enumerate(LEARNING)]
+    assert "Fewer than 10 task types" in " ".join(by_name(four)["differences"].notes)
+    one = [*(e for e in arms(LEARNING) if e.variant.task == "boil"), *(record(a, "boil", 3, [[5]]) for a in LEARNING)]
     assert "says nothing about other tasks" in " ".join(by_name(one)["differences"].notes)
 
 
@@ -145,9 +148,12 @@ def test_an_arm_that_no_question_is_about_is_compared_with_the_first():
 
 
 def test_the_square_is_read_out_in_words():
-    found = by_name(arms({name: [[score]] for name, score in zip(LEARNING, (20, 40, 30, 70), strict=True)}))
-    assert [each[0].text for each in found["square"].rows][-1].startswith("compose: ")
-    assert row(found["square"], "rsso - reflexion-sso")["points"].value == 30
+    alike = arms({name: [[score]] for name, score in zip(LEARNING, (20, 40, 30, 70), strict=True)})
+    found = by_name(alike)["square"]
+    assert [each[0].text for each in found.rows][-1].startswith("undecided")
+    assert row(found, "rsso - reflexion-sso")["points"].value == 30
+    more = [record(arm, "chemistry-mix", 1, [[score]]) for arm, score in zip(LEARNING, (20, 40, 30, 80), strict=True)]
+    assert [each[0].text for each in by_name([*alike, *more])["square"].rows][-1].startswith("compose: ")
 
 
 def test_who_was_solved_when_and_what_it_took():

@@ -16,7 +16,7 @@ from rsso_dspy.report.comparison import Comparison, equal_trials
 from rsso_dspy.report.figures.canvas import WIDTH, below, drawing, points_axis, settled, stroke
 from rsso_dspy.report.figures.scores import Arms, counted, notes, origin, scores, signed
 from rsso_dspy.report.figures.style import DOWN, FAINT, INK, UP, said, styles
-from rsso_dspy.report.inference import LEVEL
+from rsso_dspy.report.inference import LEVEL, NO_INTERVAL
 from rsso_dspy.report.metrics import finished, may_play
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _about_intervals(drawn: Sequence[Comparison]) -> list[str]:
             "which say nothing about other tasks."
         )
     if any(each.interval is None for each in drawn):
-        found.append("A ring has no interval: it is of one unit.")
+        found.append(f"A ring has no interval: {NO_INTERVAL}.")
     if any(each.trials < max(each.may_play) for each in drawn):
         found.append("Each the best of as many trials as both arms may play.")
     return found

@@ -84,11 +84,10 @@ def _corners(corners: Arms) -> list[Estimate]:
 
 def _interaction(corners: Arms) -> str:
     found = square(corners)
-    if found is None or found.interaction is None:
-        return "The interaction has no interval: it is of one unit."
+    assert found is not None, "four arms that share a unit are a square"
     between = found.interaction
-    bounds = f"{LEVEL:.0%} interval {signed(between.low)} to {signed(between.high)}"
-    return f"Interaction {signed(between.mean)} points ({bounds}): {found.reading}."
+    bounds = f"{LEVEL:.0%} interval {signed(between.low)} to {signed(between.high)}" if between else "no interval"
+    return f"Interaction {signed(found.difference)} points ({bounds}): {found.reading}."
 
 
 def _name_corners(axes: "Axes", means: Sequence[Estimate], names: Sequence[str]) -> None:

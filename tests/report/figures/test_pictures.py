@@ -134,7 +134,7 @@ def test_a_forest_has_a_row_for_every_comparison_and_a_ring_without_interval():
     dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert [float(dot.get_xdata()[0]) for dot in dots] == [20, 20]
     assert [dot.get_markerfacecolor() == "none" for dot in dots] == [False, True]
-    assert "+20.0 (−346.7 to +386.7), n = 2" in texts(figure)
+    assert "+20.0 (−100.0 to +100.0), n = 2" in texts(figure)
     assert "+20.0 (no interval), n = 1" in texts(figure)
 
 
@@ -151,7 +151,7 @@ def test_the_square_is_two_lines_over_the_units_that_all_four_finished():
     heights = [[float(y) for y in line.get_ydata()] for line in figure.axes[0].lines]
     assert [20, 30] in heights
     assert [40, 90] in heights
-    assert "Interaction +40.0 points" in texts(figure)
+    assert "Interaction +40.0 points (no interval)" in texts(figure)
 
 
 def test_a_dot_stands_at_dollars_where_every_model_has_a_price_else_at_tokens():
@@ -224,12 +224,12 @@ def test_a_library_learnt_elsewhere_is_not_said_to_be_empty():
         ({"a": [record("a", "boil", 1, [[10]])]}, []),
         ({"first": FIRST}, ["best-of-t", "best-of-t-by-task", "survival"]),
         (
-            {a: [record(a, "boil", n, [[10]]) for n in (1, 2)] for a in "ab"},
+            {a: [record(a, "boil", n, [[10 * n if a == "a" else 10]]) for n in (1, 2)] for a in "ab"},
             ["survival", "differences", "slopes", "cost"],
         ),
         (
             corners([(0, 0)] * 4),
-            ["survival", "differences", "slopes", "interaction", "cost"],
+            ["survival", "slopes", "interaction", "cost"],
         ),
         ({"rsso": [remembering()]}, ["best-of-t", "memories"]),
     ],
@@ -245,7 +245,7 @@ def test_the_alternative_text_says_what_is_seen_in_numbers():
     assert "first: 20.0, 35.0 (standard error 5.0 at the end); second: 50.0, 55.0" in said["best-of-t"]
     assert "boil: from 40.0 (first) to 100.0 (second)" in said["best-of-t-by-task"]
     assert "second: 50% reach 50, 50% reach 75, 50% reach 100" in said["survival"]
-    assert "second minus first: +20.0 (−346.7 to +386.7), 2 pairs" in said["differences"]
+    assert "second minus first: +20.0 (−100.0 to +100.0), 2 pairs" in said["differences"]
     assert "1 up, 1 down, 0 equal. Mean 35.0 in first, 55.0 in second." in said["slopes"]
     assert "first: 26 tokens, Mean 35.0 ± 5.0" in said["cost"]
     assert all("1 errored unit is left out" in words for words in said.values())
