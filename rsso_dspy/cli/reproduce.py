@@ -72,7 +72,7 @@ def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | 
         raise UsageError(visible(str(error))) from None
     if out.resolve() == store.folder.resolve():
         raise UsageError(f"{out} is the run itself; name another --out")
-    changed = changes(store)
+    changed = changes(store, orders)
     for change in changed:
         _tell(f"{'will' if change.certain else 'may'} differ: {change.what}")
     if others := strangers(orders):

@@ -69,9 +69,10 @@ class Change:
     """Results will be others: the folder itself would refuse to be continued."""
 
 
-def changes(store: Store) -> list[Change]:
-    """What is another today than when the run was played. Nothing of it is about files that were given: copies of
-    these are kept. Raises `UsageError` for a damaged `run.json`."""
+def changes(store: Store, orders: Sequence[Asked] = ()) -> list[Change]:
+    """What is another today than when the run was played, and where its folder contradicts itself. Nothing of it is
+    about files that were given: copies of these are kept. Raises `UsageError` for a damaged `run.json`, or a damaged
+    configuration of one of `orders`."""
     known, _ = store.about()
     today = {"rsso_dspy": __version__, "dspy": version("dspy"), "scienceworld": version("scienceworld")}
     found = [
@@ -79,6 +80,7 @@ def changes(store: Store) -> list[Change]:
         for name, now in {**today, "prompts": prompts()}.items()
         if known.get(name) != now
     ]
+    found += [Change(what, True) for what in dict.fromkeys(_contradictions(store, known, orders))]
     then: dict[str, set[str]] = defaultdict(set)
     for record in _records(store):
         for name in ("commit", "python"):
@@ -187,6 +189,21 @@ def _config_of(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
             f"{store.folder / 'run.json'} is damaged (its identity holds no whole config); restore it from a copy"
         )
     return config
+
+
+def _contradictions(store: Store, known: Mapping[str, Any], orders: Sequence[Asked]) -> Iterator[str]:
+    """Settings of the orders that are not those which results of the folder are bound to: somebody edited them."""
+    bound = flat(known["config"])
+    for each in orders:
+        options = each.options(store.folder)
+        try:
+            config = load(Path(str(options["--config"])), options.get("--set", ()))
+        except UsageError as error:
+            raise UsageError(f"{error}. It is this run's own copy: restore it from another copy of the run") from None
+        asked = flat(config.resolved()) | {"memory.constitution.examples": bound.get("memory.constitution.examples")}
+        for key, value in bound.items():
+            if asked.get(key, ABSENT) != value:
+                yield f"run.json holds results of {key} = {value}, and what was asked for says {asked.get(key, ABSENT)}"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -51,7 +51,8 @@ class Store(Journals):
         self.read_only = False
         """Whether damaged files stay where they are."""
         self.set_aside: list[Path] = []
-        """Files that could not be read, renamed to *.damaged, or *.newer for those of a later version."""
+        """Files that could not be read, renamed to *.damaged; to *.newer those of a later version, and to *.misplaced
+        those of another unit than their path says, as copies are."""
 
     def check(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
         """The arms of the run that is there (name to fingerprint of the program), none when the folder is empty. Raises
@@ -152,11 +153,14 @@ class Store(Journals):
     def _load(self, path: Path, form: TypeAdapter[R]) -> R | None:
         try:
             text = path.read_text(encoding="utf-8")
+            why = "newer"
             if _readable(json.loads(text).get("schema", 0)):
-                record = form.validate_json(text)
+                record, why = form.validate_json(text), "damaged"
                 if record.trials:
-                    return record
-            why = "damaged" if _readable(json.loads(text).get("schema", 0)) else "newer"
+                    home = self.path_of(record)
+                    if path in (home, self.started(home)):
+                        return record
+                    why = "misplaced"
         except FileNotFoundError:
             return None
         except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):

@@ -16,11 +16,12 @@ COLUMNS = ("units", "Mean", "Solve", "trial-1", "steps", "calls", "minus first",
 
 def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]) -> RenderableType:
     """A row for every arm of every point. Calls are those of all roles, per unit (OmniReflect, Figure 3); differences
-    are paired, against the same arm at the first point, with an interval bootstrapped over task types."""
+    are paired, against the same arm at the first point, by as many trials as both may play, with an interval
+    bootstrapped over task types."""
     keys = list(points[0][0])
     varied = [key.rpartition(".")[2] for key in keys]
     table = named_table("sweep", "arm", *varied, *COLUMNS)
-    first = by_arm(points[0][1])
+    first, cut = by_arm(points[0][1]), set()
     for values, records in points:
         for arm, units in by_arm(records).items():
             row = metrics(arm, units)
@@ -31,11 +32,20 @@ def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]
             against = ["", "", ""]
             if values is not points[0][0] and arm in first:
                 pair = compare(arm, first[arm], arm, units)
+                cut |= {pair.trials} if pair.trials < max(pair.may_play) else set()
                 low, high = (pair.interval.low, pair.interval.high) if pair.interval else (None, None)
                 against = [_signed(pair.difference), _signed(low), _signed(high)]
             table.add_row(plain(arm), *said, *played, *per_unit, *against)
-    note = RULE_BASED_NOTE if any(record.rule_based for _, records in points for record in records) else ""
-    return Group(table, Text(note)) if note else table
+    notes = []
+    if cut:
+        trials = "trial" if cut == {1} else f"{' or '.join(map(str, sorted(cut)))} trials"
+        notes.append(
+            f"minus first: where one of the two may play more, both by the first {trials}, as many as both may play; "
+            "Mean and Solve are of all."
+        )
+    if any(record.rule_based for _, records in points for record in records):
+        notes.append(RULE_BASED_NOTE)
+    return Group(table, *map(Text, notes))
 
 
 def _short(value: Any) -> Text:

@@ -55,6 +55,21 @@ def test_a_damaged_unit_is_set_aside_and_counts_as_missing(tmp_path):
     assert store.set_aside[0].read_text() == whole[: len(whole) // 2]
 
 
+def test_a_copy_under_the_name_of_another_unit_counts_as_neither(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY)
+    path = store.save(record("rsso", "boil", 22, [[10]]))
+    copy = path.with_name("23-s0.json")
+    copy.write_bytes(path.read_bytes())
+    other = store.path("sso", "boil", 22, 0)
+    other.parent.mkdir(parents=True)
+    other.write_bytes(path.read_bytes())
+    assert [unit.key for unit in store.units()] == ["boil::22"]
+    assert set(store.set_aside) == {each.with_name(f"{each.name}.misplaced") for each in (copy, other)}
+    store.save_started(record("rsso", "boil", 24, [[10]]))
+    assert [begun.key for begun in store.begun()] == ["boil::24"]
+
+
 def test_a_unit_of_a_newer_version_is_set_aside_and_never_overwritten(tmp_path):
     store = Store(tmp_path)
     store.open(IDENTITY)

@@ -16,6 +16,7 @@ from rsso_dspy.report.bills import unpriced
 from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.sheets import Sheet, latex, markdown, named, points, signed
 from rsso_dspy.report.sheets import csv as as_csv
+from rsso_dspy.report.sweeps import sweep_table
 from rsso_dspy.report.tables import methods_table, tables
 from rsso_dspy.report.terminal import show
 from rsso_dspy.report.view import view
@@ -223,3 +224,15 @@ def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
     assert r"| a\|b_1% | 0.33 |" in markdown(sheet)
     assert "| c | 0.00 |" in markdown(sheet)
     assert r"a|b\_1\% & 0.33 \\" in latex(sheet)
+
+
+def test_a_sweep_over_trials_says_by_how_many_of_them_points_are_compared():
+    points = [({"protocol.trials": n}, [record("rsso", "boil", 22, [[50], [90]][:n])]) for n in (1, 2)]
+    console = Console(width=200, file=StringIO())
+    console.print(sweep_table(points))
+    said = console.file.getvalue()
+    assert re.search(r"rsso +2 +1 +90\.00 .*0\.0 +n/a", said)
+    assert "minus first: where one of the two may play more, both by the first trial, as many as both may play" in said
+    console = Console(width=200, file=StringIO())
+    console.print(sweep_table([({"seed": n}, points[1][1]) for n in (0, 1)]))
+    assert "minus first:" not in console.file.getvalue()
