@@ -90,3 +90,8 @@ def dollars(amount: float | None) -> str:
     if amount is None:
         return "unpriced"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def tokens(number: float) -> str:
+    """In words, three or more digits of it: thousands below a tenth of a million."""
+    return f"{number / 1e6:,.2f}M" if number >= 1e5 else f"{number / 1e3:,.1f}k"

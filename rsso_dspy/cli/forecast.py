@@ -21,7 +21,7 @@ def describe(planned: "HeldOut") -> None:
     units = sum(isinstance(work, Unit) for work in planned.left)
     episodes = sum(len(training.episodes) for training in plan.trainings)
     say(
-        f"plan: {len(plan.arms)} arms x {variants} variants = {len(plan.units)} units, "
+        f"plan: {count(plan.arms, 'arm')} x {count(range(variants), 'variant')} = {count(plan.units, 'unit')}, "
         f"{count(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into {planned.store.folder}\n"
         f"      {answering(settings, {'actor', *forecast.calls})}"
     )
@@ -30,8 +30,8 @@ def describe(planned: "HeldOut") -> None:
         say(f"      {arm.name}: one stream of {count(stream, 'unit')}, {trials} each; each starts from the rules left")
     if plan.trainings:
         left = len(planned.left) - units
-        say(f"      {count(plan.trainings, 'training')} of {episodes:,} episodes before, {left} to play")
-    say(f"      {len(plan.units) - units} units finished, {units} to play\n      {cost(forecast)}")
+        say(f"      {count(plan.trainings, 'training')} of {count(range(episodes), 'episode')} before, {left} to play")
+    say(f"      {count(range(len(plan.units) - units), 'unit')} finished, {units} to play\n      {cost(forecast)}")
     if estimate := planned.estimate():
         say(f"      {expected(estimate)}")
 
@@ -48,23 +48,27 @@ def answering(settings: "Config", roles: set[str]) -> str:
 
 def cost(forecast: "Forecast") -> str:
     """A forecast in words."""
-    tokens_in, tokens_out = forecast.tokens
-    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items()) or "none"
+    from rsso_dspy.money import tokens
+
+    if not forecast.calls:
+        return "no model calls are left"
+    sent, answered = map(tokens, forecast.tokens)
+    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
     return (
         f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
-        f"about {tokens_in / 1e6:.2f}M tokens in and {tokens_out / 1e6:.2f}M out if every trial uses all its steps"
+        f"about {sent} tokens in and {answered} out if every trial uses all its steps"
     )
 
 
 def expected(estimate: "Estimate") -> str:
     """An estimate in words."""
-    from rsso_dspy.money import dollars
+    from rsso_dspy.money import dollars, tokens
 
     calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
     parts = [
         f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
-        f"{sent.mean / 1e6:.2f}M tokens in ({sent.low / 1e6:.2f}M to {sent.high / 1e6:.2f}M)",
-        f"{answered.mean / 1e6:.2f}M out ({answered.low / 1e6:.2f}M to {answered.high / 1e6:.2f}M)",
+        f"{tokens(sent.mean)} tokens in ({tokens(sent.low)} to {tokens(sent.high)})",
+        f"{tokens(answered.mean)} out ({tokens(answered.low)} to {tokens(answered.high)})",
     ]
     if price is None:
         parts.append("unpriced")

@@ -30,7 +30,7 @@ from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried
 from rsso_dspy.protocol.presets import configured, preset
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.store import Store, unit_in
 from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord
 
 __all__ = ["Finished", "build", "carried", "exported", "finished", "offline_settings", "read_trajectories", "weights"]
@@ -99,9 +99,11 @@ class Finished:
         }
 
 
-def finished(folder: Path, key: str, arm: str | None = None) -> Finished:
+def finished(
+    folder: Path, key: str, arm: str | None = None, damaged: Callable[[Path], None] = lambda _: None
+) -> Finished:
     """The unit ``task::index`` of a run, or the training of a ``task``, of its first arm that keeps skills when none is
-    named. Changes nothing.
+    named. Changes nothing. `damaged` is told of every file that cannot be read, as `Store.set_aside` names it.
 
     Raises `UsageError` that says what there is instead, and what to do.
     """
@@ -109,6 +111,8 @@ def finished(folder: Path, key: str, arm: str | None = None) -> Finished:
     store.read_only = True
     identity, arms = store.about()
     records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
+    for file in store.set_aside:
+        damaged(file)
     if not records and "::" not in key:
         raise UsageError(f"{folder} holds no finished training; name a unit, TASK::VARIANT")
     record = _chosen(records, folder, key, arm, arms)
@@ -291,9 +295,7 @@ def _case(cases: Any, case: int | None) -> Any:
 
 def _of_unit(file: Path) -> list[Trajectory]:
     """The trials that were played; an errored one has no trajectory."""
-    store = Store(file.parent)
-    store.read_only = True
-    record = store.load(file)
+    record = unit_in(file)
     if record is None:
         raise UsageError("it looks like a run's unit and can not be read as one; it is damaged")
     if not record.trajectories:

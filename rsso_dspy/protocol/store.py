@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -41,6 +41,7 @@ PATIENCE = 0.2
 """Seconds for which a lock is asked for: somebody may just be looking whether it is held."""
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
+Unread = Literal["damaged", "newer"]
 
 
 class Store(Journals):
@@ -69,7 +70,7 @@ class Store(Journals):
         if known != identity:
             raise RunMismatch(
                 f"{self.folder} holds a run of another configuration:\n{difference(known, identity)}\n"
-                f"Use the same settings, or another --out; --fork {self.folder} takes over what is still valid."
+                f"Use the same settings, or another --out; `run --fork {self.folder}` takes over what is still valid."
             )
         if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
             raise RunMismatch(
@@ -96,12 +97,15 @@ class Store(Journals):
         if self.folder.is_file():
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
         if not file.exists():
+            if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
+                raise UsageError(f"{self.folder} holds runs and is none itself: name one of them, {', '.join(runs)}")
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
             schema, identity, arms = data["schema"], dict(data["identity"]), dict(data["arms"])
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{file} is damaged ({error}); restore it, or move the folder away") from None
+            why = str(error) if isinstance(error, ValueError) else "it is no object with schema, identity and arms"
+            raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
         if not _readable(schema):
             raise UsageError(
                 f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
@@ -142,8 +146,8 @@ class Store(Journals):
         write_whole(self.started(self.path_of(record)), _text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
-        """A unit, or None when it was never written. A file that is damaged or of a newer version is set aside under
-        another name and counts as missing."""
+        """A unit, or None when it was never written. A file that is damaged, of a newer version or of another unit
+        than its path says is set aside under another name and counts as missing."""
         return self._load(path, _UNIT)
 
     def load_training(self, path: Path) -> TrainingRecord | None:
@@ -151,20 +155,12 @@ class Store(Journals):
         return self._load(path, _TRAINING)
 
     def _load(self, path: Path, form: TypeAdapter[R]) -> R | None:
-        try:
-            text = path.read_text(encoding="utf-8")
-            why = "newer"
-            if _readable(json.loads(text).get("schema", 0)):
-                record, why = form.validate_json(text), "damaged"
-                if record.trials:
-                    home = self.path_of(record)
-                    if path in (home, self.started(home)):
-                        return record
-                    why = "misplaced"
-        except FileNotFoundError:
+        found = _read(path, form)
+        if found is None:
             return None
-        except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
-            why = "damaged"
+        why = found if isinstance(found, str) else "misplaced"
+        if not isinstance(found, str) and path in (home := self.path_of(found), self.started(home)):
+            return found
         aside = next(name for n in count() if not (name := path.with_name(f"{path.name}.{why}{n or ''}")).exists())
         if not self.read_only:
             os.replace(path, aside)
@@ -273,6 +269,26 @@ def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
 def _text(record: UnitRecord | TrainingRecord) -> str:
     data = _UNIT.dump_json(record) if isinstance(record, UnitRecord) else _TRAINING.dump_json(record)
     return data.decode() + "\n"
+
+
+def _read(path: Path, form: TypeAdapter[R]) -> R | Unread | None:
+    """A record, or why it is none; None where there is no file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if not _readable(json.loads(text).get("schema", 0)):
+            return "newer"
+        record = form.validate_json(text)
+        return record if record.trials else "damaged"
+    except FileNotFoundError:
+        return None
+    except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
+        return "damaged"
+
+
+def unit_in(file: Path) -> UnitRecord | None:
+    """The unit in a file of any name; None when it cannot be read as one."""
+    found = _read(file, _UNIT)
+    return None if isinstance(found, str) else found
 
 
 def _readable(version: Any) -> bool:

@@ -79,8 +79,8 @@ def spent_elsewhere(bill: Bill) -> list[str]:
     if bill.abandoned:
         spent = sum((usage for _, _, usage in bill.abandoned), Usage())
         lines.append(
-            f"Not in the tables: {_words(spent)}, {dollars(bill.abandoned_billed)}, of trials that were cut short or "
-            "ended in errors and were played again."
+            f"Not in the tables: {_words(spent)}, {dollars(bill.abandoned_billed)}, of trials that were cut short, or "
+            "ended in errors and were begun again."
         )
     return lines
 
@@ -98,7 +98,7 @@ def bill_json(bill: Bill) -> dict[str, Any]:
 
 
 def _words(usage: Usage) -> str:
-    return f"{usage.calls:,} calls, {usage.input:,} tokens in and {usage.output:,} out"
+    return f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}, {usage.input:,} tokens in and {usage.output:,} out"
 
 
 def _amount(amount: float | None) -> Cell:

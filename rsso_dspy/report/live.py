@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from rsso_dspy.money import dollars
+from rsso_dspy.money import dollars, tokens
 from rsso_dspy.report.tally import Spent, Tally
 from rsso_dspy.report.terminal import named_table, visible
 
@@ -41,7 +41,7 @@ def live_table(rows: Sequence[Row]) -> Table:
             "" if tally.mean is None else f"{tally.mean:.1f}",
             f"{tally.solved:,}" if tally.units else "",
             _trials(row),
-            _tokens(row.spent.tokens),
+            tokens(row.spent.tokens),
             *([dollars(row.spent.cost)] if priced else []),
         )
     return table
@@ -52,7 +52,3 @@ def _trials(row: Row) -> str:
     numbers = sorted(set(row.trials))
     said = ",".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]}-{numbers[-1]}"
     return f"train {said}" if row.training and numbers else said
-
-
-def _tokens(tokens: int) -> str:
-    return f"{tokens / 1e6:,.2f}M" if tokens >= 1e5 else f"{tokens / 1e3:,.1f}k"

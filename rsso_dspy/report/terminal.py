@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal acts on instead of showing it, or cannot show: control characters, changes of direction, halves of
 characters. Lines and tabs stay."""
 
-NAME_WIDTH = 12
+NAME_WIDTH = 13
 """Least width of the column of arms."""
+
+HEAD_WIDTH = 6
+"""Width that every column has for its header where that is in several lines."""
 
 WORDS = ("role", "model")
 """Columns that hold words; the others hold numbers."""
@@ -40,11 +44,41 @@ def named_table(title: str, *columns: str, words: Sequence[str] = WORDS) -> Tabl
 
 
 def show(shown: RenderableType) -> None:
-    """Print it on stdout: texts as wide as the terminal is, every table as wide as its digits need."""
+    """Print it on stdout: texts as wide as the terminal is, every table as wide as its digits need. One that is wider
+    than the terminal is drawn together first."""
     console = Console()
     for part in shown.renderables if isinstance(shown, Group) else [shown]:
-        width = console.width if isinstance(part, Text) else max(console.width, width_needed(console, part))
+        width = console.width
+        if not isinstance(part, Text) and width_needed(console, part) > width:
+            for table in _tables(part):
+                _draw_together(console, table)
+                for column in (each for each in table.columns if not each.no_wrap):
+                    if (over := width_needed(console, table) - width) > 0:
+                        column.max_width = max(NAME_WIDTH, _longest(console, column) - over)
+            width = max(width, width_needed(console, part))
         Console(width=width).print(part)
+
+
+def _draw_together(console: Console, table: Table) -> None:
+    """Columns one apart, their headers in several lines, their words too."""
+    table.padding = (0, 1, 0, 0)
+    for column in (each for each in table.columns if each.no_wrap):
+        longest = max(_longest(console, column), HEAD_WIDTH)
+        if column.justify == "left":
+            column.no_wrap, column.overflow, column.min_width = False, "fold", min(longest, NAME_WIDTH)
+        column.header = plain(_in_lines(str(column.header), longest))
+
+
+def _in_lines(head: str, width: int) -> str:
+    """A header in lines of so many characters, or of its longest word; a slash after one ends it."""
+    words = re.sub(r"(?<=\w)/", "/ ", head).split()
+    return "\n".join(wrap(" ".join(words), max(width, *map(len, words)), break_on_hyphens=False)).replace("/ ", "/")
+
+
+def _longest(console: Console, column: Column) -> int:
+    """Width of the longest word of a column of names, or cell of numbers."""
+    sizes = (Measurement.get(console, console.options, cell) for cell in column.cells)
+    return max((size.maximum if column.no_wrap else size.minimum for size in sizes), default=0)
 
 
 def width_needed(console: Console, tables: RenderableType) -> int:

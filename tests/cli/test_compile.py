@@ -25,6 +25,8 @@ from tests.provider_server import completion, provider
         (["--calib", "nowhere.json"], "No such file"),
         (["--max-rollouts", "0"], "--max-rollouts"),
         (["--compile-trials", "0"], "--compile-trials"),
+        (["--compile-trials", "99999999999"], "ask for 1000 at most"),
+        (["--max-rollouts", "99999999999"], "ask for --max-rollouts 100000 at most"),
         (["--compile-steps", "0"], "--compile-steps"),
         (["--protocol", "sso-adapt"], "sso-adapt/1"),
     ],
@@ -87,7 +89,7 @@ def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp
     assert "gepa compiles rsso on 1 variant to learn from and 1 to choose by" in err
     assert "at most 8 rollouts of 2 trials of 60 steps" in err
     assert re.search(r"at most \d+ model calls \(actor \d+, reflector 8, proposer \d+\)", err)
-    assert re.search(r"about 0\.[1-9]\d*M tokens in and 0\.\d\dM out", err)
+    assert re.search(r"about 0\.[1-9]\d*M tokens in and \d+\.\dk out", err)
     assert "stopped after 99 calls" in err
     assert "rule-based" in err
     assert list(tmp_path.iterdir()) == []

@@ -54,8 +54,8 @@ def test_it_is_what_the_paper_says():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--backend", "embedded", "--tasks", "boil", "--per-task", "1"], "4 arms x 1 variants = 4 units, 5 trials"),
-        (["--methods", "rsso", "--trials", "2", "--variants", "boil::22,boil::27"], "1 arms x 2 variants = 2 units, 2"),
+        (["--backend", "embedded", "--tasks", "boil", "--per-task", "1"], "4 arms x 1 variant = 4 units, 5 trials"),
+        (["--methods", "rsso", "--trials", "2", "--variants", "boil::22,boil::27"], "1 arm x 2 variants = 2 units, 2"),
         (["--protocol", "sso-adapt/1-cap60", "--tasks", "boil"], "protocol sso-adapt/1-cap60"),
         (["--set", "protocol.trials=3", "--tasks", "boil"], "3 trials each, protocol sso-adapt/1 trials=3"),
         (["--set", "backend=embedded"], "embedded/explorer (rule-based"),

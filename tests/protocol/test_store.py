@@ -123,11 +123,18 @@ def test_costs_that_no_record_tells_of_are_kept_and_a_line_cut_off_by_a_kill_is_
     assert store.abandoned() == [("rsso", "actor", Usage(calls=2, input=10)), ("rsso", "reflector", Usage(calls=1))]
 
 
-def test_a_damaged_run_file_is_named(tmp_path):
+@pytest.mark.parametrize(("text", "why"), [("{", "Expecting"), ("{}", "no object with schema"), ("[]", "no object")])
+def test_a_damaged_run_file_is_named(tmp_path, text, why):
     Store(tmp_path).open(IDENTITY)
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(UsageError, match=r"run\.json is damaged"):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(UsageError, match=rf"run\.json is damaged \(.*{why}"):
         Store(tmp_path).open(IDENTITY)
+
+
+def test_a_folder_of_runs_names_them(tmp_path):
+    Store(tmp_path / "a").open(IDENTITY)
+    with pytest.raises(UsageError, match=r"holds runs and is none itself: name one of them, .*/a$"):
+        Store(tmp_path).about()
 
 
 def test_a_second_process_is_kept_out(tmp_path):

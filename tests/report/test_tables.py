@@ -42,6 +42,9 @@ def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monk
     notes = [line for line in printed.splitlines() if line.startswith(("Intervals", "W, p", "Strata", "Mean, "))]
     assert len(notes) == 4
     assert all(len(line) <= width for line in notes)
+    if width == 80:
+        tables_but_cost = printed[: printed.index("Cost in US dollars")]
+        assert max(map(len, tables_but_cost.splitlines())) <= width, "the tables of four arms too"
 
 
 def words(text: str) -> set[str]:
