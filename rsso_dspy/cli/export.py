@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.folders import opened
+from rsso_dspy.cli.folders import opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
+from rsso_dspy.cli.places import check_place
 from rsso_dspy.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -43,13 +44,14 @@ def export(
     stores = opened(folders)
     first, whole = folders[0], folders[0].resolve()
     target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
+    check_place(target)
     price_of = prices(load(config, set_ or ()).prices)
     kinds: list[Callable[[], Iterator[UnitRecord | TrainingRecord]]]
     kinds = [*(store.trainings for store in stores), *(store.units for store in stores)]
     records = (record for kind in kinds for record in kind())
     written = write_parquet(target, chosen, records, price_of)
     for file in (file for store in stores for file in store.set_aside):
-        say(f"cannot be read, and is left out: {file.with_suffix('')}")
+        say_left_out(file)
     if left := sum(len(store.begun()) for store in stores):
         say(f"{left} that are not finished are left out")
     typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

@@ -4,10 +4,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rsso_dspy.cli.options import say
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.store import Store
+
+
+def say_left_out(file: Path) -> None:
+    """A line on stderr for a file that a store counts as `set_aside`."""
+    from rsso_dspy.protocol.store import said_of
+
+    say(f"{said_of(file)}: left out, and set aside by the next run")
 
 
 def opened(folders: Sequence[Path]) -> "list[Store]":

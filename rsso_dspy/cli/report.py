@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.folders import opened
+from rsso_dspy.cli.folders import opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
 from rsso_dspy.errors import NotInstalled, UsageError
 
@@ -62,7 +62,7 @@ def report(
     stores = opened(folders)
     found = of(*stores)
     for file in (file for store in stores for file in store.set_aside):
-        say(f"cannot be read, and is to be set aside by the next run: {file.with_suffix('')}")
+        say_left_out(file)
     if not (found.records or found.trainings or found.begun or found.abandoned):
         raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
     analysis = analyse(found, price_of, against, every)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
 
@@ -33,6 +34,8 @@ def show(
     store = Store(folder)
     store.read_only = True
     played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
+    for file in store.set_aside:
+        say_left_out(file)
     records = [r for r in played if r.key == unit]
     if not records:
         raise UnknownName("unit", unit, {r.key for r in played} or {"(none finished)"})

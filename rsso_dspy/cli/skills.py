@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.cli.options import count, say
+from rsso_dspy.cli.places import check_place
 from rsso_dspy.cli.prose import paragraph, print_json
 from rsso_dspy.errors import UsageError
 
@@ -122,7 +124,7 @@ def show(
 
     from rsso_dspy.protocol.libraries import finished
 
-    found = finished(run, unit, arm)
+    found = finished(run, unit, arm, say_left_out)
     data = _about(found) | (_library(found) if trial is None else found.prompts(trial))
     if json_:
         print_json(data)
@@ -256,6 +258,7 @@ def export(
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
-    found = finished(run, unit, arm)
+    check_place(out)
+    found = finished(run, unit, arm, say_left_out)
     write_whole(out, exported(found).text())
     typer.echo(f"{out}: {count(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")

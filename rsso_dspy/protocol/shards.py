@@ -14,7 +14,7 @@ from pathlib import Path
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.given import carry
 from rsso_dspy.protocol.plan import Plan, Unit
-from rsso_dspy.protocol.store import Store, difference
+from rsso_dspy.protocol.store import Store, difference, said_of
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 
@@ -95,7 +95,7 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
                     target.save_started(begun)
     for store in (*stores, target):
         for file in store.set_aside:
-            say(f"{store.folder} holds a file that can't be read, its unit is missing: {file.name} ({file.parent})")
+            say(f"{said_of(file)}: its unit is missing")
     return len(records)
 
 

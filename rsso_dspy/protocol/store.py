@@ -43,6 +43,13 @@ PATIENCE = 0.2
 R = TypeVar("R", UnitRecord, TrainingRecord)
 Unread = Literal["damaged", "newer"]
 
+WHY = {
+    "damaged": "cannot be read",
+    "newer": "is of a newer rsso-dspy",
+    "misplaced": "holds another unit than its name says",
+}
+"""What is wrong with a file that is set aside, by the ending of its new name."""
+
 
 class Store(Journals):
     """The folder of one run."""
@@ -283,6 +290,11 @@ def _read(path: Path, form: TypeAdapter[R]) -> R | Unread | None:
         return None
     except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
         return "damaged"
+
+
+def said_of(aside: Path) -> str:
+    """What is wrong with a file of `Store.set_aside`, under the name it had."""
+    return f"{aside.with_suffix('')} {WHY[aside.suffix[1:].rstrip('0123456789')]}"
 
 
 def unit_in(file: Path) -> UnitRecord | None:
