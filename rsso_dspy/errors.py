@@ -20,6 +20,9 @@ RssoError                       exit code 1
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+FEW = 8
+"""Names that a message lists, whatever was meant."""
+
 
 class Stopped(BaseException):
     """The run is being stopped: the trial under way is abandoned. Not an error, and nothing should catch it as one."""
@@ -38,12 +41,17 @@ class UsageError(RssoError):
 
 
 class UnknownName(UsageError):
-    """A name that is not in a table; the message offers the nearest ones."""
+    """A name that is not in a table; the message offers the nearest ones, and lists all where they are few or none is
+    near."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = ""):
         names = sorted(known)
         near = get_close_matches(name, names, n=3, cutoff=0.5)
-        offer = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
+        every = f"nown: {', '.join(names)}."
+        if not near:
+            offer = f"k{every}"
+        else:
+            offer = f"did you mean {' or '.join(near)}?" + (f" K{every}" if len(near) < len(names) <= FEW else "")
         super().__init__(f"unknown {kind} {name!r}: {offer}" + (f" {hint}" if hint else ""))
 
 

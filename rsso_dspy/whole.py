@@ -16,16 +16,24 @@ from pathlib import Path
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """A file beside `path` to write to, which takes its place when the block ends well, and is gone when it does not.
-    Folders are made. Raises `OSError` where nothing can be written, or what is there is a device or a folder."""
+    Folders are made. Raises `OSError` that names `path` where nothing can be written, or what is there is a device or a
+    folder."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "that is no file", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise NotADirectoryError(errno.ENOTDIR, obstacle(path) or "no folder", str(path)) from None
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, temporary, str(temporary)):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -34,3 +42,13 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text so."""
     with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def obstacle(path: Path) -> str:
+    """Why no file or folder can be made at `path`, in words; empty when nothing is known to be in the way."""
+    nearest = next(filter(os.path.exists, path.parents), Path("/"))
+    if os.path.isdir(path):
+        nearest = path
+    if not os.path.isdir(nearest):
+        return f"{nearest} is a file"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"

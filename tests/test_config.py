@@ -4,6 +4,7 @@ import pytest
 
 from rsso_dspy.config import Config, load, template
 from rsso_dspy.errors import ConfigError, UnknownName
+from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
 
 
 def test_defaults_need_no_key_and_no_file(tmp_path, monkeypatch):
@@ -54,6 +55,20 @@ def test_counts_must_be_positive(override):
         load(overrides=[override])
 
 
+@pytest.mark.parametrize(
+    "key", ["seed", "protocol.trials", "protocol.train_trials", "protocol.stream_trials", "memory.reflections"]
+)
+def test_counts_and_seeds_have_a_bound(key):
+    with pytest.raises(ConfigError, match=rf"{key}: input should be less than or equal to \d+ \(it is 9+\)"):
+        load(overrides=[f"{key}=99999999999999999999999"])
+
+
+def test_trials_and_seeds_at_their_bounds_are_taken():
+    config = load(overrides=["seed=2147483647", "protocol.trials=1000"])
+    assert (config.seed, config.protocol.trials) == (2**31 - 1, 1000)
+    assert config.seed * ROLLOUTS_PER_SEED + config.protocol.trials < 2**63
+
+
 def test_an_override_without_value_says_the_form():
     with pytest.raises(ConfigError, match="key=value"):
         load(overrides=["protocol.trials"])
@@ -99,7 +114,8 @@ def test_how_a_model_is_reached_may_be_mended_in_the_middle_of_a_run():
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("environment.heap=abc", "heap"),
+        ("environment.heap=abc", "environment.heap: not a size in k, m or g such as 512m or 4g"),
+        ("environment.heap=512", "such as 512m or 4g"),
         ("embedder.model=", "embedder.model"),
         ("backends.vllm.base_url=http://127.0.0.1:99999/v1", "like http://127.0.0.1"),
         ('backends.vllm.base_url="http://[::1"', "like http://127.0.0.1"),

@@ -14,11 +14,13 @@ from rsso_dspy.cli.options import (
     Overrides,
     ProtocolName,
     Seed,
+    command,
     configuration,
     count,
     names,
     say,
 )
+from rsso_dspy.cli.playing import playing
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -153,7 +155,7 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.protocol.session import session
 
-    with session(settings, jobs=jobs) as live:
+    with playing() as ending, session(settings, jobs=jobs) as live:
         live.backend.reach()
         if "skills" in wanted.method.memories:
             live.embedder.check()
@@ -163,19 +165,19 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
                 return compile_agent(agent, live, wanted, jobs, watch, out)
             except KeyboardInterrupt:
                 watch.say(f"interrupted: {out} holds the best so far; the same command again plays no rollout twice")
-                raise typer.Exit(130) from None
+                raise typer.Exit(ending.code) from None
 
 
 def _report(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
+    from rsso_dspy.money import tokens
     from rsso_dspy.trajectory import RULE_BASED_NOTE, ZERO_SHOT
 
     before, after = compiled.before, compiled.after
     start = ZERO_SHOT if compiled.start == ZERO_SHOT else "the program it started from"
     spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
-    tokens_in, tokens_out = (
-        sum(getattr(usage, kind) for usage in compiled.usage.values()) for kind in ("input", "output")
-    )
+    sent = tokens(sum(usage.input for usage in compiled.usage.values()))
+    answered = tokens(sum(usage.output for usage in compiled.usage.values()))
     if before is None or after is None:
         said = f"the budget ended before {'the zero-shot program' if start == 'zero-shot' else start} was scored"
     elif compiled.improved:
@@ -191,7 +193,7 @@ def _report(compiled: "Compiled", out: Path) -> None:
         f"{compiled.method}, {compiled.optimizer}: {said}, on {count(compiled.choose, 'variant')} to choose by; "
         f"{count(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
-        f"{tokens_in / 1e6:.2f}M tokens in, {tokens_out / 1e6:.2f}M out"
+        f"{sent} tokens in, {answered} out"
     )
     if compiled.improved:
         typer.echo(f"changed: {', '.join(compiled.changes)}")
@@ -202,4 +204,4 @@ def _report(compiled: "Compiled", out: Path) -> None:
         typer.echo(f"note: {note}")
     if compiled.rule_based:
         typer.echo(RULE_BASED_NOTE)
-    typer.echo(f"\nprogram: {out}  (rsso-dspy evaluate {out})")
+    typer.echo(f"\nprogram: {out}  ({command('evaluate', out)})")

@@ -1,11 +1,13 @@
 """`rsso-dspy config`: what is in force, and a file to start from."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.cli.places import check_place
 from rsso_dspy.errors import UsageError
 
 app = typer.Typer(help="Show the configuration in force, or write a file to start from.", no_args_is_help=True)
@@ -26,8 +28,10 @@ def init(
 ) -> None:
     """Write a configuration file with every default and what each key means."""
     from rsso_dspy.config import template
+    from rsso_dspy.whole import write_whole
 
     if path.exists():
         raise UsageError(f"{path} exists; name another file or move it away")
-    path.write_text(template(), encoding="utf-8")
-    typer.echo(f"wrote {path}; it is read from this folder, or with --config {path}")
+    check_place(path, "file")
+    write_whole(path, template())
+    typer.echo(f"wrote {path}; it is read from this folder, or with {shlex.join(['--config', str(path)])}")

@@ -1,5 +1,6 @@
 """`rsso-dspy constitution`: a rule book distilled from calibration variants, looked at, compared, merged and edited."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +15,14 @@ from rsso_dspy.cli.options import (
     Overrides,
     ProtocolName,
     Seed,
+    command,
     configuration,
     count,
     names,
     say,
 )
+from rsso_dspy.cli.places import check_place
+from rsso_dspy.cli.playing import playing
 from rsso_dspy.cli.prose import print_json
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
@@ -44,7 +48,8 @@ def build(
     calib: Annotated[
         str,
         typer.Option(
-            help="K-per-task: K training variants of every task; or a JSON file whose `learn` lists variants."
+            help="K-per-task: K training variants of every task, as compile draws them: half of a task's at most; or a "
+            "JSON file whose `learn` lists variants."
         ),
     ] = "1-per-task",
     writer: Annotated[
@@ -82,16 +87,18 @@ def build(
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
     tasks = None if task_names == "all" else names(task_names, "--tasks")
-    variants = draw(calib, tasks, settings.seed, settings.environment.simplification).learn
-    built = building(settings, variants, next(each for each in get_args(Writing) if each == writer), out, explore, say)
-    describe(built, writer, calib)
+    drawn = draw(calib, tasks, settings.seed, settings.environment.simplification)
+    writing = next(each for each in get_args(Writing) if each == writer)
+    built = building(settings, drawn.learn, writing, out, explore, say)
+    describe(built, writer, calib, drawn.notes)
     if not dry_run:
         _print(play(built, max_cost, max_tokens))
-        typer.echo(f"\nconstitution: {out}  (rsso-dspy run --methods rsso --constitution {out})")
+        read = command("run", "--methods", "rsso", "--constitution", out)
+        typer.echo(f"\nconstitution: {out}  ({read})")
 
 
-def describe(built: "Building", writer: str, calib: str) -> None:
-    """Print what will be played, by which model, and what it may cost at most."""
+def describe(built: "Building", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
+    """Print what will be played, by which model, and what it may cost at most; `notes` are those of the draw."""
     from collections import Counter
 
     from rsso_dspy.cli.forecast import answering, cost
@@ -113,6 +120,8 @@ def describe(built: "Building", writer: str, calib: str) -> None:
         f"      {episodes} episodes one after the other, {episodes - left} finished, {left} to play\n"
         f"      {answering(built.config, {'actor', *calls})}\n      {cost(forecast)}"
     )
+    for note in notes:
+        say(f"      {note}")
 
 
 def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "Book":
@@ -121,7 +130,7 @@ def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "
     from rsso_dspy.protocol.session import session
 
     purse = built.purse(max_cost, max_tokens)
-    with session(built.config) as live:
+    with playing() as ending, session(built.config) as live:
         live.backend.reach()
         with Watch([unit for plan in built.plans for unit in plan.units]) as watch:
             try:
@@ -131,7 +140,7 @@ def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "
                 raise typer.Exit(1) from None
             except KeyboardInterrupt:
                 watch.say("interrupted: every finished episode is kept; the same command again goes on")
-                raise typer.Exit(130) from None
+                raise typer.Exit(ending.code) from None
 
 
 @app.command()
@@ -188,6 +197,7 @@ def merge(
 
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
+    check_place(out)
     books = {str(source): opened(source) for source in sources}
     made = together(books)
     write_whole(out, made.text())
@@ -206,6 +216,7 @@ def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution
     from rsso_dspy.whole import write_whole
 
     book = read_book(file)
+    check_place(file, "file")
     draft = file.with_name(f"{file.name}.draft")
     before = draft.read_text(encoding="utf-8") if draft.exists() else editable(book.constitution)
     try:

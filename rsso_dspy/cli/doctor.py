@@ -8,12 +8,24 @@ from typing import TYPE_CHECKING
 import typer
 
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.errors import BackendFailure
+from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
 
 PATIENCE = 15.0
 """Seconds that a backend may take for one short answer."""
+
+SHOWN = 40
+"""Characters of an answer that are printed."""
+
+ANSWERS = {
+    "chat": "[[ ## answer ## ]] and the answer below it",
+    "json": '{"answer": ...}',
+    "xml": "<answer>...</answer>",
+}
+"""What each answer format wants to the question."""
 
 DISK_NEEDED = 2.0
 """Gigabytes that a full held-out run of four methods may take."""
@@ -35,7 +47,7 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
             typer.echo(f"ok      {name}: {check(settings)}")
         except Exception as error:  # every failure is a finding here
             failed += 1
-            typer.secho(f"failed  {name}: {error}", fg="red")
+            typer.secho(f"failed  {name}: {visible(' '.join(str(error).split()))}", fg="red")
     if failed:
         raise typer.Exit(1)
 
@@ -63,16 +75,31 @@ def _embedder(config: "Config") -> str:
 
 def _backend(config: "Config") -> str:
     import dspy
+    from dspy.utils.exceptions import AdapterParseError
 
     from rsso_dspy.backends import Backend
 
     backend = Backend(config.active_backend.model_copy(update={"timeout": PATIENCE, "retries": 0}))
     backend.check()
     backend.reach()
-    with dspy.context(disable_history=True, adapter=backend.adapter):
-        answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
+    try:
+        with dspy.context(disable_history=True, adapter=backend.adapter):
+            answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
+    except AdapterParseError as error:
+        raise BackendFailure(_unread(config, str(error.lm_response or ""))) from None
     rule = " (rule-based, offline)" if backend.rule_based else ""
-    return f"{config.active_backend.model}{rule} answered {str(answer)[:40]!r}"
+    return f"{config.active_backend.model}{rule} answered {str(answer)[:SHOWN]!r}"
+
+
+def _unread(config: "Config", said: str) -> str:
+    """What the model should have answered, and what to change."""
+    own, at = config.active_backend, f"--set backends.{config.backend}"
+    others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
+    return (
+        f"{own.model} answered {said[:SHOWN]!r}, of which nothing can be read: adapter {own.adapter} asks for "
+        f"{ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens={2 * own.max_tokens} if the answer was cut off; or "
+        "another model"
+    )
 
 
 def _disk(config: "Config") -> str:  # noqa: ARG001

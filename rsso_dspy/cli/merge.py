@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
+from rsso_dspy.cli.places import check_place
 
 
 def merge(
@@ -20,6 +21,7 @@ def merge(
     from rsso_dspy.protocol import shards
     from rsso_dspy.protocol.store import Store
 
+    check_place(out)
     store = Store(out)
     merged = shards.merge(folders, store, say)
     print_report(store, prices(load(config, set_ or ()).prices))

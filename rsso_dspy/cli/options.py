@@ -1,5 +1,6 @@
 """Options that several verbs share, and how they become a configuration."""
 
+import shlex
 from collections.abc import Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,6 +63,11 @@ def names(text: str, option: str) -> list[str]:
 def count(things: Sized, noun: str) -> str:
     """How many things, in words."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def command(*words: object) -> str:
+    """What calls this program with these words, as a shell takes it."""
+    return shlex.join(["rsso-dspy", *map(str, words)])
 
 
 def say(text: str) -> None:

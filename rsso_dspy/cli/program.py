@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.places import check_place
 from rsso_dspy.cli.program_diff import show_difference
 from rsso_dspy.cli.program_show import show_candidates, show_origin, show_role
 from rsso_dspy.cli.prose import paragraph, print_json
@@ -37,6 +38,8 @@ def show(
 
     found = describe(load(file))
     if figure is not None:
+        check_place(figure, "--figure")
+        figure.parent.mkdir(parents=True, exist_ok=True)
         save(figure_of(found, file.name), figure)
         typer.echo(f"figure: {figure}", err=True)
     if json_:

@@ -22,7 +22,8 @@ Every verb with its arguments and options, made from the program itself by
 
     {COMMAND}
 
-`{PROGRAM} VERB --help` says the same. The exit code is 0, 2 for a wrong call, 1 for a failed run, 130 when interrupted.
+`{PROGRAM} VERB --help` says the same. The exit code is 0, 2 for a wrong call, 1 for a failed run, 130 when
+interrupted, 143 when ended by SIGTERM.
 """
 
 TAKES = {int: "N", float: "X", Path: "PATH"}

@@ -178,7 +178,9 @@ def _of_file(file: Path) -> None:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {file}: {error}") from None
+        raise UsageError(
+            f"{file} is no run's folder, no compiled program and no constitution ({error}); name one of these"
+        ) from None
     kind = data.get("kind") if isinstance(data, dict) else None
     again = file.with_name(f"{file.stem}-again.json")
     try:
@@ -187,7 +189,7 @@ def _of_file(file: Path) -> None:
         elif kind == CONSTITUTION:
             lines = _constitution(data, file, again)
         else:
-            raise UsageError(f"{file} is no run's folder, no compiled program and no constitution")
+            raise UsageError(f"{file} is no run's folder, no compiled program and no constitution; name one of these")
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is damaged, or of another version ({type(error).__name__}: {error})") from None
     for line in lines:

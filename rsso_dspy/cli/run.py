@@ -23,11 +23,13 @@ from rsso_dspy.cli.options import (
     ProtocolName,
     Seed,
     Trials,
+    command,
     configuration,
     count,
     names,
     say,
 )
+from rsso_dspy.cli.playing import playing
 from rsso_dspy.cli.programs import agents, load_programs
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.protocol.experiments import experiment, listed
@@ -214,12 +216,18 @@ def held_out_run(
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
     from rsso_dspy.optimize.compiled import check_methods
+    from rsso_dspy.protocol.executor import check_engine
     from rsso_dspy.protocol.held_out import prepare
+    from rsso_dspy.protocol.store import said_of
+    from rsso_dspy.protocol.tracking import check_address
 
+    check_engine(engine)
+    if mlflow is not None:
+        check_address(mlflow)
     check_methods(programs, order.methods)
     planned = prepare(settings, order, lambda plan: agents(plan, programs), dry_run, say)
     for file in planned.store.set_aside:
-        say(f"cannot be read, {'to be ' if dry_run else ''}set aside as {file}: its unit is played again")
+        say(f"{said_of(file)}: {'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again")
     if order.fork:
         say(f"{count(planned.taken, 'record')} of {order.fork} are valid here and are taken over")
     describe(planned)
@@ -241,7 +249,7 @@ def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads",
     print_report(planned.store, prices(planned.config.prices))
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
-    typer.echo(f"\nrun: {folder}  (rsso-dspy report {folder}; rsso-dspy show {folder} {first})")
+    typer.echo(f"\nrun: {folder}  ({command('report', folder)}; {command('show', folder, first)})")
     stop_unless_whole(outcome, limit)
 
 
@@ -255,7 +263,7 @@ def played(
     from rsso_dspy.report.files import report_files
 
     server = reach(mlflow) if mlflow is not None else None
-    with session(planned.config, jobs=jobs) as live:
+    with playing() as ending, session(planned.config, jobs=jobs) as live:
         live.backend.reach()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check()
@@ -268,8 +276,8 @@ def played(
             except KeyboardInterrupt:
                 watch.say("interrupted: every finished trial is kept; run the same command again to continue")
                 if any(thread.name.startswith("unit") for thread in threading.enumerate()):
-                    os._exit(130)  # pressed twice: nobody waits for the answers under way; what they cost is noted
-                raise typer.Exit(130) from None
+                    os._exit(ending.code)  # pressed twice: nobody waits for answers under way; their cost is noted
+                raise typer.Exit(ending.code) from None
 
 
 def stop_unless_whole(outcome: "Outcome | None", limit: str) -> None:

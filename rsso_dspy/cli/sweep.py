@@ -77,14 +77,14 @@ def _constitution(
     writing = next((each for each in get_args(Writing) if each == point.built.get("writer", "neural")), None)
     if writing is None:
         raise UnknownName("writer", point.built["writer"], get_args(Writing))
-    variants = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.environment.simplification).learn
-    what = "\n".join([advisor.hash(), writing, *(variant.key for variant in variants)])
+    drawn = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.environment.simplification)
+    what = "\n".join([advisor.hash(), writing, *(variant.key for variant in drawn.learn)])
     name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.built.values())
     made = out / "constitutions" / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.json"
     if made.exists():
         return made, built_for(made, advisor)
-    planned = building(advisor, variants, writing, made, explore=1, say=say)
-    describe_building(planned, writing, point.built["calib"])
+    planned = building(advisor, drawn.learn, writing, made, explore=1, say=say)
+    describe_building(planned, writing, point.built["calib"], drawn.notes)
     if dry_run:
         return None, 0.0
     build(planned, max_cost, None)

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from rsso_dspy.config.prices import prices
 from rsso_dspy.config.sections import (
     EMBEDDED,
+    MOST_TRIALS,
     PROFILES,
     BackendConfig,
     Config,
@@ -38,6 +39,7 @@ from rsso_dspy.errors import ConfigError, UnknownName
 __all__ = [
     "DEFAULT_FILE",
     "EMBEDDED",
+    "MOST_TRIALS",
     "PROFILES",
     "BackendConfig",
     "Config",

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -16,6 +17,12 @@ proposer is the optimizer's model."""
 
 EMBEDDED = "embedded/explorer"
 """The rule-based model that answers offline and costs nothing."""
+
+MOST_SEED = 2**31 - 1
+"""The largest seed: what any generator of random numbers takes, and far from the 64 bits that tables hold."""
+
+MOST_TRIALS = 1000
+"""Trials at most of a unit, or of a variant in training: as many have rollout numbers of their own under one seed."""
 
 _TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait"}
 """Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
@@ -128,6 +135,8 @@ class EmbedderConfig(_Section):
         return value
 
 
+_HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
+
 SIMPLIFICATIONS = (
     "easy",
     "teleportAction",
@@ -144,10 +153,18 @@ class EnvironmentConfig(_Section):
 
     simplification: str = "easy"
     """Comma-separated simplifications of ScienceWorld; the paper plays `easy`. Gold lengths are shipped for `easy`."""
-    heap: str = Field("512m", pattern=r"^[1-9]\d*[kmgKMG]$")
+    heap: str = "512m"
     """Memory cap of each simulator process, e.g. 512m or 2g."""
     step_seconds: float = Field(20.0, gt=0)
     """A step that takes longer ends its trial as stalled."""
+
+    @field_validator("heap", mode="before")
+    @classmethod
+    def _size(cls, value: Any) -> str:
+        """A size as Java takes it; a number alone would be bytes."""
+        if not isinstance(value, str) or not _HEAP.fullmatch(value):
+            raise ValueError("not a size in k, m or g such as 512m or 4g")
+        return value
 
     @field_validator("simplification")
     @classmethod
@@ -163,7 +180,7 @@ class ProtocolConfig(_Section):
 
     preset: str = "sso-adapt/1"
     """`sso-adapt/1` (the paper), `release` (the SSO code's choices) or `sso-adapt/1-cap60` (60 steps at most)."""
-    trials: int | None = Field(None, gt=0)
+    trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
     """Trials per variant; the preset's when absent."""
     stop_on_success: bool | None = None
     """Whether a solved variant is left alone; the preset's when absent."""
@@ -176,11 +193,11 @@ class ProtocolConfig(_Section):
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""
-    train_trials: int = Field(3, gt=0)
+    train_trials: int = Field(3, gt=0, le=MOST_TRIALS)
     """Transfer: trials on each training variant, in as many rounds."""
     train_per_task: int = Field(10, gt=0)
     """Transfer: training variants per task."""
-    stream_trials: int = Field(1, gt=0)
+    stream_trials: int = Field(1, gt=0, le=MOST_TRIALS)
     """Trials per variant of methods that write a constitution and carry it from variant to variant."""
 
 
@@ -219,7 +236,7 @@ class ConstitutionConfig(_Section):
 class MemoryConfig(_Section):
     """What survives between trials."""
 
-    reflections: int = Field(3, gt=0)
+    reflections: int = Field(3, gt=0, le=1_000_000)
     """Reflections kept; the oldest goes first."""
     skills: SkillsConfig = SkillsConfig()
     """The skill memory."""
@@ -245,7 +262,7 @@ class Config(_Section):
 
     backend: str = "embedded"
     """Name of the backend in use: one of [backends] or a built-in profile."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of every unit; the same seed replays the same run."""
     protocol: ProtocolConfig = ProtocolConfig()
     """The held-out protocol."""

@@ -6,7 +6,6 @@ does best on variants it was not made from is written down.
     compiled.save("compiled.json")
 """
 
-import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import difference
 from rsso_dspy.trajectory import Variant
+from rsso_dspy.whole import obstacle
 
 CUT_SHORT = ("interrupted", "error")
 """Ends of a compile after which the same command plays again."""
@@ -134,10 +134,8 @@ def check_writable(out: Path) -> None:
     program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
-    nearest = next(folder for folder in out.absolute().parents if folder.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        what = "cannot be written to" if nearest.is_dir() else "is a file"
-        raise UsageError(f"{out} cannot be written: {nearest} {what}; name another -o")
+    if why := obstacle(out):
+        raise UsageError(f"{out} cannot be written: {why}; name another -o")
 
 
 def _better_there(out: Path, compiled: Compiled) -> bool:

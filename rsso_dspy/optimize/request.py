@@ -1,8 +1,11 @@
 """What a compile is asked to do, checked and forecast before anything is played."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
+from rsso_dspy.config import MOST_TRIALS
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.candidates import Limits
@@ -23,6 +26,9 @@ STEPS = 60
 
 SWEEPS = 4
 """Default budget: this many times all calibration variants."""
+
+MOST_ROLLOUTS = 100_000
+"""Rollouts at most."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +59,11 @@ class Request:
         by, in the proportion that costs most. Tokens are an estimate."""
         costs = {variant: self._cost(protocol, variant) for variant in self.calibration.variants}
         total = self.limits.rollouts
-        worst = max(
-            (
-                _dearest([costs[v] for v in self.calibration.learn], n)
-                + _dearest([costs[v] for v in self.calibration.choose], total - n)
-                for n in range(total + 1)
-            ),
-            key=lambda calls: sum(sum(call.values()) for call in calls),
-        )
-        asked = ("actor", "reflector", "verbalizer", "advisor")
-        roles = {role: sum(call.get(role, 0) for call in worst) for role in asked}
+        learn = _dearest([costs[v] for v in self.calibration.learn], total)
+        choose = _dearest([costs[v] for v in self.calibration.choose], total)
+        worst = max(range(total + 1), key=lambda n: learn[n].total() + choose[total - n].total())
+        calls = learn[worst] + choose[total - worst]
+        roles = {role: calls[role] for role in ("actor", "reflector", "verbalizer", "advisor")}
         predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
         return Forecast({role: count for role, count in roles.items() if count})
@@ -99,6 +100,8 @@ def request(
     chosen = optimizer(optimizer_name)
     if trials < 1 or steps < 1:
         raise UsageError(f"cannot play {trials} trials of {steps} steps a rollout; ask for at least 1 of each")
+    if trials > MOST_TRIALS:
+        raise UsageError(f"cannot play {trials} trials a rollout; ask for {MOST_TRIALS} at most")
     least = chosen.least(calibration)
     rollouts = max(least, SWEEPS * len(calibration.variants)) if max_rollouts is None else max_rollouts
     if rollouts < least:
@@ -113,6 +116,8 @@ def request(
         )
     if (most := chosen.most(calibration)) is not None:
         rollouts = min(rollouts, most)
+    if rollouts > MOST_ROLLOUTS:
+        raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
     budgets = step_budgets(protocol, calibration.variants, say)
     capped = {variant: min(budget, steps) for variant, budget in budgets.items()}
     if start is not None and start.method != method.name:
@@ -151,7 +156,8 @@ def _used(method: Method, predictor: str) -> bool:
     return needs.get(ROLE_OF[predictor], False)
 
 
-def _dearest(costs: Sequence[dict[str, int]], count: int) -> list[dict[str, int]]:
-    """The dearest `count` rollouts when all variants take turns."""
+def _dearest(costs: Sequence[dict[str, int]], count: int) -> list[Counter[str]]:
+    """Calls of the dearest 0, 1, ... `count` rollouts when all variants take turns."""
     ranked = sorted(costs, key=lambda calls: -sum(calls.values()))
-    return [*(ranked * (count // len(ranked))), *ranked[: count % len(ranked)]]
+    turns = (Counter(ranked[n % len(ranked)]) for n in range(count))
+    return list(accumulate(turns, initial=Counter()))

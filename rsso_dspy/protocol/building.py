@@ -31,7 +31,7 @@ from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import Lesson, Trajectory, TrialResult, UnitRecord, Usage, Variant
-from rsso_dspy.whole import write_whole
+from rsso_dspy.whole import obstacle, write_whole
 
 EXAMPLES = 3
 """Examples that a file holds at most."""
@@ -157,12 +157,14 @@ def building(
     say: Callable[[str], None] = lambda _: None,
 ) -> Building:  # fmt: skip
     """Plan to distil a constitution from these variants, played once each in an order drawn by the seed, after the
-    first `explore` of them were looked around in. Raises `SplitError` for held-out variants, `UsageError` for a folder.
-    """
+    first `explore` of them were looked around in. Raises `SplitError` for held-out variants, `UsageError` for a place
+    where the file cannot be made."""
     if held_out := [variant.key for variant in variants if parse(variant.key).split == "test"]:
         raise SplitError(f"a constitution is built on training variants, and {', '.join(held_out)} are held out")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
+    if why := obstacle(out):
+        raise UsageError(f"{out} cannot be written: {why}; name another -o")
     kept = [name for name in config.memory.constitution.categories if name in LASTING]
     settings = config.memory.constitution.model_copy(update={"categories": tuple(kept)})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
@@ -24,6 +25,8 @@ W = TypeVar("W", Unit, Training)
 
 LISTENING = 1.0
 """Seconds of one wait at most: a Ctrl-C in the very moment before a wait is heard only when that wait is over."""
+
+ENGINES = ("threads", "ray")
 
 FAILURES_TO_STOP = 3
 """Units in a row that end in an error of the model's or the simulator's side before the run is stopped."""
@@ -62,20 +65,23 @@ class _Threads:
         return self.pool.submit(self.player.play, plan, work)
 
 
+def check_engine(name: str) -> None:
+    """Raise `UnknownName` for no engine, `UsageError` when Ray is asked for and not installed. Imports nothing."""
+    if name not in ENGINES:
+        raise UnknownName("engine", name, ENGINES)
+    if name == "ray" and find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'rsso-dspy[ray]'")
+
+
 def engine_named(name: str) -> EngineOf:
-    """An engine by name, threads or ray. Raises `UsageError` when Ray is asked for and not installed."""
+    """An engine by name, threads or ray. Raises what `check_engine` raises."""
+    check_engine(name)
     if name == "threads":
         return threads
-    if name != "ray":
-        raise UnknownName("engine", name, ("threads", "ray"))
     # Ray reads this when it is imported; else it prints on stdout, among the results, whenever it retries a task.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    try:
-        from rsso_dspy.protocol.cluster import tasks
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'rsso-dspy[ray]'") from None
+    from rsso_dspy.protocol.cluster import tasks
+
     return tasks
 
 
@@ -225,6 +231,7 @@ __all__ = [
     "Executor",
     "Observer",
     "Outcome",
+    "check_engine",
     "engine_named",
     "fingerprints",
     "missing",

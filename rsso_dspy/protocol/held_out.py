@@ -14,7 +14,7 @@ from typing import Any
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
-from rsso_dspy.errors import LimitReached, Stopped
+from rsso_dspy.errors import LimitReached, Stopped, UsageError
 from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.constitutions import carried_book, check_examples, check_streams
@@ -41,6 +41,7 @@ from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.shards import Shard, shard_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.whole import obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +165,8 @@ def prepare(
     """Plan the run and check it against its folder, without changing anything but damaged files, which are set aside
     (not even these when `read_only`). `agents` gives the program of every arm; `say` is told what a person should know.
 
-    Raises `RunMismatch` when the folder holds another run, and what planning and reading libraries raise.
+    Raises `RunMismatch` when the folder holds another run, `UsageError` when it cannot be made, and what planning and
+    reading libraries raise.
     """
     plan = plan_held_out(config, order.methods, order.tasks, order.variants, order.per_task, order.programs, say)
     programs = agents(plan)
@@ -178,6 +180,8 @@ def prepare(
         text = examples_of(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = identity(config, configured(config), digests)
+    if not (read_only and order.out.is_dir()) and (why := obstacle(order.out)):
+        raise UsageError(f"{order.out} cannot be written: {why}; use another --out")
     store = Store(order.out)
     store.read_only = read_only
     store.check(bound_to, fingerprints(programs))

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 
 from rsso_dspy.config import Config
@@ -210,8 +210,8 @@ def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int
         # A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
         # most n / 8 of them; each costs three calls and one question whether it is known.
         first = max(played + 1, 1 if known else 2)
-        states = [known + sum(budgets[:t]) + t for t in range(first, learnt + 1)]
-        calls["verbalizer"] = sum(4 * (n // 8) for n in states)
+        states = list(accumulate((steps + 1 for steps in budgets), initial=known))
+        calls["verbalizer"] = sum(4 * (n // 8) for n in states[first : learnt + 1])
     return calls
 
 

@@ -32,10 +32,13 @@ def choose(
 def _named(text: str, names: Sequence[str] | None) -> Variant:
     if "::" in text:
         return tasks.parse(text, "test")
-    if names is None or len(names) != 1:
-        raise UsageError(f"--variants {text}: of which task? Write task::{text}, or give one task in --tasks")
     if not text.isdecimal():
-        raise UnknownName("selection or variant", text, get_args(tasks.Selection), "Or list indices, or task::index.")
+        known = get_args(tasks.Selection)
+        raise UnknownName("selection or variant", text, known, "Or list variants, such as boil::22,freeze::21.")
+    if names is None or len(names) != 1:
+        raise UsageError(
+            f"--variants {text}: of which task? Write task::{text}, such as boil::22, or give one task in --tasks"
+        )
     return tasks.parse(f"{names[0]}::{text}", "test")
 
 

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -57,14 +58,25 @@ class Server:
     experiment: str
 
 
-def reach(uri: str) -> Server:
-    """The server at an address. Raises `UsageError` when MLflow is not installed, or the server does not answer within
-    seconds."""
-    parts = urlsplit(uri)
+def check_address(uri: str) -> None:
+    """Raise `UsageError` for what cannot be the address of a server, and when MLflow is not installed. Asks nobody."""
+    try:
+        parts = urlsplit(uri)
+        parts = parts if (parts.port or 1) > 0 else urlsplit("")
+    except ValueError:
+        parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"--mlflow {uri!r} is not the address of a tracking server, like http://127.0.0.1:5000")
     if parts.username or parts.password:
         raise UsageError("--mlflow takes no password: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
+    if find_spec("mlflow") is None:
+        raise UsageError("--mlflow needs MLflow, which is not installed: pip install 'rsso-dspy[mlflow]'")
+
+
+def reach(uri: str) -> Server:
+    """The server at an address. Raises what `check_address` raises, and `UsageError` when the server does not answer
+    within seconds."""
+    check_address(uri)
     client_of = _mlflow()
     try:
         client = client_of(tracking_uri=uri)
@@ -85,12 +97,8 @@ def _mlflow() -> Callable[..., Any]:
     os.environ.update({"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"})
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    try:
-        from mlflow import MlflowClient
-    except ModuleNotFoundError as error:
-        if error.name != "mlflow":
-            raise
-        raise UsageError("--mlflow needs MLflow, which is not installed: pip install 'rsso-dspy[mlflow]'") from None
+    from mlflow import MlflowClient
+
     return MlflowClient
 
 

@@ -93,11 +93,13 @@ class Process:
 
     def simulators(self) -> list[Simulator]:
         """Those alive."""
-        children = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and self._is_parent(int(entry))]
-        return [Simulator(pid, born) for pid in children if (born := _java(pid))]
+        return children(self.pid)
 
-    def _is_parent(self, pid: int) -> bool:
-        return _stat(pid)[1:2] == [str(self.pid)]
+
+def children(parent: int) -> list[Simulator]:
+    """The simulators alive of a process."""
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and _stat(int(entry))[1:2] == [str(parent)]]
+    return [Simulator(pid, born) for pid in pids if (born := _java(pid))]
 
 
 def kill(simulator: Simulator) -> bool:

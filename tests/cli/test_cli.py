@@ -1,5 +1,6 @@
 """The commands as a person types them: what they print, and what they say when the call is wrong."""
 
+import errno
 import json
 import sys
 import tomllib
@@ -9,6 +10,8 @@ import pytest
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld.tasks import tasks
 from rsso_dspy.protocol.store import Store
+from tests.provider_formats import Said
+from tests.provider_server import provider
 from tests.records import record
 
 
@@ -60,6 +63,13 @@ def finished(tmp_path):
         (["--trials", "0"], "--trials"),
         (["--jobs", "-2"], "--jobs"),
         (["--seed", "-1"], "--seed"),
+        (["--seed", "99999999999999999999999"], "seed: input should be less than or equal to 2147483647"),
+        (["--trials", "99999999999", "--dry-run"], "protocol.trials: input should be less than or equal to 1000"),
+        (["--setting", "transfer", "--train-trials", "99999999999", "--dry-run"], "less than or equal to 1000"),
+        (["--engine", "spark", "--dry-run"], "unknown engine 'spark': known: ray, threads."),
+        (["--mlflow", "", "--dry-run"], "like http://127.0.0.1:5000"),
+        (["--mlflow", "http://127.0.0.1:99999", "--dry-run"], "like http://127.0.0.1:5000"),
+        (["--variants", "abc"], "known: first, sso. Or list variants, such as boil::22"),
     ],
 )
 def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, words, said):
@@ -67,6 +77,7 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
     assert code == 2
     assert said in err
     assert "Traceback" not in err
+    assert "plan:" not in err
     assert not (tmp_path / "out").exists()
 
 
@@ -91,12 +102,44 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
     assert unit.with_suffix(".json.damaged").read_text() == "{"
 
 
-def test_a_place_that_can_not_be_written_is_an_error_and_no_traceback(rsso, tmp_path):
-    (tmp_path / "file").write_text("")
-    code, _, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--out", "file/out")
+@pytest.mark.usefixtures("finished")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--tasks", "boil", "--per-task", "1", "--out", "file/x"],
+        ["run", "--tasks", "boil", "--per-task", "1", "--dry-run", "--out", "file/x"],
+        ["compile", "--tasks", "boil", "-o", "file/x"],
+        ["constitution", "build", "--tasks", "boil", "-o", "file/x"],
+        ["constitution", "merge", "file", "-o", "file/x"],
+        ["config", "init", "file/x"],
+        ["export", "done", "-o", "file/x"],
+        ["skills", "export", "done", "boil::22", "-o", "file/x"],
+        ["merge", "done", "-o", "file/x"],
+    ],
+    ids=" ".join,
+)
+def test_a_place_below_a_file_is_refused_with_what_is_in_the_way(rsso, tmp_path, words):
+    (tmp_path / "file").write_text("mine")
+    code, out, err = rsso(*words)
+    assert (code, out) == (2, "")
+    assert "file/x cannot be written: file is a file; " in err
+    assert " another " in err
+    assert err.count("\n") == 1
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("finished")
+@pytest.mark.parametrize(("words", "place"), [(["config", "init", "new/x"], "new/x"), (["export", "done"], "done-")])
+def test_a_full_disk_is_named_by_the_place_and_nobody_speaks_of_play(rsso, monkeypatch, words, place):
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("rsso_dspy.whole.os.fsync", full)
+    code, _, err = rsso(*words)
     assert code == 1
-    assert "file/out" in err
-    assert "Traceback" not in err
+    assert err.startswith(f"error: {place}")
+    assert "No space left on device; free some space, or name another place" in err
+    assert "kept" not in err
 
 
 def test_gold_lengths_outside_the_shipped_table_are_announced(rsso, tmp_path, monkeypatch):
@@ -152,6 +195,19 @@ def test_report_as_json_is_data(rsso, finished):
     assert code == 0
     assert [(row["arm"], row["units"], row["mean"]) for row in data["arms"]] == [("sso", 2, 30), ("rsso", 2, 100)]
     assert data["arms"][0]["tokens"]["actor"]["input"] == 40
+
+
+@pytest.mark.usefixtures("finished")
+@pytest.mark.parametrize("verb", [["show"], ["skills", "show"]])
+def test_a_look_at_a_unit_names_a_damaged_file(rsso, tmp_path, verb):
+    (tmp_path / "done/units/rsso/boil/22-s0.json").write_text("{")
+    code, _, err = rsso(*verb, "done", "boil::22", "--arm", "rsso")
+    assert code == 2
+    first, last = err.splitlines()
+    assert first == "done/units/rsso/boil/22-s0.json cannot be read: left out, and set aside by the next run"
+    assert first in rsso("report", "done")[2], "in the report's own words"
+    assert "sso" in last
+    assert (tmp_path / "done/units/rsso/boil/22-s0.json").read_text() == "{", "a look changes nothing"
 
 
 def test_report_of_a_folder_without_a_run_says_so(rsso):
@@ -222,6 +278,22 @@ def test_doctor_uses_each_part_and_says_what_is_wrong(rsso):
     assert code == 1
     assert "failed  backend vllm" in out
     assert "127.0.0.1:9" in out
+
+
+@pytest.mark.parametrize(("adapter", "wanted"), [("chat", "[[ ## answer ## ]]"), ("json", '{"answer": ...}')])
+def test_doctor_says_in_one_line_what_an_answer_should_have_been(rsso, monkeypatch, adapter, wanted):
+    monkeypatch.setenv("RSSO_TEST_KEY", "not-a-secret")
+    with provider(lambda _: Said("Well,\nit depends.")) as served:
+        mine = {"model": "openai/any", "base_url": served.url, "key_variable": "RSSO_TEST_KEY", "adapter": adapter}
+        settings = ["backend=mine", "embedder.model=hash", *(f"backends.mine.{k}={v}" for k, v in mine.items())]
+        code, out, _ = rsso("doctor", *(word for setting in settings for word in ("--set", setting)))
+    assert code == 1
+    (line,) = (line for line in out.splitlines() if "backend mine" in line)
+    assert f"'Well,\\nit depends.', of which nothing can be read: adapter {adapter} asks for {wanted}" in line
+    assert f"--set backends.mine.adapter={adapter}" not in line
+    for fix in ("--set backends.mine.adapter=xml", "--set backends.mine.max_tokens=2048", "another model"):
+        assert fix in line
+    assert [each.split()[0] for each in out.splitlines()] == ["ok", "ok", "failed", "ok"]
 
 
 def test_golds_verify_computes_again_and_compares(rsso):

@@ -109,6 +109,19 @@ def test_ctrl_c_exits_130_and_the_best_so_far_is_a_program_that_plays(interrupte
         assert there.agent()(variant="lifespan-longest-lived::98", trials=1).score >= 0
 
 
+def test_sigterm_exits_143_and_keeps_the_best_so_far_too(tmp_path):
+    file = tmp_path / "cut.json"
+    words = ["--tasks", "find-plant", "--max-rollouts", "40", "-o", str(file)]
+    with subprocess.Popen([sys.executable, "-c", HELD, *ONE, *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any(line.startswith("[2/40]") for line in process.stderr)
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+    assert process.returncode == 143
+    assert "the same command again plays no rollout twice" in said
+    assert load(file).ended_by == "interrupted"
+
+
 @pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
 def test_nothing_is_left_running_after_ctrl_c(interrupted):
     assert interrupted.simulators

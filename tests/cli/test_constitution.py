@@ -199,6 +199,14 @@ def test_a_reader_without_anything_to_read_is_refused(built, tmp_path):
         call("compile", "--method", "rsso+constitution", *TASKS, *FAST, "-o", tmp_path / "compiled.json")
 
 
+def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
+    words = ["--calib", "50-per-task", "--tasks", "identify-life-stages-2", "--dry-run"]
+    said = CliRunner().invoke(app, ["constitution", "build", *words, *FAST, "-o", str(tmp_path / "book.json")])
+    assert said.exit_code == 0
+    note = "identify-life-stages-2 has 4 train variants: 2 to learn from and 2 to choose by instead of 50 and 50"
+    assert note in said.stderr
+
+
 def test_another_writer_does_not_go_on_with_a_build(tmp_path):
     out = tmp_path / "book.json"
     call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", 1, code=1)

@@ -1,11 +1,13 @@
 """What a run may cost, on the command line; and parts of a run put together."""
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import UnitRecord
 from tests.cli.conftest import FAST
 
 RUN = ("run", "--methods", "react-sso,reflexion-sso", "--trials", "2", *FAST)
@@ -45,6 +47,26 @@ def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(
     bill = json.loads(rsso("report", "run", "--json")[1])["bill"]
     assert bill["billed"] == 0.0
     assert bill["abandoned"]
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_run_is_named_with_what_is_kept(rsso, monkeypatch):
+    def full(_: Store, record: UnitRecord) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", f"run/{record.arm}.json")
+
+    monkeypatch.setattr(Store, "save", full)
+    code, _, err = rsso(*ONE, "--out", "run")
+    assert code == 1
+    kept = "everything finished is kept: free some space, and run the same command again"
+    assert err.endswith(f"error: run/react-sso.json: No space left on device; {kept}\n")
+
+
+def test_the_commands_to_look_at_a_run_can_be_typed_into_a_shell(rsso):
+    variant = "lifespan-longest-lived::98"
+    words = ("--methods", "react", "--trials", "1", "--variants", variant, "--out", "my $(runs)")
+    code, out, _ = rsso("run", *FAST, *words)
+    assert code == 0
+    said = f"rsso-dspy report 'my $(runs)'; rsso-dspy show 'my $(runs)' {variant}"
+    assert out.splitlines()[-1] == f"run: my $(runs)  ({said})"
 
 
 def test_what_happened_can_be_watched_from_outside(rsso):
@@ -96,7 +118,7 @@ def test_shards_merged_are_the_run(rsso):
     assert code == 0
     assert "shards are missing: 2/2" in err
     next(Path("part-2").rglob("units/*/*/*.json")).write_text("{")
-    assert "can't be read, its unit is missing" in rsso("merge", "part-1", "part-2", "--out", "less")[2]
+    assert "cannot be read: its unit is missing" in rsso("merge", "part-1", "part-2", "--out", "less")[2]
 
 
 def test_a_bill_can_be_seen_before_any_unit_is_finished(rsso):

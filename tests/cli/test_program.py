@@ -327,3 +327,7 @@ def test_the_candidates_are_drawn(rsso, compiled, tmp_path):
     assert f"figure: {picture}" in err
     assert picture.read_text().count("<path") > 5
     assert rsso("program", "show", compiled.file, "--figure", tmp_path / "candidates.gif")[0] == 2
+    assert rsso("program", "show", compiled.file, "--figure", "new/candidates.png")[0] == 0
+    code, _, err = rsso("program", "show", compiled.file, "--figure", "candidates.svg/x.svg")
+    assert code == 2
+    assert "candidates.svg/x.svg cannot be written: candidates.svg is a file; name another --figure" in err

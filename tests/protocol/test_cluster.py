@@ -87,6 +87,17 @@ class Model:
         return said
 
 
+@pytest.fixture
+def taken() -> Iterator[Callable[..., None]]:
+    """What SIGTERM calls."""
+
+    def stop(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, stop)
+    yield stop
+    signal.signal(signal.SIGTERM, before)
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[Model, tuple[str, ...]]]:
     """The model, and the settings of runs that ask it."""
@@ -150,6 +161,14 @@ def kill(cluster, node) -> None:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_ray_does_not_take_sigterm_from_who_has_it(taken):
+    from rsso_dspy.protocol.cluster import _connected
+
+    with _connected(1):
+        assert signal.getsignal(signal.SIGTERM) is taken
 
 
 def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes(

@@ -21,7 +21,7 @@ from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.store import Store
-from tests.chaos.process import until
+from tests.chaos.process import children, until
 
 TASKS = "find-plant,lifespan-longest-lived,use-thermometer"
 METHODS = "reflexion,rsso"
@@ -154,6 +154,31 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
     for key in (record.key for record in records):
         library, again = (exported(finished(out, key, "rsso")).text() for out in (first[0], tmp_path))
         assert library == again
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, again):
+    script = HELD.replace("not heard and ", "") if again else HELD
+    arguments = [sys.executable, "-c", script, *held(tmp_path, 1)[3:]]
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert until(lambda: process.poll() is not None or "trial" in events(tmp_path), 120)
+        simulators = children(process.pid)
+        process.send_signal(signal.SIGTERM)
+        if again:
+            assert any(line.startswith("stopping") for line in process.stderr)
+            process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+    assert process.returncode == (-signal.SIGTERM if again else 143)
+    assert ("run the same command again" in said) is not again
+    assert events(tmp_path) == ["started", "trial", *(["interrupted"] if not again else [])]
+    assert simulators
+    assert until(lambda: not any(simulator.alive for simulator in simulators), 60), "a simulator is left"
+
+
+def events(out: Path) -> list[str]:
+    file = out / "run.log.jsonl"
+    return [json.loads(line)["event"] for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def lines(out: Path) -> list[dict]:

@@ -9,6 +9,7 @@ again elsewhere and goes on after its last finished trial.
 
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -69,11 +70,14 @@ def _connected(jobs: int) -> Iterator[None]:
             "here: `ray start --address=HOST:6379` on this machine, then RAY_ADDRESS=HOST:6379"
         )
     os.environ.update(ENVIRONMENT)
+    terminate = signal.getsignal(signal.SIGTERM)
     try:
         _connect(jobs)
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"RAY_ADDRESS={address}" if address else "this machine"
         raise RssoError(f"no Ray cluster can be used at {where} ({error}); see `ray status`, or unset it") from None
+    if callable(terminate) and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, terminate)  # Ray has put its own in its place, which ends the process
     try:
         yield
     finally:

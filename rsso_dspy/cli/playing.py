@@ -1,0 +1,68 @@
+"""How commands that play end before their end: by Ctrl-C, by SIGTERM, or where nothing more can be written.
+
+with playing() as ending:
+    try: ...
+    except KeyboardInterrupt:
+        raise typer.Exit(ending.code)
+"""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import typer
+
+from rsso_dspy.cli.places import failed
+
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+@dataclass
+class Ending:
+    """How it ends if it is interrupted now."""
+
+    code: int = INTERRUPTED
+    """Exit code."""
+
+
+@contextmanager
+def playing() -> Iterator[Ending]:
+    """SIGTERM in the block does what Ctrl-C does, with an exit code of its own; a second one ends the process at once.
+    In the main thread only, as signals are. An error of the system becomes an `RssoError` that says what is kept."""
+    ending = Ending()
+    try:
+        with _terminable(ending):
+            yield ending
+    except KeyboardInterrupt:
+        if ending.code == INTERRUPTED:
+            raise
+        raise typer.Exit(ending.code) from None  # before anything was played, or after it
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise failed(error, playing=True) from error
+
+
+@contextmanager
+def _terminable(ending: Ending) -> Iterator[None]:
+    here = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    if not here or before in (None, signal.SIG_IGN):
+        yield
+        return
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        ending.code = TERMINATED
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        interrupt = signal.getsignal(signal.SIGINT)
+        (interrupt if callable(interrupt) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,28 @@
+"""What messages say."""
+
+import pytest
+
+from rsso_dspy.errors import UnknownName
+
+OPTIMIZERS = ("bootstrap", "bootstrap-random", "copro", "gepa", "mipro", "none", "simba")
+MANY = tuple(f"task-{number}" for number in range(20))
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "said"),
+    [
+        ("gepaa", OPTIMIZERS, f"did you mean gepa? Known: {', '.join(OPTIMIZERS)}."),
+        ("nope", OPTIMIZERS, f"did you mean none? Known: {', '.join(OPTIMIZERS)}."),
+        ("evolution", OPTIMIZERS, f"known: {', '.join(OPTIMIZERS)}."),
+        ("rayy", ("ray",), "did you mean ray?"),
+        ("frist", ("sso", "first"), "did you mean first? Known: first, sso."),
+        ("zzz", MANY, f"known: {', '.join(sorted(MANY))}."),
+    ],
+)
+def test_an_unknown_name_is_offered_what_is_near_and_all_where_they_are_few(name, known, said):
+    assert str(UnknownName("thing", name, known)) == f"unknown thing {name!r}: {said}"
+
+
+def test_of_many_names_the_nearest_are_enough():
+    said = str(UnknownName("task", "task-77", MANY, "Or none."))
+    assert said == "unknown task 'task-77': did you mean task-7 or task-17 or task-9? Or none."
