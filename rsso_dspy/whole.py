@@ -46,9 +46,11 @@ def write_whole(path: Path, text: str) -> None:
 
 def obstacle(path: Path) -> str:
     """Why no file or folder can be made at `path`, in words; empty when nothing is known to be in the way."""
-    nearest = next(filter(os.path.exists, path.parents), Path("/"))
-    if os.path.isdir(path):
+    nearest = next(filter(os.path.lexists, path.parents), Path("/"))
+    if os.path.isdir(path) or (os.path.islink(path) and not os.path.exists(path)):
         nearest = path
+    if not os.path.exists(nearest):
+        return f"{nearest} is a link to what is not there"
     if not os.path.isdir(nearest):
         return f"{nearest} is a file"
     return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"

@@ -8,6 +8,7 @@ with playing() as ending:
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from rsso_dspy.cli.places import failed
 INTERRUPTED = 130
 TERMINATED = 143
 
+TOGETHER = 1.0
+"""Seconds in which several SIGTERMs are one: `timeout` sends one to the command, and one to its process group."""
+
 
 @dataclass
 class Ending:
@@ -31,8 +35,9 @@ class Ending:
 
 @contextmanager
 def playing() -> Iterator[Ending]:
-    """SIGTERM in the block does what Ctrl-C does, with an exit code of its own; a second one ends the process at once.
-    In the main thread only, as signals are. An error of the system becomes an `RssoError` that says what is kept."""
+    """SIGTERM in the block does what Ctrl-C does, with an exit code of its own; one that comes later than `TOGETHER`
+    ends the process at once. In the main thread only, as signals are. An error of the system becomes an `RssoError`
+    that says what is kept."""
     ending = Ending()
     try:
         with _terminable(ending):
@@ -55,9 +60,16 @@ def _terminable(ending: Ending) -> Iterator[None]:
         yield
         return
 
-    def stop(_: int, frame: FrameType | None) -> None:
+    first: list[float] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        first.append(time.monotonic())
+        if first[-1] - first[0] > TOGETHER:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        if len(first) > 1:
+            return
         ending.code = TERMINATED
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         interrupt = signal.getsignal(signal.SIGINT)
         (interrupt if callable(interrupt) else signal.default_int_handler)(signal.SIGINT, frame)
 

@@ -193,17 +193,21 @@ def _config_of(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _contradictions(store: Store, known: Mapping[str, Any], orders: Sequence[Asked]) -> Iterator[str]:
     """Settings of the orders that are not those which results of the folder are bound to: somebody edited them."""
-    bound = flat(known["config"])
+    bound, usual = flat(known["config"]), _usual(known["config"])
     for each in orders:
         options = each.options(store.folder)
         try:
             config = load(Path(str(options["--config"])), options.get("--set", ()))
         except UsageError as error:
-            raise UsageError(f"{error}. It is this run's own copy: restore it from another copy of the run") from None
+            raise UsageError(
+                f"{error}. The run in {store.folder} is kept with it: restore it from a copy when somebody changed it, "
+                f"or install what played it, rsso_dspy {known.get('rsso_dspy', ABSENT)}"
+            ) from None
         asked = flat(config.resolved()) | {"memory.constitution.examples": bound.get("memory.constitution.examples")}
-        for key, value in bound.items():
-            if asked.get(key, ABSENT) != value:
-                yield f"run.json holds results of {key} = {value}, and what was asked for says {asked.get(key, ABSENT)}"
+        for key in dict.fromkeys([*bound, *asked]):  # a key that is new since then has its default
+            there, now = bound.get(key, usual.get(key, ABSENT)), asked.get(key, ABSENT)
+            if there != now and not (key not in bound and now is None):
+                yield f"run.json holds results of {key} = {there}, and what was asked for says {now}"
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -233,13 +237,23 @@ def _short(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def settings_of(resolved: Mapping[str, Any]) -> tuple[str, ...]:
-    """``key=value`` for every setting of a configuration, as results are bound to it, that is not the default."""
+def _own_model(resolved: Mapping[str, Any]) -> list[str]:
+    """The setting that makes a backend of one's own what it is; none of a profile."""
     backend = str(resolved["backend"])
     own = backend not in PROFILES
-    model = [f"backends.{toml_key(backend)}.model={toml_value(resolved['backends'][backend]['model'])}"] if own else []
-    usual = flat(load(Path(os.devnull), [f"backend={toml_value(backend)}", *model]).resolved())
-    usual["backend"] = load(Path(os.devnull)).backend
+    return [f"backends.{toml_key(backend)}.model={toml_value(resolved['backends'][backend]['model'])}"] if own else []
+
+
+def _usual(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of a configuration with the same backend, by dotted key."""
+    backend = [f"backend={toml_value(str(resolved['backend']))}"]
+    usual = flat(load(Path(os.devnull), [*backend, *_own_model(resolved)]).resolved())
+    return usual | {"backend": load(Path(os.devnull)).backend}
+
+
+def settings_of(resolved: Mapping[str, Any]) -> tuple[str, ...]:
+    """``key=value`` for every setting of a configuration, as results are bound to it, that is not the default."""
+    backend, model, usual = str(resolved["backend"]), _own_model(resolved), _usual(resolved)
     changed = [(k, v) for k, v in flat(resolved).items() if v is not None and usual.get(k) != v]
     prefix, quoted = f"backends.{backend}.", f"backends.{toml_key(backend)}."
     plain = [(quoted + k.removeprefix(prefix) if k.startswith(prefix) else k, v) for k, v in changed]

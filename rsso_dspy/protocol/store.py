@@ -105,7 +105,8 @@ class Store(Journals):
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
         if not file.exists():
             if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
-                raise UsageError(f"{self.folder} holds runs and is none itself: name one of them, {', '.join(runs)}")
+                some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
+                raise UsageError(f"{self.folder} holds runs and is none itself: name one of them, {some}")
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
@@ -171,7 +172,8 @@ class Store(Journals):
         aside = next(name for n in count() if not (name := path.with_name(f"{path.name}.{why}{n or ''}")).exists())
         if not self.read_only:
             os.replace(path, aside)
-        self.set_aside.append(aside)
+        if aside not in self.set_aside:
+            self.set_aside.append(aside)
         return None
 
     def units(self) -> Iterator[UnitRecord]:

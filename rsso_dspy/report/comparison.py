@@ -59,7 +59,7 @@ class Comparison:
     """Units on which the second scored higher."""
     lower: int
     interval: Interval | None
-    """Clustered by task type; None below two units."""
+    """Clustered by task type; None where `clustered` has none."""
     wilcoxon: Wilcoxon
     """Over the means of task types (rSSO, section 4)."""
     sign: Sign
@@ -172,13 +172,11 @@ def gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[Gai
 
 
 def _reading(interaction: Interval | None, one: Interval | None, other: Interval | None) -> Reading:
-    if interaction is None or one is None or other is None:
-        return "undecided"
-    if min(one.low, other.low) > 0:
+    if one and other and min(one.low, other.low) > 0:
         return "compose"
-    if max(one.high, other.high) < 0:
+    if one and other and max(one.high, other.high) < 0:
         return "adversarial"
-    return "redundant" if interaction.high < 0 else "undecided"
+    return "redundant" if interaction and interaction.high < 0 else "undecided"
 
 
 def _stratum(record: UnitRecord, trials: int) -> Stratum:

@@ -119,7 +119,9 @@ def square_table(square: Square, program: str, number: int = 1) -> Sheet:
     rows.append((named(READINGS[square.reading], "total"), *[Cell("")] * 3))
     title = "Skills x reflections" if number == 1 else f"Skills x reflections, {program}"
     columns = (f"over {square.pairs} units", "points", *INTERVAL)
-    return Sheet("square" if number == 1 else f"square-{number}", title, columns, tuple(rows))
+    alone = None in (square.interaction, square.over_one, square.over_other)
+    notes = (f"{NOTHING}: {NO_INTERVAL}.",) if alone else ()
+    return Sheet("square" if number == 1 else f"square-{number}", title, columns, tuple(rows), notes)
 
 
 def _name(finding: Finding) -> str:

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rsso_dspy.report.comparison import compare
+from rsso_dspy.report.inference import NO_INTERVAL
 from rsso_dspy.report.metrics import by_arm, metrics
 from rsso_dspy.report.terminal import named_table, plain
 from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
@@ -21,7 +22,7 @@ def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]
     keys = list(points[0][0])
     varied = [key.rpartition(".")[2] for key in keys]
     table = named_table("sweep", "arm", *varied, *COLUMNS)
-    first, cut = by_arm(points[0][1]), set()
+    first, cut, without = by_arm(points[0][1]), set(), False
     for values, records in points:
         for arm, units in by_arm(records).items():
             row = metrics(arm, units)
@@ -32,6 +33,7 @@ def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]
             against = ["", "", ""]
             if values is not points[0][0] and arm in first:
                 pair = compare(arm, first[arm], arm, units)
+                without |= pair.interval is None
                 cut |= {pair.trials} if pair.trials < max(pair.may_play) else set()
                 low, high = (pair.interval.low, pair.interval.high) if pair.interval else (None, None)
                 against = [_signed(pair.difference), _signed(low), _signed(high)]
@@ -43,6 +45,8 @@ def sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]
             f"minus first: where one of the two may play more, both by the first {trials}, as many as both may play; "
             "Mean and Solve are of all."
         )
+    if without:
+        notes.append(f"n/a: {NO_INTERVAL}.")
     if any(record.rule_based for _, records in points for record in records):
         notes.append(RULE_BASED_NOTE)
     return Group(table, *map(Text, notes))

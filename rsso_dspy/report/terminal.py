@@ -72,7 +72,7 @@ def _draw_together(console: Console, table: Table) -> None:
 def _in_lines(head: str, width: int) -> str:
     """A header in lines of so many characters, or of its longest word; a slash after one ends it."""
     words = re.sub(r"(?<=\w)/", "/ ", head).split()
-    return "\n".join(wrap(" ".join(words), max(width, *map(len, words)), break_on_hyphens=False)).replace("/ ", "/")
+    return "\n".join(wrap(" ".join(words), max([width, *map(len, words)]), break_on_hyphens=False)).replace("/ ", "/")
 
 
 def _longest(console: Console, column: Column) -> int:

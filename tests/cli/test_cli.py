@@ -128,6 +128,15 @@ def test_a_place_below_a_file_is_refused_with_what_is_in_the_way(rsso, tmp_path,
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.parametrize("place", ["scratch", "scratch/x"])
+def test_a_link_to_what_is_not_there_is_said_before_anything_is_planned(rsso, tmp_path, place):
+    (tmp_path / "scratch").symlink_to(tmp_path / "unmounted")
+    code, out, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--dry-run", "--out", place)
+    assert (code, out) == (2, "")
+    assert f"{place} cannot be written: scratch is a link to what is not there; use another --out" in err
+    assert "plan:" not in err
+
+
 @pytest.mark.usefixtures("finished")
 @pytest.mark.parametrize(("words", "place"), [(["config", "init", "new/x"], "new/x"), (["export", "done"], "done-")])
 def test_a_full_disk_is_named_by_the_place_and_nobody_speaks_of_play(rsso, monkeypatch, words, place):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, Config, load
 from rsso_dspy.protocol.given import Given, elsewhere, kept, toml_of
 from rsso_dspy.protocol.held_out import Order
@@ -141,6 +142,16 @@ def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso,
     assert code == 2
     assert "not played" in err
     file.write_text(whole)
+    given = store.folder / "given/config.toml"
+    kept_as = given.read_text()
+    given.write_text(f'{kept_as}\n[backends.embedded.roles.reflector]\nmodel = "openai/gpt-4o"\n')
+    _, _, err = rsso("reproduce", "run")
+    assert "backends.embedded.roles.reflector.model = (absent), and what was asked for says openai/gpt-4o" in err
+    given.write_text(kept_as.replace("trials = 3", "trials = 3000"))
+    code, _, err = rsso("reproduce", "run")
+    assert code == 2
+    assert "trials" in err
+    assert f"install what played it, rsso_dspy {__version__}" in err
     (store.folder / "given/config.toml").write_text("garbage")
     code, out, err = rsso("reproduce", "run")
     assert (code, out) == (2, "")

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rsso_dspy.backends.embedders import Embedder
+from rsso_dspy.cli.playing import TOGETHER
 from rsso_dspy.config import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.executor import Executor, fingerprints, zero_shot
@@ -45,6 +47,7 @@ answer, stopping, heard = Explorer.complete, Watch.stopping, []
 
 def complete(self, request):
     while not heard and timings.exists() and len(timings.read_text().splitlines()) >= trials:
+        timings.parent.with_name(f"{timings.parent.name}.held").touch()
         time.sleep(0.01)
     return answer(self, request)
 
@@ -162,11 +165,16 @@ def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, ag
     arguments = [sys.executable, "-c", script, *held(tmp_path, 1)[3:]]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        assert until(lambda: process.poll() is not None or "trial" in events(tmp_path), 120)
+        held_still = tmp_path.with_name(f"{tmp_path.name}.held")
+        assert until(lambda: process.poll() is not None or held_still.exists(), 120)
         simulators = children(process.pid)
-        process.send_signal(signal.SIGTERM)
+        for _ in range(2):  # as `timeout` sends it, to the command and to its group: they are one
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.005)
         if again:
             assert any(line.startswith("stopping") for line in process.stderr)
+            assert process.poll() is None
+            time.sleep(TOGETHER)
             process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
     assert process.returncode == (-signal.SIGTERM if again else 143)

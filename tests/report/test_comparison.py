@@ -70,6 +70,16 @@ def test_the_square_is_read_out(scores, interaction, reading):
     assert found.reading == reading
 
 
+def test_two_that_bring_the_same_everywhere_are_redundant_on_few_task_types_too():
+    """There is no interval where nothing differs; that of the interaction tells."""
+    few = {name: units[:6] for name, units in corners(20, 40, 30, 40).items()}
+    few["sso"] = [record("sso", TASKS[n // 2], n % 2, [[30 + n]]) for n in range(6)]
+    found = square(few)
+    assert found.over_one is None
+    assert found.interaction.high < 0
+    assert found.reading == "redundant"
+
+
 def test_a_square_with_noise_is_undecided_at_this_n():
     arms = corners(20, 40, 30, 41)
     arms["rsso"] = arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)
