@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rsso_dspy.errors import UsageError
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
@@ -42,6 +44,12 @@ def write_whole(path: Path, text: str) -> None:
     """Write a text so."""
     with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def check_place(path: Path, option: str = "-o") -> None:
+    """Raise `UsageError` when no file or folder can be made at `path`, which `option` names: known before any work."""
+    if why := obstacle(path):
+        raise UsageError(f"{path} cannot be written: {why}; name another {option}")
 
 
 def obstacle(path: Path) -> str:

@@ -13,7 +13,7 @@ ALLOWED = {
     "trajectory": set(),
     "errors": set(),
     "cache": set(),
-    "whole": set(),
+    "whole": {"errors"},
     "money": {"trajectory"},
     "config": BASE | {"money"},
     "signatures": set(),

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
-from rsso_dspy.cli.places import check_place
 from rsso_dspy.errors import UsageError
+from rsso_dspy.whole import check_place
 
 app = typer.Typer(help="Show the configuration in force, or write a file to start from.", no_args_is_help=True)
 

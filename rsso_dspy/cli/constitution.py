@@ -21,11 +21,11 @@ from rsso_dspy.cli.options import (
     names,
     say,
 )
-from rsso_dspy.cli.places import check_place
 from rsso_dspy.cli.playing import playing
 from rsso_dspy.cli.prose import print_json
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
+from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.building import Building

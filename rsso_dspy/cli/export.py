@@ -7,8 +7,8 @@ import typer
 
 from rsso_dspy.cli.folders import opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
-from rsso_dspy.cli.places import check_place
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

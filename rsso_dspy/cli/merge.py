@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
-from rsso_dspy.cli.places import check_place
+from rsso_dspy.whole import check_place
 
 
 def merge(

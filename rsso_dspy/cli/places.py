@@ -1,11 +1,9 @@
-"""Where files are to be written: what is in the way is said before any work is done, or when it turns up."""
+"""What is said when the system refuses to write or read a file."""
 
 import errno
 import os
-from pathlib import Path
 
 from rsso_dspy.errors import RssoError, UsageError
-from rsso_dspy.whole import obstacle
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Nothing more fits."""
@@ -23,12 +21,6 @@ WRONG = (
     errno.ENAMETOOLONG,
 )
 """The call names a place that cannot be used."""
-
-
-def check_place(path: Path, option: str = "-o") -> None:
-    """Raise `UsageError` when no file or folder can be made at `path`, which `option` names."""
-    if why := obstacle(path):
-        raise UsageError(f"{path} cannot be written: {why}; name another {option}")
 
 
 def failed(error: OSError, playing: bool = False) -> RssoError:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.places import check_place
 from rsso_dspy.cli.program_diff import show_difference
 from rsso_dspy.cli.program_show import show_candidates, show_origin, show_role
 from rsso_dspy.cli.prose import paragraph, print_json
 from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.describe import Check, Side

@@ -7,9 +7,9 @@ import typer
 
 from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.cli.options import count, say
-from rsso_dspy.cli.places import check_place
 from rsso_dspy.cli.prose import paragraph, print_json
 from rsso_dspy.errors import UsageError
+from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.libraries import Finished

@@ -32,7 +32,7 @@ from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import difference
 from rsso_dspy.trajectory import Variant
-from rsso_dspy.whole import obstacle
+from rsso_dspy.whole import check_place
 
 CUT_SHORT = ("interrupted", "error")
 """Ends of a compile after which the same command plays again."""
@@ -134,8 +134,7 @@ def check_writable(out: Path) -> None:
     program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
-    if why := obstacle(out):
-        raise UsageError(f"{out} cannot be written: {why}; name another -o")
+    check_place(out)
 
 
 def _better_there(out: Path, compiled: Compiled) -> bool:

@@ -31,7 +31,7 @@ from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import Lesson, Trajectory, TrialResult, UnitRecord, Usage, Variant
-from rsso_dspy.whole import obstacle, write_whole
+from rsso_dspy.whole import check_place, write_whole
 
 EXAMPLES = 3
 """Examples that a file holds at most."""
@@ -163,8 +163,7 @@ def building(
         raise SplitError(f"a constitution is built on training variants, and {', '.join(held_out)} are held out")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
-    if why := obstacle(out):
-        raise UsageError(f"{out} cannot be written: {why}; name another -o")
+    check_place(out)
     kept = [name for name in config.memory.constitution.categories if name in LASTING]
     settings = config.memory.constitution.model_copy(update={"categories": tuple(kept)})
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})

@@ -14,7 +14,7 @@ from typing import Any
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
-from rsso_dspy.errors import LimitReached, Stopped, UsageError
+from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.constitutions import carried_book, check_examples, check_streams
@@ -41,7 +41,7 @@ from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.shards import Shard, shard_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, TrialResult, UnitRecord
-from rsso_dspy.whole import obstacle
+from rsso_dspy.whole import check_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +180,8 @@ def prepare(
         text = examples_of(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = identity(config, configured(config), digests)
-    if not (read_only and order.out.is_dir()) and (why := obstacle(order.out)):
-        raise UsageError(f"{order.out} cannot be written: {why}; use another --out")
+    if not (read_only and order.out.is_dir()):
+        check_place(order.out, "--out")
     store = Store(order.out)
     store.read_only = read_only
     store.check(bound_to, fingerprints(programs))

@@ -97,7 +97,9 @@ class Process:
 
 
 def children(parent: int) -> list[Simulator]:
-    """The simulators alive of a process."""
+    """The simulators alive of a process; none where there is no /proc to find them in."""
+    if not os.path.isdir("/proc"):
+        return []
     pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and _stat(int(entry))[1:2] == [str(parent)]]
     return [Simulator(pid, born) for pid in pids if (born := _java(pid))]
 

@@ -4,7 +4,6 @@ import fcntl
 import os
 import pty
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.optimize.compiled import load
+from tests.chaos.process import Simulator, children
 from tests.cli.conftest import ONE
 
 COLUMNS = 60
@@ -53,7 +53,7 @@ class Interrupted:
     """Every line as it was drawn, the bar's as often as it was drawn."""
     moved_up: bool
     """Whether the bar ever took more than one line."""
-    simulators: list[int]
+    simulators: list[Simulator]
     file: Path
 
 
@@ -76,7 +76,7 @@ def interrupted(tmp_path_factory) -> Interrupted:
         while more := _read(ours):
             text += more
             if not simulators and "2/40 best " in _plain(text):
-                simulators = _children(process.pid)
+                simulators = children(process.pid)
                 process.send_signal(signal.SIGINT)
         os.close(ours)
     frames = [line for line in re.split(r"[\r\n]+", _plain(text)) if line.strip()]
@@ -92,11 +92,6 @@ def _read(terminal: int) -> str:
 
 def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-
-
-def _children(process: int) -> list[int]:
-    asked = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], check=True, capture_output=True, text=True)
-    return [int(number) for number in asked.stdout.split()]
 
 
 def test_ctrl_c_exits_130_and_the_best_so_far_is_a_program_that_plays(interrupted, live):
@@ -122,12 +117,10 @@ def test_sigterm_exits_143_and_keeps_the_best_so_far_too(tmp_path):
     assert load(file).ended_by == "interrupted"
 
 
-@pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")
+@pytest.mark.skipif(sys.platform != "linux", reason="finds simulators in /proc")
 def test_nothing_is_left_running_after_ctrl_c(interrupted):
     assert interrupted.simulators
-    for simulator in interrupted.simulators:
-        command = Path(f"/proc/{simulator}/cmdline")
-        assert not command.exists() or b"java" not in command.read_bytes()
+    assert not any(simulator.alive for simulator in interrupted.simulators)
 
 
 def test_on_a_narrow_terminal_the_bar_is_one_line_with_everything_in_it(interrupted):

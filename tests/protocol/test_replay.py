@@ -180,7 +180,7 @@ def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, ag
     assert process.returncode == (-signal.SIGTERM if again else 143)
     assert ("run the same command again" in said) is not again
     assert events(tmp_path) == ["started", "trial", *(["interrupted"] if not again else [])]
-    assert simulators
+    assert simulators or sys.platform != "linux"
     assert until(lambda: not any(simulator.alive for simulator in simulators), 60), "a simulator is left"
 
 
