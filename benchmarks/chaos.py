@@ -22,7 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.chaos.checks import BOOKKEEPING, Verdict, consequences, judge
-from tests.chaos.run import Played, Setup, play_calm, play_disturbed
+from tests.chaos.run import play_calm, play_disturbed
+from tests.chaos.setup import Played, Setup
 
 TASKS = (
     "find-living-thing,find-plant,chemistry-mix-paint-secondary-color,identify-life-stages-2,use-thermometer,"

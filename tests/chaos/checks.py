@@ -11,7 +11,8 @@ from typing import Any
 
 from rsso_dspy.protocol.store import Store
 from tests.chaos.process import until
-from tests.chaos.run import KEY, OUTAGE, SHARES, Played, Setup
+from tests.chaos.run import OUTAGE, SHARES
+from tests.chaos.setup import KEY, Played, Setup
 from tests.provider_runs import files_with
 
 BOOKKEEPING = {

@@ -17,7 +17,7 @@ from rsso_dspy.programs.methods import METHODS, Method
 from rsso_dspy.programs.roles import MEMORIES, add_method
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
-from tests.chaos.run import scripted as answering
+from tests.chaos.setup import scripted as answering
 from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted
 from tests.provider_server import provider

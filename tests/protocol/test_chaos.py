@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from tests.chaos.checks import judge
-from tests.chaos.run import OUTAGE, SHARES, Setup, play_calm, play_disturbed
+from tests.chaos.run import OUTAGE, SHARES, play_calm, play_disturbed
+from tests.chaos.setup import Setup
 
 SLOW = {"simulators killed as they come", "hang", "a page for an answer", OUTAGE}
 """What takes seconds, or one more start of the command."""

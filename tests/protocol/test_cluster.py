@@ -26,7 +26,7 @@ from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.trajectory import UnitRecord, Usage
 from tests.chaos.process import until
-from tests.chaos.run import scripted
+from tests.chaos.setup import scripted
 from tests.live import FAST
 from tests.protocol.test_replay import Quiet
 from tests.provider_formats import Said
