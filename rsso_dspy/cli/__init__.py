@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command line and exit."""
     from rsso_dspy.cli.app import app
-    from rsso_dspy.cli.places import failed
+    from rsso_dspy.cli.refusals import failed
     from rsso_dspy.errors import RssoError
 
     try:

@@ -16,7 +16,7 @@ from types import FrameType
 
 import typer
 
-from rsso_dspy.cli.places import failed
+from rsso_dspy.cli.refusals import failed
 
 INTERRUPTED = 130
 TERMINATED = 143
