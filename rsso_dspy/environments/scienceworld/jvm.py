@@ -83,7 +83,7 @@ class Jvm:
             raise SimulatorDied(f"the simulator process is gone: {error}. Take a new one.") from None
         self._answers = self._socket.makefile("rb")
         files += [self._answers, self._socket]
-        self._send(f"A\n{_escape(token)}\n")
+        self._send(f"A\n{token}\n")
         self._silence()
         self._interface = self._send(f"i\n{INTERFACE}\ne\n")
 
@@ -251,13 +251,9 @@ def _command(target: str, method: str, arguments: Sequence[str | int | bool]) ->
 
 
 def _argument(value: str | int | bool) -> str:
-    if isinstance(value, _Reference):
-        return f"r{value}\n"
-    if isinstance(value, bool):
-        return f"b{value}\n".lower()
-    if isinstance(value, int):
-        return f"i{value}\n"
-    return f"s{_escape(value)}\n"
+    from py4j.protocol import get_command_part
+
+    return f"r{value}\n" if isinstance(value, _Reference) else get_command_part(value)
 
 
 def _value(answer: str) -> Any:
@@ -268,27 +264,9 @@ def _value(answer: str) -> Any:
         raise _Thrown(_Reference(answer[3:].strip()))
     if not answer.startswith("!y"):
         raise OSError(f"it answered {answer.strip()!r}")
+    from py4j.protocol import OUTPUT_CONVERTER
+
     kind, value = answer[2:3], answer[3:].rstrip("\n")
-    if kind == "s":
-        return _unescape(value)
     if kind in ("r", "l"):
         return _Reference(value)
-    if kind == "b":
-        return value == "true"
-    if kind == "i":
-        return int(value)
-    if kind == "d":
-        return float(value)
-    return None
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n")
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    plain = {"\\": "\\", "n": "\n", "r": "\r"}
-    parts = iter(text)
-    return "".join(plain[next(parts)] if char == "\\" else char for char in parts)
+    return OUTPUT_CONVERTER[kind](value, None) if kind in OUTPUT_CONVERTER else None
