@@ -6,7 +6,6 @@ onnx/           embedding models exported for onnxruntime
 """
 
 import os
-import sys
 from pathlib import Path
 
 CACHE_VARIABLE = "RSSO_DSPY_CACHE"
@@ -17,11 +16,6 @@ def cache_folder() -> Path:
     """``RSSO_DSPY_CACHE``, else the platform's place for caches. It need not exist yet."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
-    home = Path.home()
-    if sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    elif os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "rsso-dspy"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("rsso-dspy", appauthor=False, opinion=False)
