@@ -51,6 +51,7 @@ __all__ = [
     "Role",
     "RoleOverride",
     "load",
+    "override",
     "prices",
     "template",
 ]
@@ -84,6 +85,13 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     return config
 
 
+def override(key: str, value: Any) -> str:
+    """``key=value`` that `load` reads as this value."""
+    import tomlkit
+
+    return f"{key}={tomlkit.item(value).as_string()}"
+
+
 def _read(path: Path | None) -> dict[str, Any]:
     if path is None:
         path = Path(DEFAULT_FILE)
@@ -107,7 +115,7 @@ def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
 
 def _path(key: str) -> list[str]:
     """The parts of a dotted key; a part with dots in it stands in quotes."""
-    return [quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|([^."]+)', key)]
+    return [_value(quoted) if quoted else plain for quoted, plain in re.findall(r'("(?:[^"\\]|\\.)*")|([^."]+)', key)]
 
 
 def _value(text: str) -> Any:

@@ -1,6 +1,6 @@
 """A configuration file with everything in it, to start from."""
 
-import json
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -8,27 +8,34 @@ from rsso_dspy.config.sections import Config, PriceConfig, RoleOverride
 
 
 def template() -> str:
-    """A TOML file with every default, each key under a comment that says what it is."""
-    return "\n".join(_lines(Config, Config(), "")) + "\n"
+    """A TOML file with every default, each key under a comment that says what it is, each table beside its own."""
+    import tomlkit
+
+    return _fill(tomlkit.document(), Config(), "").as_string()
 
 
-def _lines(model: type[BaseModel], values: BaseModel, section: str) -> list[str]:
-    plain, tables = [], []
-    for name, field in model.model_fields.items():
+def _fill(table: Any, values: BaseModel, section: str) -> Any:
+    """The TOML table, with these values in it; `section` is what stands before their names in its header."""
+    import tomlkit
+    from tomlkit import comment
+
+    for name, field in type(values).model_fields.items():
         value = getattr(values, name)
         note = " ".join((field.description or "").split())
         if isinstance(value, BaseModel):
-            path = f"{section}{name}"
-            tables += ["", f"# {note}", f"[{path}]", *_lines(type(value), value, f"{path}.")]
+            table.add(name, _fill(tomlkit.table().comment(note), value, f"{section}{name}."))
         elif name == "backends":
+            backends = tomlkit.table(is_super_table=True)
             for backend, settings in value.items():
-                path = f"{name}.{backend}"
-                tables += ["", f"[{path}]", *_lines(type(settings), settings, f"{path}.")]
+                backends.add(backend, _fill(tomlkit.table(), settings, f"{name}.{backend}."))
+            table.add(name, backends)
         elif name == "roles":
-            tables += [f"# [{section}roles.actor]  # overrides of one role: {', '.join(RoleOverride.model_fields)}"]
+            keys = ", ".join(RoleOverride.model_fields)
+            table.add(comment(f"[{section}roles.actor]  # overrides of one role: {keys}"))
         elif name == "prices":
-            tables += ["", f"# {note}", f'# [prices."provider/model"]  # {", ".join(PriceConfig.model_fields)}']
+            keys = ", ".join(PriceConfig.model_fields)
+            table.add(tomlkit.nl()).add(comment(note)).add(comment(f'[prices."provider/model"]  # {keys}'))
         else:
-            literal = json.dumps(value) if value is not None else None
-            plain += [f"# {note}", f"{name} = {literal}" if literal else f"# {name} ="]
-    return plain + tables
+            table.add(comment(note))
+            table.add(comment(f"{name} =")) if value is None else table.add(name, value)
+    return table

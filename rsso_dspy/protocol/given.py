@@ -12,7 +12,6 @@ The configuration is one for all commands of a folder as far as results depend o
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.config import Config
+from rsso_dspy.config import Config, override
 from rsso_dspy.errors import UsageError
 from rsso_dspy.trajectory import SCHEMA_VERSION, ZERO_SHOT
 from rsso_dspy.whole import write_whole
@@ -69,7 +68,7 @@ class Asked:
         programs = [name if name == ZERO_SHOT else named(name) for name in self.programs]
         if any("," in name for name in programs):
             raise UsageError(f"{folder} has a comma in its name, which would split --programs; rename the folder")
-        examples = [f"memory.constitution.examples={toml_value(named(self.examples))}"] if self.examples else []
+        examples = [override("memory.constitution.examples", named(self.examples))] if self.examples else []
         found: dict[str, str | list[str] | None] = {
             "--config": str(given / CONFIG) if self.settings is None else os.devnull,
             "--set": [*(self.settings or ()), *examples, *settings],
@@ -161,10 +160,12 @@ def carry(sources: Iterable[Path], target: Path) -> None:
 def toml_of(config: Config) -> tuple[str, tuple[str, ...]]:
     """The configuration as TOML, of its backends the one in use, and the keys of addresses that are not whole in it:
     what stands before an @ or after a ? in them may be a secret."""
+    import tomlkit
+
     data = config.model_dump(mode="json", exclude_none=True)
     data["backends"] = {config.backend: data["backends"][config.backend]}
     withheld = tuple(_withhold(data, ""))
-    return "\n".join(["# Written by rsso-dspy: what this run was played with.", *_lines(data, "")]) + "\n", withheld
+    return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
 
 
 def _withhold(table: dict[str, Any], prefix: str) -> Iterable[str]:
@@ -174,14 +175,6 @@ def _withhold(table: dict[str, Any], prefix: str) -> Iterable[str]:
         elif key == "base_url" and (plain := _plain(value)) != value:
             table[key] = plain
             yield f"{prefix}{key}"
-
-
-def _lines(table: Mapping[str, Any], section: str) -> Iterable[str]:
-    plain = [f"{toml_key(key)} = {toml_value(value)}" for key, value in table.items() if not isinstance(value, dict)]
-    yield from ["", f"[{section}]", *plain] if plain and section else plain
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _lines(value, f"{section}.{toml_key(key)}" if section else toml_key(key))
 
 
 def elsewhere(config: Config) -> list[str]:
@@ -214,18 +207,6 @@ def _local(address: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def toml_key(name: str) -> str:
-    """The name as a part of a TOML key."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
-
-
-def toml_value(value: Any) -> str:
-    """The value as TOML, which is JSON but for one character and infinity."""
-    if value == float("inf"):
-        return "inf"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _add(folder: Path, asked: Iterable[Asked]) -> None:

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy import __version__
-from rsso_dspy.config import EMBEDDED, PROFILES, load
+from rsso_dspy.config import EMBEDDED, PROFILES, load, override
 from rsso_dspy.environments.scienceworld.tasks import tasks as all_tasks
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.protocol.given import Asked, kept, toml_key, toml_value
+from rsso_dspy.protocol.given import Asked, kept
 from rsso_dspy.protocol.provenance import commit, prompts
 from rsso_dspy.protocol.runlog import days
 from rsso_dspy.protocol.selection import choose
@@ -241,12 +241,19 @@ def _own_model(resolved: Mapping[str, Any]) -> list[str]:
     """The setting that makes a backend of one's own what it is; none of a profile."""
     backend = str(resolved["backend"])
     own = backend not in PROFILES
-    return [f"backends.{toml_key(backend)}.model={toml_value(resolved['backends'][backend]['model'])}"] if own else []
+    return [override(f"{_table_of(backend)}.model", resolved["backends"][backend]["model"])] if own else []
+
+
+def _table_of(backend: str) -> str:
+    """The dotted key of its settings."""
+    import tomlkit
+
+    return f"backends.{tomlkit.key(backend).as_string()}"
 
 
 def _usual(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults of a configuration with the same backend, by dotted key."""
-    backend = [f"backend={toml_value(str(resolved['backend']))}"]
+    backend = [override("backend", str(resolved["backend"]))]
     usual = flat(load(Path(os.devnull), [*backend, *_own_model(resolved)]).resolved())
     return usual | {"backend": load(Path(os.devnull)).backend}
 
@@ -255,9 +262,9 @@ def settings_of(resolved: Mapping[str, Any]) -> tuple[str, ...]:
     """``key=value`` for every setting of a configuration, as results are bound to it, that is not the default."""
     backend, model, usual = str(resolved["backend"]), _own_model(resolved), _usual(resolved)
     changed = [(k, v) for k, v in flat(resolved).items() if v is not None and usual.get(k) != v]
-    prefix, quoted = f"backends.{backend}.", f"backends.{toml_key(backend)}."
+    prefix, quoted = f"backends.{backend}.", f"{_table_of(backend)}."
     plain = [(quoted + k.removeprefix(prefix) if k.startswith(prefix) else k, v) for k, v in changed]
-    return (*model, *(f"{key}={toml_value(value)}" for key, value in plain))
+    return (*model, *(override(key, value) for key, value in plain))
 
 
 def _units_of(each: Asked, config: Mapping[str, Any]) -> set[tuple[str, str, str]]:

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.config import override
 from rsso_dspy.errors import UnknownName, UsageError
 
 KEYS = ("methods", "tasks", "variants", "per_task", "constitution", "set", "grid", "build")
@@ -56,7 +57,7 @@ class Point:
     def overrides(self) -> list[str]:
         """``key=value`` for the configuration."""
         settings = {**self.shared, **self.values}
-        return [f"{key}={_toml(value)}" for key, value in settings.items() if key not in SPECIAL]
+        return [override(key, value) for key, value in settings.items() if key not in SPECIAL]
 
     @property
     def built(self) -> dict[str, str]:
@@ -169,8 +170,3 @@ def _texts(value: Any) -> bool:
 
 def _plain(value: Value) -> str:
     return ",".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _toml(value: Value) -> str:
-    """The value as TOML."""
-    return json.dumps(value, ensure_ascii=False)
