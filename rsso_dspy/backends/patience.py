@@ -59,7 +59,7 @@ class Patience:
             try:
                 answer = request()
             except BaseException as error:
-                wait = self._wait(error, attempt)
+                wait = self.wait_after(error, attempt)
                 throttled = isinstance(error, LMRateLimitError)
                 self._leave(throttled=wait if throttled else None)
                 _told(error)
@@ -71,7 +71,7 @@ class Patience:
             self._sleep(0.0 if throttled else wait)
         raise AssertionError("unreachable")
 
-    def _wait(self, error: BaseException, attempt: int) -> float | None:
+    def wait_after(self, error: BaseException, attempt: int) -> float | None:
         """Seconds until the request is asked again; None when it is not."""
         if policy(type(error)) != "retry" or attempt == self.retries:
             return None
@@ -166,11 +166,11 @@ def _restated(error: LMError, key: str | None) -> LMError:
             text = text.replace(secret, "***")
     known = {name: getattr(error, name, None) for name in KEPT}
     if known["retry_after"] is None:
-        known["retry_after"] = _asked_for(error)
+        known["retry_after"] = asked_for(error)
     return meant(error)(message=text, **known)
 
 
-def _asked_for(error: BaseException) -> float | None:
+def asked_for(error: BaseException) -> float | None:
     """The wait that a server asks for, where LiteLLM keeps it: in the headers of an error further down."""
     below: BaseException | None = error
     while below is not None:

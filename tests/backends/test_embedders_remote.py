@@ -4,12 +4,12 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from rsso_dspy.backends.embedders import Embedder, remote
+from rsso_dspy.backends.embedders import Embedder
+from rsso_dspy.backends.patience import Patience
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
 from rsso_dspy.programs.agent import Agent
@@ -34,7 +34,7 @@ def _alone(monkeypatch, tmp_path):
 def pauses(monkeypatch) -> list[float]:
     """The waits between tries, which take no time here."""
     waits: list[float] = []
-    monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=waits.append))  # and not that of every other thread
+    monkeypatch.setattr(Patience, "_sleep", lambda _, seconds: waits.append(seconds))
     return waits
 
 

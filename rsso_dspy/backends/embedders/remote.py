@@ -1,7 +1,6 @@
 """Vectors from a provider, through LiteLLM: `litellm/PROVIDER/MODEL`."""
 
 import os
-import time
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rsso_dspy.backends.embedders.route import unit
+from rsso_dspy.backends.patience import Patience, asked_for
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
 
@@ -26,6 +26,15 @@ class _None(int):
         return True
 
 
+class _Patience(Patience):
+    """Patience with what LiteLLM raises. A provider that asks for more than the longest wait is asked after that."""
+
+    def wait_after(self, error: BaseException, attempt: int) -> float | None:
+        if attempt == self.retries or not _may_pass(error):
+            return None
+        return min(asked_for(error) or FIRST_PAUSE * 2**attempt, self.longest)
+
+
 class Remote:
     """A LiteLLM embedding model. Requests from several threads go out side by side."""
 
@@ -37,6 +46,7 @@ class Remote:
         self.model = config.model.removeprefix("litellm/")
         self.tokens = 0
         self._lock = Lock()
+        self._patience = _Patience(config.retries, LONGEST_PAUSE)
 
     def check(self) -> None:
         """Raise `MissingKey` when the variable that should hold the key is empty."""
@@ -60,14 +70,10 @@ class Remote:
             **({"api_base": self.config.base_url} if self.config.base_url else {}),
             **({"api_key": key} if key else {}),
         }
-        for pause in [*(FIRST_PAUSE * 2**tried for tried in range(self.config.retries)), None]:
-            try:
-                answer = litellm.embedding(**request)
-                break
-            except Exception as error:  # LiteLLM lets errors of any library through
-                if pause is None or not _may_pass(error):
-                    raise self._failure(error, litellm) from error
-                time.sleep(_asked_for(error) or min(pause, LONGEST_PAUSE))
+        try:
+            answer = self._patience.ask(lambda: litellm.embedding(**request))
+        except Exception as error:  # LiteLLM lets errors of any library through
+            raise self._failure(error, litellm) from error
         return self._vectors(answer, len(texts))
 
     def _vectors(self, answer: Any, count: int) -> list[np.ndarray]:
@@ -151,20 +157,10 @@ def _no_credentials(causes: Sequence[BaseException]) -> bool:
     return any("Missing credentials" in str(cause) for cause in causes)
 
 
-def _may_pass(error: Exception) -> bool:
+def _may_pass(error: BaseException) -> bool:
     """Whether another try may succeed: failed in transit, rate limited, a server error."""
     causes = _causes(error)
     status = getattr(error, "status_code", None)
     if _no_credentials(causes) or not isinstance(status, int):
         return False
     return status in (408, 409, 425, 429) or status >= 500
-
-
-def _asked_for(error: Exception) -> float | None:
-    """Seconds that the provider asks to wait; None when it does not say."""
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        seconds = float(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return min(seconds, LONGEST_PAUSE) if seconds >= 0 else None
