@@ -29,6 +29,8 @@ app = typer.Typer(
     name="rsso-dspy",
     help="In-context learning agents you can trust the numbers of: skills, reflections, constitutions and their "
     "composition on ScienceWorld, as one DSPy program.",
+    epilog="The exit code is 0, 2 for a wrong call, 1 for a failed run, 130 when interrupted, 143 when ended by "
+    "SIGTERM.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

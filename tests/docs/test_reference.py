@@ -33,7 +33,7 @@ def test_it_holds_every_verb_and_every_option():
     for group, verbs in {"": app, **groups}.items():
         for verb in verbs.registered_commands:
             name = f"{group} {verb.name or verb.callback.__name__.replace('_', '-')}".strip()
-            section = said.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+            section = said.partition(f"# `rsso-dspy {name}`\n")[2].partition("\n##")[0]
             assert section, name
             found = typer.main.get_command_from_info(verb, pretty_exceptions_short=True, rich_markup_mode=None)
             for option in found.params:
