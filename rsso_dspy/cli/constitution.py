@@ -147,7 +147,7 @@ def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "
 def show(
     source: Source,
     arm: Arm = None,
-    edits: Annotated[bool, typer.Option("--edits", help="Every edit too: added, said again, merged, dropped.")] = False,
+    edits: Annotated[bool, typer.Option("--edits", help="Every edit too: added, merged, dropped and so on.")] = False,
     json_: Json = False,
 ) -> None:
     """Print the rules, where they come from and what was changed on the way."""

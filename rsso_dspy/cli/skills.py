@@ -41,6 +41,9 @@ def build(
         ),
     ] = None,
     extraction: Annotated[str | None, typer.Option(help="sliding or reward-boundary.")] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="across-trials, or any: windows of one long trajectory make a skill too.")
+    ] = None,
     max_window: Annotated[int | None, typer.Option(min=2, help="States in a window at most.")] = None,
     feedback: Annotated[
         bool | None, typer.Option("--feedback/--no-feedback", help="Let what followed a skill enter its score.")
@@ -69,6 +72,7 @@ def build(
         preset,
         libraries.weights(weights) if weights is not None else None,
         extraction=extraction,
+        pairs=pairs,
         max_window=max_window,
         feedback=feedback,
         beams=beams,

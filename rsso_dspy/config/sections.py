@@ -186,6 +186,9 @@ class ProtocolConfig(_Section):
     """Whether a solved variant is left alone; the preset's when absent."""
     learn_after_last: bool | None = None
     """Whether memories learn from the last trial too, which no trial will read; the preset's when absent."""
+    learn_after_success: bool | None = None
+    """Whether memories learn from the trial that solves a variant, when no trial will read it; the preset's when
+    absent."""
     frozen: bool | None = None
     """Whether memories are read and never written; they are in held-out trials of the transfer setting."""
     layout: Literal["paper", "cache"] | None = None
@@ -206,6 +209,8 @@ class SkillsConfig(_Section):
 
     extraction: Literal["reward-boundary", "sliding"] | None = None
     """Which stretches of a trajectory are candidates."""
+    pairs: Literal["across-trials", "any"] | None = None
+    """`across-trials`: a skill takes windows of two trials; `any`: two pieces of one long trial make one too."""
     max_window: int | None = Field(None, ge=3)
     """Longest candidate in states."""
     feedback: bool | None = None
@@ -224,7 +229,7 @@ class ConstitutionConfig(_Section):
     s_freq: int = Field(10, gt=0)
     """Tasks between two summaries."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
-    """Categories of rules that are kept."""
+    """Categories of rules that are kept; a model is asked for no other."""
     max_rules: int = Field(50, gt=0)
     """Rules of one category at most; more are summarized early."""
     max_chars: int = Field(12_000, gt=0)

@@ -69,9 +69,10 @@ class Request:
         return Forecast({role: count for role, count in roles.items() if count})
 
     def _cost(self, protocol: Preset, variant: Variant) -> dict[str, int]:
-        rules = replace(protocol.rules, trials=self.trials)
+        rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)
         unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant])
-        return Plan("", rules, (unit,), writings=protocol.constitution).forecast().calls
+        alone = protocol.skills.pairs == "any"
+        return Plan("", rules, (unit,), writings=protocol.constitution, alone=alone).forecast().calls
 
 
 def request(

@@ -253,7 +253,12 @@ class Rollouts:
                 environments=watched,
                 budget=self._budgets.__getitem__,
                 spend=self.spend,
-                rules=replace(self.live.runtime.rules, trials=self._trials, max_idle=self._max_idle),
+                rules=replace(
+                    self.live.runtime.rules,
+                    trials=self._trials,
+                    max_idle=self._max_idle,
+                    learn_after_success=False,  # no trial would tell what its skills are worth
+                ),
                 stopped=self._halted.is_set,
             )
             with self.live.here(), runtime.active(), self.counted(asked), dspy.context(trace=[]):

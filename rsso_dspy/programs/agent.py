@@ -215,6 +215,8 @@ def _learns(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRule
     """A memory is told of the trial: somebody will read what it makes of it, or the protocol wants it anyway."""
     if rules.frozen:
         return False
+    if trajectory.solved and rules.learn_after_success:
+        return True
     read = memory.region in rules.lasting or not (last or _settled(trajectory, rules))
     return rules.learn_after_last or read
 

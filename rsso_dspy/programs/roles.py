@@ -17,9 +17,10 @@ from rsso_dspy.environments import Environment
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
-from rsso_dspy.memory.constitution.rules import said
+from rsso_dspy.memory.constitution.rules import CATEGORIES, said
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
+from rsso_dspy.programs.asking import Categories, asking_for, examples_of
 from rsso_dspy.programs.instructions import instructions
 from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
 from rsso_dspy.programs.runtime import Caller, Runtime
@@ -146,27 +147,36 @@ class Roles:
         prediction = self._ask("skill_equivalence", library=numbered, new_skill=_skill_text(new))
         return prediction is not None and any(1 <= number <= len(library) for number in prediction.equivalent or ())
 
-    def write_rules(self, play: Play, known: Constitution, examples: str) -> list[Lesson] | None:
+    def write_rules(
+        self, play: Play, known: Constitution, examples: str, categories: Categories = CATEGORIES
+    ) -> list[Lesson] | None:
         """What an episode so far teaches beyond the rules that stand; None when the answer was malformed (OmniReflect,
         section 2.1.1). `examples` are stretches of play with the rules drawn from them."""
         prediction = self._ask(
             "rule_writer",
-            examples=examples,
+            categories,
+            examples=examples_of(examples, categories),
             task=play.task,
             known_rules=_rules_text(known),
             transcript=stretch(play.states, play.steps),
         )
         return prediction and _lessons(prediction)
 
-    def summarize_rules(self, known: Constitution) -> list[Lesson] | None:
+    def summarize_rules(self, known: Constitution, categories: Categories = CATEGORIES) -> list[Lesson] | None:
         """The lasting rules in fewer words; None when the answer was malformed, or held none."""
-        abstract = [rule.lesson.text for rule in known.of("abstract")]
-        errors = [ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution) for rule in known.of("error")]
-        prediction = self._ask("constitution_summarizer", gathered_abstract_rules=abstract, gathered_error_rules=errors)
+        gathered: dict[str, Any] = {}
+        if "abstract" in categories:
+            gathered["gathered_abstract_rules"] = [rule.lesson.text for rule in known.of("abstract")]
+        if "error" in categories:
+            gathered["gathered_error_rules"] = [
+                ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution) for rule in known.of("error")
+            ]
+        prediction = self._ask("constitution_summarizer", categories, **gathered)
         return (prediction and _lessons(prediction)) or None
 
-    def _ask(self, name: str, **regions: Any) -> dspy.Prediction | None:
-        return self.call(ROLE_OF[name], self.predictors[name], **regions)
+    def _ask(self, name: str, categories: Categories = CATEGORIES, /, **regions: Any) -> dspy.Prediction | None:
+        predictor = self.predictors[name]
+        return self.call(ROLE_OF[name], predictor, asking_for(predictor.signature, categories), **regions)
 
 
 def _writer(roles: Roles, runtime: Runtime) -> Writer | None:
@@ -182,7 +192,12 @@ def _writer(roles: Roles, runtime: Runtime) -> Writer | None:
             given=lambda: roles.environment.rules_of_thumb,
         )
     examples = runtime.examples if roles.writing == "neuro-symbolic" else ""
-    return Writer(roles.writing, lambda play, known: roles.write_rules(play, known, examples), roles.summarize_rules)
+    kept = runtime.constitution.categories
+    return Writer(
+        roles.writing,
+        lambda play, known: roles.write_rules(play, known, examples, kept),
+        lambda known: roles.summarize_rules(known, kept),
+    )
 
 
 Build = Callable[[Roles, Runtime], Memory]
@@ -256,8 +271,8 @@ def _rules_text(known: Constitution) -> str:
 
 def _lessons(prediction: dspy.Prediction) -> list[Lesson]:
     """What a rule writer or a summarizer said; entries that say nothing are left out."""
-    found = [Lesson("abstract", said(text)) for text in prediction.abstract_rules or ()]
-    found += [Lesson("error", said(rule.mistake), said(rule.solution)) for rule in prediction.error_rules or ()]
+    found = [Lesson("abstract", said(text)) for text in prediction.get("abstract_rules") or ()]
+    found += [Lesson("error", said(rule.mistake), said(rule.solution)) for rule in prediction.get("error_rules") or ()]
     found += [Lesson("progress", said(text)) for text in prediction.get("progress_rules") or ()]
     return [lesson for lesson in found if lesson.text]
 

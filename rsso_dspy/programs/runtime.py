@@ -28,7 +28,7 @@ class TrialRules:
 
     trials: int = 5
     stop_on_success: bool = True
-    """A solved variant keeps its best score and costs nothing more."""
+    """A solved variant keeps its best score and is not played again."""
     max_repeat: int | None = None
     """End a trial, once it has more steps than this, when this many actions in a row were equal."""
     max_ticks: int | None = None
@@ -37,6 +37,9 @@ class TrialRules:
     """End a trial after this many steps in a row that earned nothing."""
     learn_after_last: bool = False
     """Learn from the last trial too, although no trial reads it; it costs model calls."""
+    learn_after_success: bool = True
+    """Learn from the trial that solves the variant, although no trial may read it: skills are distilled from successes,
+    and a library that is taken along would lack the best there is (rSSO, sections 1 and 3)."""
     frozen: bool = False
     """Memories are read and never written."""
     lasting: tuple[str, ...] = ()

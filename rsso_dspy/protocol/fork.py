@@ -23,7 +23,7 @@ DERIVED = ("protocol", "config_hash", "config.protocol.trials")
 NEEDED_FOR = {
     "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried.skills"),
     "reflections": ("config.memory.reflections", ".roles.reflector."),
-    "anything learnt": ("config.protocol.train_", "config.protocol.learn_after_last", "config.protocol.frozen"),
+    "anything learnt": ("config.protocol.train_", "config.protocol.learn_after_", "config.protocol.frozen"),
     "constitution": (
         "config.memory.constitution.",
         "config.protocol.stream_trials",

@@ -24,7 +24,7 @@ from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.contents import Contents
 from rsso_dspy.memory.skills.library import Library, contents, load_library, read_library
 from rsso_dspy.memory.skills.offline import inspected, offline, trajectories
-from rsso_dspy.memory.skills.settings import Extraction
+from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.memory.skills.use import Account, account, pursued
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.protocol.plan import Plan
@@ -229,9 +229,9 @@ def offline_settings(name: str, weighted: Mapping[str, float] | None = None, **c
     """A preset's skill settings with other weights and other values; None changes nothing. Raises `UnknownName` or
     `ConfigError`."""
     wanted = {key: value for key, value in changes.items() if value is not None}
-    extraction = wanted.get("extraction")
-    if extraction is not None and extraction not in get_args(Extraction):
-        raise UnknownName("extraction", extraction, get_args(Extraction))
+    for choice, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
+        if choice in wanted and wanted[choice] not in known:
+            raise UnknownName(choice, wanted[choice], known)
     wanted |= {f"{key}_weight": value for key, value in (weighted or {}).items()}
     try:
         changed = replace(preset(name).skills, **wanted)

@@ -123,6 +123,8 @@ class Plan:
     """When constitutions are written."""
     stream_trials: int = 1
     """Trials of a unit in a stream."""
+    alone: bool = False
+    """Whether one trial makes skills by itself."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -169,13 +171,13 @@ class Plan:
         everything: Sequence[Work] = [*self.trainings, *self.units]
         for each in everything if work is None else work:
             if isinstance(each, Training):
-                begun = played.get(each.key, 0)
-                calls.update(_calls(each.arm.method, each.budgets, self.training_rules, self.carried, begun))
+                rules, known, budgets = self.training_rules, self.carried, each.budgets
             else:
                 training = self.training_of(each)
                 known = sum(training.budgets) + len(training.budgets) if training else self.carried
-                begun, rules = played.get(each.key, 0), self.rules_of(each)
-                calls.update(_calls(each.arm.method, [each.budget] * rules.trials, rules, known, begun))
+                rules = self.rules_of(each)
+                budgets = (each.budget,) * rules.trials
+            calls.update(_calls(each.arm.method, budgets, rules, known, played.get(each.key, 0), self.alone))
         calls.update(self._advisor_calls(everything if work is None else work, played))
         return Forecast({role: count for role, count in calls.items() if count})
 
@@ -195,23 +197,26 @@ class Plan:
             if not rules.frozen:
                 writings += sum(steps // self.writings.r_freq for steps in budgets[played.get(each.key, 0) :])
                 tasks[where] += met
-        summaries = sum(-(-count // self.writings.s_freq) for count in tasks.values())
-        return {"advisor": writings + summaries} if writings else {}
+        summaries = sum(-(-count // self.writings.s_freq) for count in tasks.values()) if self.writings.lasting else 0
+        return {"advisor": writings + summaries} if writings and self.writings.categories else {}
 
 
-def _calls(method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int) -> dict[str, int]:
-    """Calls per role of serial trials with these steps, at most, when the skill memory knows so many states before, and
-    so many trials are played."""
+def _calls(
+    method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int, alone: bool
+) -> dict[str, int]:
+    """Calls per role of serial trials with these steps, at most, when the skill memory knows so many states before, so
+    many trials are played, and one trial makes skills by itself or does not."""
     learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
+    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
     calls = {"actor": sum(budgets[played:])}
     if "reflections" in method.memories:
         calls["reflector"] = max(0, learnt - played)
     if "skills" in method.memories:
         # A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
         # most n / 8 of them; each costs three calls and one question whether it is known.
-        first = max(played + 1, 1 if known else 2)
+        first = max(played + 1, 1 if known or alone else 2)
         states = list(accumulate((steps + 1 for steps in budgets), initial=known))
-        calls["verbalizer"] = sum(4 * (n // 8) for n in states[first : learnt + 1])
+        calls["verbalizer"] = sum(4 * (n // 8) for n in states[first : of_solved + 1])
     return calls
 
 
@@ -251,7 +256,12 @@ def plan_held_out(
     arms = [Arm(method(name), program) for name in dict.fromkeys(methods) for program in programs]
     chosen = choose(tasks, variants, per_task, config.environment.simplification)
     plan = make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say), config.seed)
-    plan = replace(plan, writings=protocol.constitution, stream_trials=config.protocol.stream_trials)
+    plan = replace(
+        plan,
+        writings=protocol.constitution,
+        stream_trials=config.protocol.stream_trials,
+        alone=protocol.skills.pairs == "any",
+    )
     if config.protocol.setting != "transfer":
         return in_streams(plan)
     trained, rounds = dict.fromkeys(variant.task for variant in chosen), config.protocol.train_trials

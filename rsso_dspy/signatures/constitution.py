@@ -1,4 +1,8 @@
-"""The constitution's two calls: writing rules while acting, and summarizing them (OmniReflect, section 3)."""
+"""The constitution's two calls: writing rules while acting, and summarizing them (OmniReflect, section 3).
+
+A sentence of an instruction that begins with "Abstract rules", "Error rules" or "Progress rules" is about that category
+alone: it is left out with the category's fields where the category is not kept (`programs/asking.py`).
+"""
 
 import dspy
 from pydantic import BaseModel
@@ -12,11 +16,13 @@ class ErrorRule(BaseModel):
 
 
 class WriteRules(dspy.Signature):
-    """You advise a player in a simulated world. From the stretch of play below, distil rules of three kinds.
+    """You advise a player in a simulated world. From the stretch of play below, distil rules of the kinds asked for.
     Abstract rules state how this world works or how tasks of this kind are done, without names that belong to this
     one task. Error rules pair a mistake that was really made in this stretch with what to do instead; if there was
-    none, give none, and predict nothing. Progress rules state what is done and what is left in the present task.
-    Do not write down again what is already known, except progress, which you state anew each time."""
+    none, give none, and predict nothing. Error rules are also for steps that were wasted: where the same could have
+    been had in fewer, pair the detour that was taken with the shorter way. Progress rules state what is done and what
+    is left in the present task. Do not write down again what is already known. Progress rules alone are stated anew
+    each time."""
 
     examples: str = dspy.InputField(desc="other stretches of play, each with the rules that were drawn from it")
     task: str = dspy.InputField(desc="what has to be achieved")
@@ -24,7 +30,9 @@ class WriteRules(dspy.Signature):
     transcript: str = dspy.InputField(desc="the stretch of play, every action with what was seen after it")
 
     abstract_rules: list[str] = dspy.OutputField(desc="facts and procedures that hold beyond this task")
-    error_rules: list[ErrorRule] = dspy.OutputField(desc="mistakes seen in this stretch, each with its solution")
+    error_rules: list[ErrorRule] = dspy.OutputField(
+        desc="mistakes and detours seen in this stretch, each with its solution"
+    )
     progress_rules: list[str] = dspy.OutputField(desc="what is done and what is left in this task")
 
 

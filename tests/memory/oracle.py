@@ -66,6 +66,8 @@ class Oracle:
         self.cosine = cosine
         self.settings = settings
         self.pieces: list[list[Spot]] = []
+        self.taken_from: list[int] = []
+        self.learnt = 0
         self.built = 0
         self.states_met: list[int] = []
         self.actions_met: list[int] = []
@@ -88,6 +90,8 @@ class Oracle:
 
     def learn(self, trajectory: Trajectory) -> None:
         self.pieces += cut(trajectory, self.settings)
+        self.taken_from += [self.learnt] * (len(self.pieces) - len(self.taken_from))
+        self.learnt += 1
         oldest = max(0, len(self.pieces) - self.settings.max_trajectories)
         self.candidates = []
         for new in range(oldest + 1, len(self.pieces)):
@@ -99,6 +103,8 @@ class Oracle:
                 continue
             for start, end in windows(self.pieces[new], self.settings):
                 for old in range(oldest, new):
+                    if self.settings.pairs != "any" and self.taken_from[old] == self.taken_from[new]:
+                        continue
                     self.pair((new, start, end), old)
         self.built = len(self.pieces)
         if self.candidates:

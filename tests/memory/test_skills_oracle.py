@@ -16,8 +16,10 @@ PRESETS = {
     "paper": SkillSettings(),
     "release": SkillSettings.release(),
     "paper, short pieces": SkillSettings(max_piece=8, max_trajectories=3, pool_size=5),
+    "paper, short pieces, pairs within a trial": SkillSettings(max_piece=8, pairs="any"),
     "release, short pieces": SkillSettings(
         extraction="sliding",
+        pairs="any",
         min_piece=4,
         max_window=5,
         max_piece=7,

@@ -187,8 +187,10 @@ def test_a_solved_variant_is_left_alone_by_default(live, gold_paths):
     with acting(live, lambda *_: model(solution), budget=lambda _: 60):
         result = Agent("rsso")(variant=VARIANT, trials=3)
     assert [trial.trajectory.outcome for trial in result.trials] == ["solved"]
-    assert not result.trials[0].learnt
     assert result.score == 100
+    learnt = result.trials[0].learnt
+    assert (learnt["skills"]["pieces"], learnt["plans_from_past_attempts"]["written"]) == (1, 0)
+    assert set(result.trials[0].usage) == {"actor"}, "one success is no evidence of a skill: no model is asked"
 
 
 def test_equal_actions_end_a_trial_where_the_protocol_says_so(live):

@@ -15,7 +15,7 @@ from rsso_dspy.backends.embedded.acting import flat_actor, subgoal_actor
 from rsso_dspy.backends.embedded.dice import Dice
 from rsso_dspy.backends.embedded.proposing import advise, propose, revise, rewrite, shorten
 from rsso_dspy.backends.embedded.reflecting import reflect
-from rsso_dspy.backends.embedded.ruling import summarize_rules, write_rules
+from rsso_dspy.backends.embedded.ruling import rules
 from rsso_dspy.backends.embedded.verbalizing import instruct, judge, name_target, summarize_skill
 
 CHARACTERS_PER_TOKEN = 4
@@ -32,9 +32,9 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"steps"}), instruct),
     (frozenset({"target"}), name_target),
     (frozenset({"equivalent"}), judge),
-    (frozenset({"abstract_rules", "progress_rules"}), write_rules),
-    (frozenset({"abstract_rules"}), summarize_rules),
-    (frozenset({"error_rules"}), summarize_rules),
+    (frozenset({"abstract_rules"}), rules),
+    (frozenset({"error_rules"}), rules),
+    (frozenset({"progress_rules"}), rules),
     (frozenset({"new_instruction"}), revise),
     (frozenset({"shortened_instruction"}), shorten),
     (frozenset({"proposed_instruction"}), propose),

@@ -13,6 +13,12 @@ from rsso_dspy.backends.embedded.world import is_failure
 _MOST = 8
 
 
+def rules(prompt: Prompt, dice: Dice) -> Mapping[str, Any]:
+    """Rules of the categories asked for: merged ones where some were gathered, else those that a stretch teaches."""
+    gathered = any(name.startswith("gathered_") for name in prompt.regions)
+    return summarize_rules(prompt, dice) if gathered else write_rules(prompt, dice)
+
+
 def write_rules(prompt: Prompt, _dice: Dice) -> Mapping[str, Any]:
     """``abstract_rules``, ``error_rules`` and ``progress_rules``, none of which is known already."""
     acts = record(prompt.region("transcript"), prompt.region("outcome"))

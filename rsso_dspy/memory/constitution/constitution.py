@@ -26,18 +26,19 @@ HEADINGS: dict[Category, str] = {
 class Edit:
     """One change."""
 
-    what: Literal["add", "again", "merge", "drop"]
-    """add: a new rule. again: one that stood already was said once more. merge: rules became one. drop: one is gone."""
+    what: Literal["add", "again", "merge", "drop", "keep"]
+    """add: a new rule. again: one that stood already was said once more. merge: rules became one. drop: one is gone.
+    keep: a summary said nothing of a category, whose rules stand as they were."""
     id: str
-    """The rule that was added, said again or dropped, or that others were merged into."""
+    """The rule that was added, said again or dropped, or that others were merged into; of those kept, the first."""
     source: str
     """Key of the variant that was being played, or what else made the change."""
     text: str = ""
     """The rule as it reads since then; of a drop, as it read."""
     of: tuple[str, ...] = ()
-    """Rules that were merged."""
+    """Rules that were merged, or kept."""
     why: str = ""
-    """Of a drop: summarized away, or a bound."""
+    """Of a drop: summarized away, or a bound. Of a keep: what the summary lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,9 @@ class Constitution:
     def summarized(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
         """The lasting rules replaced by a summary of them (OmniReflect, Algorithm 1, line 27). A rule that reads as
         before keeps its id and counts; one whose words come from several is their merger; those of which no new rule
-        holds much are dropped."""
-        before = self.of(*LASTING)
+        holds much are dropped. A category of which the summary says nothing was not summarized: it stands as it was."""
+        told = {lesson.category for lesson in lessons}
+        before = [rule for rule in self.of(*LASTING) if rule.lesson.category in told]
         made = list({plain(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
         homes = {rule.id: _home(rule.lesson, made) for rule in before}
         number, edits, rules = self.numbered, list(self.edits), []
@@ -126,6 +128,11 @@ class Constitution:
             elif same is None:
                 edits.append(Edit("add", name, source, lesson.line, why="summary"))
         edits += [_dropped(rule, source, "summary") for rule in before if homes[rule.id] is None]
+        for category in (category for category in LASTING if category not in told):
+            if kept := self.of(category):
+                names = tuple(rule.id for rule in kept)
+                edits.append(Edit("keep", names[0], source, of=names, why=f"no {category} rules in the summary"))
+                rules += kept
         return Constitution((*rules, *self.of("progress")), tuple(edits), number)
 
     def dump(self) -> dict[str, Any]:

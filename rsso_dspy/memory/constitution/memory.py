@@ -25,7 +25,13 @@ class ConstitutionSettings:
     max_chars: int = 12_000
     """Characters of the whole text at most."""
     categories: tuple[Category, ...] = CATEGORIES
-    """Categories that are kept; the others are thrown away as soon as they are written (Table 4)."""
+    """Categories that are kept (Table 4). A model is not asked for the others; what patterns say of them is thrown
+    away."""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether anything that is kept outlives the episode."""
+        return any(category in LASTING for category in self.categories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +111,9 @@ class ConstitutionMemory:
 
     def _due(self, steps: int) -> bool:
         writer = self._writer
-        return writer is not None and (writer.conditional or steps % self.settings.r_freq == 0)
+        if writer is None or not self.settings.categories:
+            return False
+        return writer.conditional or steps % self.settings.r_freq == 0
 
     def _write(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         writer = self._writer
@@ -127,7 +135,7 @@ class ConstitutionMemory:
         ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
         """
         if self._writer:
-            if trajectory.steps and self._due(len(trajectory.steps)):
+            if trajectory.steps and self.settings.lasting and self._due(len(trajectory.steps)):
                 self._write(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps)
             self._book = self._book.without(["progress"])
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
@@ -159,7 +167,8 @@ class ConstitutionMemory:
     def _count(self, before: int) -> None:
         names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
         for edit in self._book.edits[before:]:
-            self._counts[names[edit.what]] += 1
+            if edit.what in names:
+                self._counts[names[edit.what]] += 1
 
     def _beyond(self) -> bool:
         """A bound is passed."""

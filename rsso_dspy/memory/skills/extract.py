@@ -9,14 +9,14 @@ from rsso_dspy.trajectory import Trajectory
 __all__ = ["cut", "windows"]
 
 
-def cut(trajectory: Trajectory, settings: SkillSettings) -> list[Piece]:
+def cut(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
     """The pieces worth keeping, in order: each ends at a positive reward and has ``min_piece`` to ``max_piece`` states.
-    Nothing is left of a trajectory without positive reward."""
+    Nothing is left of a trajectory without positive reward. ``number`` tells trajectories apart."""
     states = trajectory.states
     actions = ("", *(step.action for step in trajectory.steps))
     rewards = (0, *(step.reward for step in trajectory.steps))
     return [
-        Piece(trajectory.trial, start, states[start:end], actions[start:end], rewards[start:end])
+        Piece(trajectory.trial, start, states[start:end], actions[start:end], rewards[start:end], number)
         for start, end in _bounds(rewards, settings)
     ]
 

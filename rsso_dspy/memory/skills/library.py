@@ -20,6 +20,7 @@ from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.contents import Contents
 from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.settings import stored as as_stored
 from rsso_dspy.memory.skills.texts import Embed
 
 __all__ = ["KIND", "SCHEMA", "Library", "contents", "load_library", "read_library"]
@@ -72,7 +73,7 @@ def contents(snapshot: dict[str, Any], where: str) -> tuple[Contents, SkillSetti
             raise RunMismatch(
                 f"{where} was made with settings unknown to this version ({', '.join(stored)}); update rsso-dspy"
             )
-        settings = SkillSettings(**snapshot["settings"])
+        settings = SkillSettings(**as_stored(snapshot["settings"]))
         return archive.load(snapshot, settings), settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None

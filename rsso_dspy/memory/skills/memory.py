@@ -105,7 +105,7 @@ class SkillMemory:
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         self._count_use(trajectory, counts)
-        new = cut(trajectory, self.settings)
+        new = cut(trajectory, self.settings, self._number())
         self._held.pieces.extend(new)
         candidates = self._match_new_pieces()
         self._candidates = tuple(candidates)
@@ -155,8 +155,12 @@ class SkillMemory:
             gain = points + self.settings.discount * gain
         return gain, any(points > 0 for points in rewards)
 
+    def _number(self) -> int:
+        """Of the trajectory that is learnt now."""
+        return self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
+
     def _match_new_pieces(self) -> list[Candidate]:
-        """Candidates of the pieces not matched yet, against every earlier one among the newest."""
+        """Candidates of the pieces not matched yet, against the earlier ones among the newest."""
         held = self._held
         oldest = max(0, len(held.pieces) - self.settings.max_trajectories)
         todo = range(max(held.built, oldest + 1), len(held.pieces))
@@ -165,10 +169,17 @@ class SkillMemory:
         for new in todo:
             if not self.settings.build_repeats and self._repeats(new):
                 continue
-            earlier = range(oldest, new)
-            indexed = {index: self._indexed(index) for index in (*earlier, new)}
-            found.extend(match(new, earlier, indexed, self._texts, self.settings))
+            if earlier := self._partners(new, range(oldest, new)):
+                indexed = {index: self._indexed(index) for index in (*earlier, new)}
+                found.extend(match(new, earlier, indexed, self._texts, self.settings))
         return found
+
+    def _partners(self, new: int, earlier: Sequence[int]) -> Sequence[int]:
+        """The earlier pieces that a new one may be matched with."""
+        if self.settings.pairs == "any":
+            return earlier
+        pieces = self._held.pieces
+        return [index for index in earlier if pieces[index].trajectory != pieces[new].trajectory]
 
     def _repeats(self, new: int) -> bool:
         """Whether an earlier piece has the same state descriptions and actions."""

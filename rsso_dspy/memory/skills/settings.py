@@ -1,11 +1,17 @@
 """The constants of Skill Set Optimization, each with where it comes from."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
 
-__all__ = ["Extraction", "SkillSettings"]
+__all__ = ["Extraction", "Pairs", "SkillSettings", "stored"]
 
 Extraction = Literal["reward-boundary", "sliding"]
+
+Pairs = Literal["across-trials", "any"]
+
+BEFORE: dict[str, Any] = {"pairs": "any"}
+"""What files say nothing of because they are older than the setting, where that was not today's default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +25,10 @@ class SkillSettings:
     extraction: Extraction = "reward-boundary"
     """Which stretches of a trajectory are windows. ``reward-boundary``: those that end at a positive reward and hold
     none in between (paper, section 2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
+    pairs: Pairs = "across-trials"
+    """Which pieces are matched. ``across-trials``: those of different trajectories, so that one trial makes no skill by
+    itself (paper, section 2.2: at least two trajectories). ``any``: also two pieces that one long trajectory was cut
+    into (release, skillset.py:60-75, 90-117)."""
     max_trajectories: int = 10
     """Newest pieces that are compared with each other (release, skillset.py:90)."""
     max_piece: int = 50
@@ -75,8 +85,9 @@ class SkillSettings:
             )
         if self.windows_per_skill != 2:
             raise ValueError(f"a skill is a pair of windows; windows_per_skill must be 2, not {self.windows_per_skill}")
-        if self.extraction not in ("reward-boundary", "sliding"):
-            raise ValueError(f"extraction is 'reward-boundary' or 'sliding', not {self.extraction!r}")
+        for name, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} is {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
 
     @classmethod
     def sso_adapt_1(cls) -> "SkillSettings":
@@ -88,6 +99,7 @@ class SkillSettings:
         """The published code's constants and rules, wherever they are not defects."""
         return cls(
             extraction="sliding",
+            pairs="any",
             min_piece=4,
             max_window=5,
             feedback=True,
@@ -95,3 +107,8 @@ class SkillSettings:
             keep_when_constant=False,
             count_overhang=True,
         )
+
+
+def stored(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a file holds, with those that are younger than it as they were before they could be set."""
+    return {**asdict(SkillSettings()), **BEFORE, **data}

@@ -32,6 +32,8 @@ class Piece:
     """The action that led to each state; empty for the start of a trial."""
     rewards: tuple[int, ...]
     """Points gained on arriving at each state."""
+    trajectory: int = 0
+    """Pieces with the same number were cut from one trajectory. Trials of other units have numbers of their own."""
 
     def __len__(self) -> int:
         return len(self.states)

@@ -2,7 +2,8 @@
 
     schema, settings    what the memory was made with
     texts               every distinct observation, surroundings, inventory and action of the stored pieces
-    pieces              trial, offset, states as [observation, look, inventory] and actions as indices into ``texts``
+    pieces              trial, offset, number of the trajectory; states as [observation, look, inventory] and actions as
+                        indices into ``texts``
     built               pieces matched so far
     similarities        count, sum and sum of squares of both similarities, in billionths
     pool                one row per candidate, most used first: score, state and action similarity in billionths, then
@@ -22,7 +23,7 @@ from typing import Any
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory.skills.contents import Contents
 from rsso_dspy.memory.skills.score import Moments, Similarities
-from rsso_dspy.memory.skills.settings import SkillSettings
+from rsso_dspy.memory.skills.settings import SkillSettings, stored
 from rsso_dspy.memory.skills.skill import Candidate, Piece, Scores, Skill, Span, Window
 from rsso_dspy.trajectory import State
 
@@ -56,7 +57,8 @@ def dump(held: Contents, settings: SkillSettings) -> dict[str, Any]:
 def load(data: dict[str, Any], settings: SkillSettings) -> Contents:
     """Raises ``RunMismatch`` for another schema or other settings."""
     _check(data, settings)
-    pieces = [_load_piece(entry, data["texts"]) for entry in data["pieces"]]
+    numbers = _trajectories(data["pieces"])
+    pieces = [_load_piece(*each, data["texts"]) for each in zip(data["pieces"], numbers, strict=True)]
     moments = data["similarities"]
     return Contents(
         pieces=pieces,
@@ -77,14 +79,10 @@ def _check(data: dict[str, Any], settings: SkillSettings) -> None:
             f"this skill memory was stored with schema {data['schema']}, and schema {SCHEMA} was expected; "
             "restore it with the version of rsso-dspy that stored it"
         )
-    now = asdict(settings)
-    stored = {
-        **asdict(SkillSettings()),
-        **data["settings"],
-    }  # a setting that is younger than the file was as by default
-    differing = [name for name in now if stored[name] != now[name]]
+    now, then = asdict(settings), stored(data["settings"])
+    differing = [name for name in now if then[name] != now[name]]
     if differing:
-        changes = ", ".join(f"{name} {stored[name]!r} (now {now[name]!r})" for name in differing)
+        changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
         raise RunMismatch(
             f"this skill memory was stored under other settings: {changes}; set them as they were, or start a new run"
         )
@@ -97,19 +95,32 @@ def _dump_piece(piece: Piece, texts: dict[str, int]) -> dict[str, Any]:
     return {
         "trial": piece.trial,
         "offset": piece.offset,
+        "trajectory": piece.trajectory,
         "states": [[index(state.observation), index(state.look), index(state.inventory)] for state in piece.states],
         "actions": [index(action) for action in piece.actions],
         "rewards": list(piece.rewards),
     }
 
 
-def _load_piece(entry: dict[str, Any], texts: Sequence[str]) -> Piece:
+def _trajectories(entries: Sequence[dict[str, Any]]) -> list[int]:
+    """Which trajectory each piece was cut from. Older files do not say: there, what lies behind the piece before it, in
+    a trial of the same number, is of the same one."""
+    numbers: list[int] = []
+    for before, entry in zip([None, *entries], entries, strict=False):
+        same = before and before["trial"] == entry["trial"] and before["offset"] < entry["offset"]
+        last = numbers[-1] if numbers else -1
+        numbers.append(entry.get("trajectory", last if same else last + 1))
+    return numbers
+
+
+def _load_piece(entry: dict[str, Any], trajectory: int, texts: Sequence[str]) -> Piece:
     return Piece(
         trial=entry["trial"],
         offset=entry["offset"],
         states=tuple(State(*(texts[index] for index in state)) for state in entry["states"]),
         actions=tuple(texts[index] for index in entry["actions"]),
         rewards=tuple(entry["rewards"]),
+        trajectory=trajectory,
     )
 
 
