@@ -177,7 +177,7 @@ class Usage:
     repaired: int = 0
     """Answers that were read although they did not keep to the format."""
     truncated: int = 0
-    """Answers cut off at the longest length allowed."""
+    """Answers cut off at the longest length allowed, or too long to be read at all."""
     failed: int = 0
     """Requests that got no answer, whether or not they were asked again."""
     unmetered: int = 0
@@ -212,6 +212,12 @@ class TrialResult:
     """How often the trial was played again because the simulator died."""
     failures: dict[str, int] = field(default_factory=dict)
     """Requests that failed, by kind of error."""
+    sent: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Per role the decoding settings that its requests carried: ``temperature``, ``top_p``, ``top_k``,
+    ``repetition_penalty``, ``max_tokens``, and the ``seed`` of the first, which is one higher in every further one.
+    Empty for the embedded model, and where an older version did not say."""
+    answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per role the names under which the server said that its models answered; empty likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

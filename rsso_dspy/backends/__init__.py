@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
 from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.backends.decoding import decoding, through_litellm, varies
 from rsso_dspy.backends.patience import Patience, PatientLM
 from rsso_dspy.config import EMBEDDED, BackendConfig, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
@@ -57,10 +59,13 @@ class Backend:
         adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
         return adapters[self.config.adapter]()
 
-    def check(self) -> None:
-        """Raise now what would stop every unit later: an unknown form of model name, a missing key."""
+    def check(self, retry_temperature: float | None = None) -> None:
+        """Raise now what would stop every unit later: an unknown form of model name, a missing key, a setting that a
+        model does not take."""
         for role in ("actor", *self.config.roles):
             self.lm(role, 0)
+        if retry_temperature is not None:
+            self.lm("actor", 0, retry_temperature)
 
     def reach(self) -> None:
         """Raise `BackendUnreachable` when an endpoint that the configuration names accepts no connection."""
@@ -78,9 +83,20 @@ class Backend:
                     "base_url of the backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
                 ) from None
 
-    def _lm(self, role: Role, rollout: int) -> dspy.LM:
-        """The model of a role. `rollout` tells repeats of one request apart where a backend can make use of it."""
+    def varies(self, role: Role, temperature: float | None = None) -> bool:
+        """Whether the model of a role, at its own temperature or at this one, may answer a request in another way when
+        it is asked once more."""
         settings = self._settings(role)
+        if temperature is not None:
+            settings = settings.model_copy(update={"temperature": temperature})
+        return settings.model == EMBEDDED or varies(settings)
+
+    def _lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
+        """The model of a role, at its own temperature or at this one. `rollout` tells repeats of one request apart
+        where a backend can make use of it."""
+        settings = self._settings(role)
+        if temperature is not None:
+            settings = settings.model_copy(update={"temperature": temperature})
         options: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
         provider, slash, name = (settings.model or "").partition("/")
         if not slash or not name:
@@ -94,14 +110,20 @@ class Backend:
             from rsso_dspy.backends.embedded import Explorer
 
             return dspy.LM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
+        options |= decoding(role, settings, self.config.seed)
         if settings.base_url:
             options["api_base"] = _endpoint(provider, settings.base_url)
             options["engine"] = "lm15" if provider in NATIVE else "auto"
+        if through_litellm(settings):
+            options["engine"] = "litellm"
+        if provider not in NATIVE or through_litellm(settings):
+            os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+            import_module("litellm")  # seconds, which are not to be taken from the first request's
         if settings.key_variable:
             options["api_key"] = self._key(settings)
         options |= {"cache": False, "timeout": self.config.timeout, "marks": provider == "anthropic"}
         try:
-            return PatientLM(f"{provider}/{name}", self.patience, **options)
+            return PatientLM(f"{provider}/{name}", self.patience, rollout if self.config.seed else None, **options)
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "

@@ -18,8 +18,15 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import dspy
-from dspy.utils.exceptions import LMError, LMProviderError, LMRateLimitError, LMUnsupportedFeatureError
+from dspy.utils.exceptions import (
+    LMError,
+    LMProviderError,
+    LMRateLimitError,
+    LMTimeoutError,
+    LMUnsupportedFeatureError,
+)
 
+from rsso_dspy.backends.bounds import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.backends.marks import marked
 from rsso_dspy.backends.policies import meant, policy
 from rsso_dspy.errors import Stopped
@@ -32,6 +39,15 @@ ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
 """What DSPy's engine adds to a provider's message: advice on settings that do not exist here."""
 SHORTEST_KEY = 8
 """Characters; anything shorter is a placeholder, like EMPTY, and may stand in any message."""
+
+DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
+"""Options of a request that say how tokens are drawn."""
+
+UNREAD = ""
+"""Stands for an answer that is too long to be read."""
+
+LONGEST_NAME = 200
+"""Characters that are kept of the name under which a server answers."""
 
 TICK = 0.2
 """Seconds after which a thread that waits looks whether it is being stopped."""
@@ -121,33 +137,105 @@ def _told(error: BaseException) -> None:
             dspy.settings.get("usage_tracker").failed(type(error).__name__)
 
 
+class Heard:
+    """What a client tells of one request. Stands in for DSPy's usage tracker meanwhile, so that a request that was
+    given up books nothing on a trial that went on without it."""
+
+    def __init__(self) -> None:
+        self.usage: list[dict[str, Any]] = []
+        self.name = ""
+        """What the server called the model that answered."""
+        self.changed = ""
+        """Decoding settings that the client left out or changed, in words."""
+
+    def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
+        self.usage.append(usage)
+
+
 class PatientLM(dspy.LM):
     """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off. No error
-    it raises holds a key. With `marks`, it tells the provider how far the next prompt will begin alike."""
+    it raises holds a key. With `marks`, it tells the provider how far the next prompt will begin alike; with a number
+    of a rollout for its `seeds`, each request carries a seed of its own."""
 
-    def __init__(self, model: str, patience: Patience, marks: bool = False, **options: Any):
+    def __init__(self, model: str, patience: Patience, seeds: int | None = None, marks: bool = False, **options: Any):
         super().__init__(model, num_retries=0, **options)
         self.patience = patience
+        self.seeds = seeds
         self.marks = marks
+        self.seconds: float | None = options.get("timeout")
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        return self.patience.ask(lambda: self._once(prompt, messages, kwargs))
+        tracker = dspy.settings.get("usage_tracker")
+        if self.seeds is not None and hasattr(tracker, "seed"):
+            kwargs = {"seed": tracker.seed(self.seeds), **kwargs}
+        if hasattr(tracker, "sent"):
+            settings = {**self.kwargs, **kwargs}
+            tracker.sent({name: settings[name] for name in DECODING if settings.get(name) is not None})
+        return self.patience.ask(lambda: self._once(prompt, messages, kwargs, tracker))
 
-    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+    def update_history(self, entry: dict[str, Any]) -> None:
+        """Called by DSPy with all it knows of a request; nothing is kept but what it tells of the answer."""
+        heard = dspy.settings.get("usage_tracker")
+        if isinstance(heard, Heard):
+            heard.name = str(entry.get("response_model") or "")
+            notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
+            heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
+
+    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], tracker: Any) -> Any:
+        heard = Heard()
         try:
-            answer = self._sent(prompt, messages, kwargs)
+            answer = self._in_time(prompt, messages, kwargs, heard)
+        except Overdue as error:
+            failure: LMError = LMTimeoutError(str(error), model=self.model)
         except LMError as error:
-            failure: LMError = _restated(error, self.kwargs.get("api_key"))
+            failure = _restated(error, self.kwargs.get("api_key"))
         else:
-            if answer != []:
+            if heard.changed:
+                failure = LMUnsupportedFeatureError(
+                    f"{heard.changed} on the way to {self.model}, which does not take it: change the setting of the "
+                    "backend, or leave it out",
+                    model=self.model,
+                )
+            elif answer != []:
+                answer = self._bounded(answer, tracker)
+                self._book(heard, tracker)
                 return answer
-            failure = LMProviderError("an answer without any choice", model=self.model)
+            else:
+                failure = LMProviderError("an answer without any choice", model=self.model)
+        self._book(heard, tracker)
         raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
 
-    def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any]) -> Any:
+    def _in_time(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: Heard) -> Any:
         """The answer of one request."""
+        growing = getattr(dspy.settings.get("usage_tracker"), "growing", "")
+
+        def request() -> Any:
+            with dspy.context(usage_tracker=heard, disable_history=False):
+                return self._sent(prompt, messages, kwargs, growing)
+
+        return request() if self.seconds is None else within(self.seconds, request)
+
+    def _bounded(self, answer: Any, tracker: Any) -> Any:
+        """The answer's texts, those left out that are longer than is ever read."""
+        texts = [text["text"] if isinstance(text, dict) else text for text in answer]
+        if not any(isinstance(text, str) and len(text) > LONGEST_ANSWER for text in texts):
+            return answer
+        if hasattr(tracker, "refused"):
+            tracker.refused()
+        return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts]
+
+    def _book(self, heard: Heard, tracker: Any) -> None:
+        """Tell the trial's ledger what the request cost and who answered."""
+        if tracker:
+            for usage in heard.usage:
+                tracker.add_usage(self.model, usage)
+        if heard.name and hasattr(tracker, "answered"):
+            tracker.answered(heard.name[:LONGEST_NAME])
+
+    def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any], growing: str) -> Any:
+        """The answer, from the thread that waits for it."""
         if self.marks and messages:
-            blocks, mark = marked(messages, getattr(dspy.settings.get("usage_tracker"), "growing", ""))
+            blocks, mark = marked(messages, growing)
             try:
                 return super().__call__(prompt, messages=blocks, **kwargs, **mark)
             except LMUnsupportedFeatureError:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def describe(planned: "HeldOut") -> None:
     """Print what will be played, by which model, and what it may cost."""
+    from rsso_dspy.backends import Backend
     from rsso_dspy.protocol.plan import Unit
+    from rsso_dspy.protocol.retries import unvarying
 
     plan, settings = planned.plan, planned.config
     variants = len({unit.variant for unit in plan.units})
@@ -34,6 +36,9 @@ def describe(planned: "HeldOut") -> None:
     say(f"      {count(range(len(plan.units) - units), 'unit')} finished, {units} to play\n      {cost(forecast)}")
     if estimate := planned.estimate():
         say(f"      {expected(estimate)}")
+    if planned.left:
+        for warning in unvarying(plan, Backend(settings.active_backend)):
+            say(f"      {warning}")
 
 
 def answering(settings: "Config", roles: set[str]) -> str:

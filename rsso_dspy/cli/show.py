@@ -79,6 +79,10 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
         f"{trajectory.points_at_reset} points at reset, {trajectory.invalid} actions not understood",
         bold=True,
     )
+    for role, names in result.answered.items():
+        sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
+        seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
+        typer.secho(f"{role}: answered by {visible(', '.join(names))}; sent {sent}{seeds}", dim=True)
     if prompts:
         from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 

@@ -24,6 +24,9 @@ MOST_SEED = 2**31 - 1
 MOST_TRIALS = 1000
 """Trials at most of a unit, or of a variant in training: as many have rollout numbers of their own under one seed."""
 
+_LEFT_OUT = ("top_p", "top_k", "repetition_penalty", "seed", "retry_temperature")
+"""Settings that results do not depend on where they are not set, so that runs from before them go on."""
+
 _TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait"}
 """Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
 
@@ -48,6 +51,11 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+TopP = Annotated[float | None, Field(gt=0, le=1)]
+TopK = Annotated[int | None, Field(gt=0)]
+Penalty = Annotated[float | None, Field(gt=0)]
+
+
 class RoleOverride(_Section):
     """What one role does differently from the rest of its backend."""
 
@@ -59,6 +67,12 @@ class RoleOverride(_Section):
     """Environment variable with the key of this role."""
     temperature: float | None = Field(None, ge=0)
     """Sampling temperature of this role."""
+    top_p: TopP = None
+    """Share of the likelihood that this role's tokens are drawn from."""
+    top_k: TopK = None
+    """How many of the likeliest tokens this role's are drawn from."""
+    repetition_penalty: Penalty = None
+    """Repetition penalty of this role."""
     max_tokens: int | None = Field(None, gt=0)
     """Longest answer of this role, in tokens."""
 
@@ -74,10 +88,20 @@ class BackendConfig(_Section):
     """Name of the environment variable that holds the key; none for a backend without keys."""
     temperature: float = Field(0.0, ge=0)
     """Sampling temperature of every role that does not override it."""
+    top_p: TopP = None
+    """Share of the likelihood that tokens are drawn from (nucleus sampling); not sent when absent."""
+    top_k: TopK = None
+    """How many of the likeliest tokens each is drawn from; not sent when absent. OpenAI and Ollama take none."""
+    repetition_penalty: Penalty = None
+    """Penalty of tokens that occurred before, 1 for none; not sent when absent. Servers of one's own take it, vLLM and
+    llama.cpp among them; Anthropic, OpenAI and Ollama do not."""
+    seed: bool = False
+    """Whether every request carries a seed of its own, derived from the unit, the trial and its number: what is sampled
+    then differs between trials, and a run is played alike as far as the server keeps its word. Anthropic takes none."""
     max_tokens: int = Field(1024, gt=0)
     """Longest answer in tokens."""
     timeout: float = Field(120.0, gt=0)
-    """Seconds after which a request counts as failed."""
+    """Seconds that a request may take from its first byte to the last of its answer; then it counts as failed."""
     retries: int = Field(4, ge=0)
     """Further tries of a request that failed in transit, was rate limited or met a server error."""
     longest_wait: float = Field(60.0, ge=0)
@@ -114,7 +138,7 @@ class EmbedderConfig(_Section):
     key_variable: str | None = None
     """Name of the environment variable that holds the key of a `litellm/` model."""
     timeout: float = Field(60.0, gt=0)
-    """Seconds after which a request for vectors counts as failed."""
+    """Seconds that a request for vectors may take as a whole; then it counts as failed."""
     retries: int = Field(4, ge=0)
     """Further tries of such a request that failed in transit, was rate limited or met a server error."""
     cache: bool = True
@@ -182,6 +206,9 @@ class ProtocolConfig(_Section):
     """`sso-adapt/1` (the paper), `release` (the SSO code's choices) or `sso-adapt/1-cap60` (60 steps at most)."""
     trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
     """Trials per variant; the preset's when absent."""
+    retry_temperature: float | None = Field(None, ge=0)
+    """Temperature of the actor from the second trial of a variant on; the backend's when absent. At temperature 0 a
+    model answers the same request alike, and trials that repeat each other are no control."""
     stop_on_success: bool | None = None
     """Whether a solved variant is left alone; the preset's when absent."""
     learn_after_last: bool | None = None
@@ -300,6 +327,10 @@ class Config(_Section):
         roles = self.active_backend.roles.items()
         used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in roles}
         data["backends"] = {self.backend: used}
+        for table in (data["protocol"], used, *used["roles"].values()):
+            for name in _LEFT_OUT:
+                if table.get(name) is None or table.get(name) is False:  # a temperature of 0 is one
+                    table.pop(name, None)
         return data
 
     def hash(self) -> str:

@@ -95,7 +95,9 @@ class Agent(dspy.Module):
         for trial in range(len(results) + 1, total + 1):
             if results and _over(results[-1], runtime.rules):
                 break
-            roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, Ledger(runtime.spend))
+            retry = any(before.trajectory and before.trajectory.variant == variant for before in results)
+            ledger = Ledger(runtime.spend, f"{self.method.name} {variant.key}")
+            roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
             result = self._trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
             results.append(result)
             if on_trial:
@@ -120,17 +122,16 @@ class Agent(dspy.Module):
                     learning = [memory for memory in memories if _learns(memory, trajectory, last, runtime.rules)]
                     learnt = {memory.region: memory.learn(trajectory) for memory in learning}
                 trace.publish(trajectory, self.actor)
-                failures = dict(sorted(ledger.failures.items()))
                 return TrialResult(
-                    trial, trajectory, learnt, ledger.usage(), roles.shown, replayed=replayed, failures=failures
+                    trial, trajectory, learnt, ledger.usage(), roles.shown, replayed=replayed, **ledger.told()
                 )
             except JavaMissing:
                 raise  # it would hit every unit
             except (EnvironmentFailure, BackendFailure, LMError) as error:
                 if isinstance(error, SimulatorDied) and replayed == 0:
                     continue
-                failure, failures = f"{type(error).__name__}: {error}", dict(sorted(ledger.failures.items()))
-                return TrialResult(trial, None, {}, ledger.usage(), error=failure, replayed=replayed, failures=failures)
+                failure = f"{type(error).__name__}: {error}"
+                return TrialResult(trial, None, {}, ledger.usage(), error=failure, replayed=replayed, **ledger.told())
         raise AssertionError("unreachable")
 
     def play(

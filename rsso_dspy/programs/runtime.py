@@ -4,6 +4,7 @@ It is handed over through DSPy's own settings (``with runtime.active(): agent(va
 holds only predictors and plain configuration, and one program object serves many threads.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,12 @@ class TrialRules:
     """Regions of memories that go on to another variant: they learn from the last trial too."""
     layout: Layout = "paper"
     """Order of the actor's regions; see `layouts.py`."""
+    retry_temperature: float | None = None
+    """Temperature of the actor in further trials of a variant; the model's own when None."""
+
+    def __post_init__(self) -> None:
+        if self.max_repeat is not None and self.max_repeat < 2:
+            raise UsageError(f"max_repeat={self.max_repeat}: one action is no repetition; it takes 2 or more, or None")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,9 @@ class Runtime:
     """``'task::index'`` to a Variant."""
     budget: Callable[[Variant], int]
     """Steps allowed per trial."""
-    lm: Callable[[str, int], dspy.LM]
-    """(role, rollout number) to the model. The rollout number tells repeats of the same request apart."""
+    lm: Callable[..., dspy.LM]
+    """(role, rollout number) to the model, and (role, rollout number, temperature) to it at another temperature than
+    its own. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
     rules: TrialRules = TrialRules()
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
@@ -103,13 +111,23 @@ class Runtime:
         return runtime
 
 
+SEEDS = 2**31
+"""How many seeds there are for requests."""
+
+
 class Ledger:
     """Calls and tokens per role, of one trial. Implements the part of DSPy's usage tracker that a model call uses, and
-    hears of failed requests and repaired answers. `spend` is told of each entry at once."""
+    hears of failed requests, repaired answers, the settings sent and the model that answered. `spend` is told of each
+    entry at once. `place` names the unit, for seeds."""
 
-    def __init__(self, spend: Callable[[str, Usage], None]) -> None:
+    def __init__(self, spend: Callable[[str, Usage], None], place: str = "") -> None:
         self.failures: Counter[str] = Counter()
         """Failed requests by kind."""
+        self.place = place
+        self._sent: dict[str, dict[str, float]] = {}
+        self._answered: dict[str, set[str]] = {}
+        self._draws: Counter[str] = Counter()
+        self._refused = False
         self._usage: dict[str, Usage] = {}
         self._role = ""
         self._longest: int | None = None
@@ -129,10 +147,30 @@ class Ledger:
                 cached=read.get("cached_tokens") or 0,
                 cache_write=read.get("cache_creation_tokens") or 0,
                 reasoning=written.get("reasoning_tokens") or 0,
-                truncated=int(self._longest is not None and said >= self._longest),
+                truncated=int(self._refused or (self._longest is not None and said >= self._longest)),
                 unmetered=int(not usage.get("prompt_tokens") and not said),
             )
         )
+        self._refused = False
+
+    def refused(self) -> None:
+        """The answer that is booked next was too long to be read."""
+        self._refused = True
+
+    def sent(self, settings: Mapping[str, float]) -> None:
+        """A request went out with these decoding settings; those of a role's first request are kept."""
+        self._sent.setdefault(self._role, dict(settings))
+
+    def answered(self, name: str) -> None:
+        """The server called the model that answered so."""
+        self._answered.setdefault(self._role, set()).add(name)
+
+    def seed(self, rollout: int) -> int:
+        """The seed of the next request: drawn for rollout, unit and role, and one higher with every request of it."""
+        drawn = hashlib.sha256(f"{rollout} {self.place} {self._role}".encode()).digest()
+        number = self._draws[self._role]
+        self._draws[self._role] += 1
+        return (int.from_bytes(drawn[:4], "big") + number) % SEEDS
 
     def failed(self, kind: str) -> None:
         """A request failed, whether or not it was asked again."""
@@ -155,6 +193,14 @@ class Ledger:
     def usage(self) -> dict[str, Usage]:
         """Role to usage, roles in alphabetical order."""
         return dict(sorted(self._usage.items()))
+
+    def told(self) -> dict[str, Any]:
+        """What a trial's result says of requests: the failed ones, the settings sent, the names of who answered."""
+        return {
+            "failures": dict(sorted(self.failures.items())),
+            "sent": dict(sorted(self._sent.items())),
+            "answered": {role: tuple(sorted(names)) for role, names in sorted(self._answered.items())},
+        }
 
     @contextmanager
     def role(self, role: str, longest: int | None = None, growing: str = "") -> Iterator[None]:
@@ -181,6 +227,8 @@ class Caller:
     runtime: Runtime
     rollout: int
     ledger: Ledger
+    retry: bool = False
+    """Whether the variant was played before."""
 
     def __call__(
         self, role: str, predictor: dspy.Predict, form: type[dspy.Signature] | None = None, /, **regions: Any
@@ -192,7 +240,7 @@ class Caller:
         present = {name: value for name, value in regions.items() if value != ""}
         absent = tuple(name for name in whole.input_fields if name not in present)
         try:
-            lm = self.runtime.lm(role, self.rollout)
+            lm = self._model(role)
             longest = lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")
             layout = self.runtime.rules.layout
             with self.ledger.role(role, longest, present.get("history", "") if layout == "cache" else ""):
@@ -202,3 +250,10 @@ class Caller:
         except AdapterParseError:
             self.ledger.malformed(role)
             return None
+
+    def _model(self, role: str) -> dspy.LM:
+        """The model of a role; that of a retrying actor at the temperature that the protocol gives retries."""
+        warmer = self.runtime.rules.retry_temperature
+        if role == "actor" and self.retry and warmer is not None:
+            return self.runtime.lm(role, self.rollout, warmer)
+        return self.runtime.lm(role, self.rollout)

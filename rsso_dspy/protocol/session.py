@@ -58,7 +58,7 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
     config = config or load()
     protocol = configured(config)
     backend = Backend(config.active_backend, Runtime.stopping)
-    backend.check()
+    backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
     settings, book = config.environment, config.memory.constitution
     pool = Pool(lambda: ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds), size=jobs)

@@ -51,6 +51,10 @@ WHY = {
 """What is wrong with a file that is set aside, by the ending of its new name."""
 
 
+UNTOLD = ',"sent":{},"answered":{}'
+"""What a trial of the embedded model says of requests, and leaves out: within JSON texts no quote stands bare."""
+
+
 class Store(Journals):
     """The folder of one run."""
 
@@ -277,7 +281,7 @@ def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
 
 def _text(record: UnitRecord | TrainingRecord) -> str:
     data = _UNIT.dump_json(record) if isinstance(record, UnitRecord) else _TRAINING.dump_json(record)
-    return data.decode() + "\n"
+    return data.decode().replace(UNTOLD, "") + "\n"
 
 
 def _read(path: Path, form: TypeAdapter[R]) -> R | Unread | None:

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from rsso_dspy.money import PriceOf
+from rsso_dspy.report.answers import answered, answered_notes, repeated
 from rsso_dspy.report.bills import Abandoned, Bill, bill_json, bill_of, unpriced
 from rsso_dspy.report.comparison import Comparison, Gain, Square, compare, corrected, gains, square
 from rsso_dspy.report.learning import Learning, learning
@@ -101,6 +102,10 @@ class Analysis:
     """All arms with a score have one for the same units."""
     missing: int = 0
     """Units that were to be played and have no record."""
+    repeated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Arm to its units whose trials are all equal, and to those of several trials; see `answers.repeated`."""
+    mixed: tuple[str, ...] = ()
+    """What is to be said of roles in which several models answered."""
 
     @property
     def pair(self) -> tuple[str, str] | None:
@@ -148,6 +153,8 @@ def analyse(played: Played, price_of: PriceOf = unpriced, against: str | None = 
         rule_based=any(record.rule_based for record in everything),
         alike=alike(arms.values()),
         missing=played.missing,
+        repeated=repeated(arms),
+        mixed=tuple(answered_notes(everything)),
     )
 
 
@@ -179,6 +186,8 @@ def facts(records: Sequence[Record]) -> dict[str, tuple[str, ...]]:
         others = {role: record.models[role] for role in asked if record.models[role] != record.model}
         found["other roles"] |= {f"{role} {model}" for role, model in others.items()}
         found["seed"].add(str(record.seed))
+        for role, names in answered(record).items():
+            found.setdefault("answered by", set()).update(f"{name} ({role})" for name in names)
         for key, name in PROVENANCE.items():
             if key in record.provenance:
                 found.setdefault(name, set()).add(record.provenance[key])
@@ -193,6 +202,7 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "missing": found.missing,
         "alike": found.alike,
         "note": found.note,
+        "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
         "arms": [
             {**asdict(row), "learning": _learning_json(learnt), "cost": found.spent[row.arm].cost}
             for row, learnt in zip(found.arms, found.learning, strict=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rsso_dspy.money import dollars
 from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.answers import repeated_notes
 from rsso_dspy.report.bills import bill_table
 from rsso_dspy.report.comparison_tables import differences, square_table, strata, tests
 from rsso_dspy.report.metrics import UNEVEN, ArmMetrics
@@ -51,6 +52,7 @@ def methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
     if found.missing:
         units = f"{found.missing:,} units that were" if found.missing > 1 else "1 unit that was"
         notes.append(f"Not all is there: {units} to be played {'have' if found.missing > 1 else 'has'} no record.")
+    notes += [*repeated_notes(found.repeated), *found.mixed]
     if with_paper:
         rows += [_published(row) for row in published()["table1"]]
         notes.append(PAPER_NOTE)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rsso_dspy.backends.bounds import within
 from rsso_dspy.backends.embedders.route import unit
 from rsso_dspy.backends.patience import Patience, asked_for
 from rsso_dspy.config import EmbedderConfig
@@ -71,7 +72,7 @@ class Remote:
             **({"api_key": key} if key else {}),
         }
         try:
-            answer = self._patience.ask(lambda: litellm.embedding(**request))
+            answer = self._patience.ask(lambda: within(self.config.timeout, lambda: litellm.embedding(**request)))
         except Exception as error:  # LiteLLM lets errors of any library through
             raise self._failure(error, litellm) from error
         return self._vectors(answer, len(texts))
