@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rsso_dspy.errors import UsageError
+from rsso_dspy.redaction import redact, redact_json
 
 
 @contextmanager
@@ -41,7 +42,8 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text so."""
+    """Write a text so, without the secrets in it; of JSON, by the name's ending, only strings change."""
+    text = redact_json(text) if path.suffix in (".json", ".jsonl") else redact(text)
     with whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

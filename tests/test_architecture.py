@@ -8,22 +8,25 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
-BASE = {"trajectory", "errors", "whole"}
+BASE = {"trajectory", "errors", "whole", "redaction"}
 ALLOWED = {
     "trajectory": set(),
     "errors": set(),
     "cache": set(),
-    "whole": {"errors"},
+    "redaction": set(),
+    "addresses": set(),
+    "whole": {"errors", "redaction"},
     "money": {"trajectory"},
     "config": BASE | {"money"},
     "signatures": set(),
     "memory": BASE,
     "environments": BASE | {"cache"},
     "programs": BASE | {"signatures", "memory", "environments"},
-    "backends": BASE | {"config", "cache"},
+    "backends": BASE | {"config", "cache", "addresses"},
     "report": BASE | {"money"},
     "optimize": BASE | {"money", "config", "programs", "environments", "backends", "report", "protocol"},
-    "protocol": BASE | {"money", "config", "programs", "environments", "backends", "memory", "report", "__init__"},
+    "protocol": BASE
+    | {"money", "config", "addresses", "programs", "environments", "backends", "memory", "report", "__init__"},
     "cli": BASE
     | {"money", "config", "protocol", "optimize", "report", "programs", "environments", "backends", "__init__"},
 }

@@ -17,11 +17,13 @@ from urllib.parse import urlsplit
 import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
+from rsso_dspy.addresses import keep_direct, plain, proxy_for
 from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.backends.decoding import decoding, through_litellm, varies
+from rsso_dspy.backends.keys import mended_key, read_key
 from rsso_dspy.backends.patience import Patience, PatientLM
-from rsso_dspy.config import EMBEDDED, BackendConfig, Role, RoleOverride
-from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
+from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
+from rsso_dspy.errors import BackendUnreachable, ConfigError
 
 CONNECT_SECONDS = 5.0
 """How long an endpoint may take to accept a connection."""
@@ -33,6 +35,15 @@ builds other paths: not where the configuration names the endpoint."""
 ADDRESSED_BY_HOST = {"anthropic", "ollama", "ollama_chat"}
 """Providers whose address is usually given without the path, which is /v1 (Ollama's is that of its OpenAI format)."""
 
+ADDRESSES = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com",
+    "hosted_vllm": "http://localhost:8000",
+    "ollama": "http://localhost:11434",
+    "ollama_chat": "http://localhost:11434",
+}
+"""Where providers are, to say which proxy stands before them; others are taken to be at https://NAME."""
+
 
 class Backend:
     """The models of one `[backends.NAME]` table. Thread-safe; makes a model when its role first speaks. `stopped` is
@@ -42,6 +53,7 @@ class Backend:
         self.config = config
         self.patience = Patience(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._lm)
+        keep_direct(*self.addresses.values())
 
     @property
     def rule_based(self) -> bool:
@@ -52,6 +64,13 @@ class Backend:
     def models(self) -> dict[Role, str]:
         """Model of each role, ``provider/model``."""
         return {role: self._settings(role).model or "" for role in get_args(Role)}
+
+    @property
+    def addresses(self) -> dict[Role, str]:
+        """Where the requests of each role go: to the configured address, or the provider's own. None of the embedded
+        model's go anywhere."""
+        settings = {role: self._settings(role) for role in self.models if self.models[role] != EMBEDDED}
+        return {role: own.base_url or address_of(own.model or "") for role, own in settings.items()}
 
     @property
     def adapter(self) -> dspy.Adapter:
@@ -73,14 +92,17 @@ class Backend:
             url = self._settings(role).base_url
             if not url or self._settings(role).model == EMBEDDED:
                 continue
-            parts = urlsplit(url)
+            proxy = proxy_for(url)
+            parts = urlsplit(proxy or url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
             try:
                 socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECONDS).close()
             except OSError as error:
+                what = f"the proxy {proxy} (of the environment), which requests for {plain(url)} go through,"
+                mend = f"name {urlsplit(url).hostname} in no_proxy" if proxy else "start the server"
                 raise BackendUnreachable(
-                    f"nothing answers at {url} ({error}), the endpoint of role {role}; start the server, or set "
-                    "base_url of the backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
+                    f"nothing answers at {what if proxy else plain(url)} ({error}), the endpoint of role {role}; "
+                    f"{mend}, or set base_url of the backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
                 ) from None
 
     def varies(self, role: Role, temperature: float | None = None) -> bool:
@@ -120,7 +142,10 @@ class Backend:
             os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
             import_module("litellm")  # seconds, which are not to be taken from the first request's
         if settings.key_variable:
-            options["api_key"] = self._key(settings)
+            options["api_key"] = read_key(settings.key_variable, settings.model or "", "--backend embedded")
+        elif key := mended_key(settings.model or ""):
+            options["api_key"] = key
+        self._check_way(role, settings)
         options |= {"cache": False, "timeout": self.config.timeout, "marks": provider == "anthropic"}
         try:
             return PatientLM(f"{provider}/{name}", self.patience, rollout if self.config.seed else None, **options)
@@ -141,15 +166,40 @@ class Backend:
             inherited |= {"key_variable": None}
         return RoleOverride(**{**inherited, **own})
 
-    def _key(self, settings: RoleOverride) -> str:
-        variable = settings.key_variable or ""
-        key = os.environ.get(variable)
-        if not key:
-            raise MissingKey(
-                f"{settings.model} needs a key, and the environment variable {variable} is not set: "
-                f"`export {variable}=...`, or use --backend embedded, which needs none"
+    def _check_way(self, role: Role, settings: RoleOverride) -> None:
+        """Raise `ConfigError` for a way to the model that DSPy's own client cannot go: it knows no proxy but those
+        spoken to by plain HTTP, and would take a user's name in an address for a part of the host's."""
+        if (settings.model or "").partition("/")[0] not in NATIVE:
+            return
+        if "@" in urlsplit(settings.base_url or "").netloc:
+            raise ConfigError(
+                f"the address of role {role} holds a user or a password, which requests for {settings.model} cannot "
+                "hold: leave it out, and name a variable with the server's key in key_variable"
             )
-        return key
+        url = settings.base_url or address_of(settings.model or "")
+        proxy = proxy_for(url)
+        if proxy and urlsplit(proxy).scheme != "http":
+            raise ConfigError(
+                f"requests for {settings.model} would go through {proxy}, the environment's proxy, and only proxies "
+                f"at http:// addresses can be used: set another, or name {urlsplit(url).hostname} in no_proxy"
+            )
+
+
+def address_of(model: str) -> str:
+    """Where requests for `provider/model` go when no address is configured: where variables of the provider say, else
+    to its own endpoint."""
+    provider = model.partition("/")[0]
+    named = (os.environ.get(f"{provider.upper()}_{name}") for name in ("API_BASE", "BASE_URL"))
+    return next(filter(None, named), "") or ADDRESSES.get(provider, f"https://{provider}")
+
+
+def proxies(config: Config) -> dict[str, str]:
+    """The environment's proxies that requests go through, by the address that they are for; what is secret in either
+    is left out."""
+    sent = list(Backend(config.active_backend).addresses.values())
+    if config.embedder.model.startswith("litellm/"):
+        sent.append(config.embedder.base_url or address_of(config.embedder.model.removeprefix("litellm/")))
+    return {plain(url): proxy for url in sent if (proxy := proxy_for(url))}
 
 
 def _endpoint(provider: str, url: str) -> str:

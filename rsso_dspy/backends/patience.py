@@ -8,7 +8,6 @@ do not come back in step. A rate limit holds back every thread and halves how ma
 round of successes lets one more through.
 """
 
-import os
 import random
 import re
 import threading
@@ -30,6 +29,7 @@ from rsso_dspy.backends.bounds import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.backends.marks import marked
 from rsso_dspy.backends.policies import meant, policy
 from rsso_dspy.errors import Stopped
+from rsso_dspy.redaction import redact, register_secret
 
 T = TypeVar("T")
 
@@ -37,8 +37,6 @@ KEPT = ("model", "provider", "provider_code", "status", "request_id", "retry_aft
 """What an error says of itself besides its message."""
 ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
 """What DSPy's engine adds to a provider's message: advice on settings that do not exist here."""
-SHORTEST_KEY = 8
-"""Characters; anything shorter is a placeholder, like EMPTY, and may stand in any message."""
 
 DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
 """Options of a request that say how tokens are drawn."""
@@ -158,6 +156,7 @@ class PatientLM(dspy.LM):
     of a rollout for its `seeds`, each request carries a seed of its own."""
 
     def __init__(self, model: str, patience: Patience, seeds: int | None = None, marks: bool = False, **options: Any):
+        register_secret(options.get("api_key"))
         super().__init__(model, num_retries=0, **options)
         self.patience = patience
         self.seeds = seeds
@@ -188,7 +187,7 @@ class PatientLM(dspy.LM):
         except Overdue as error:
             failure: LMError = LMTimeoutError(str(error), model=self.model)
         except LMError as error:
-            failure = _restated(error, self.kwargs.get("api_key"))
+            failure = _restated(error)
         else:
             if heard.changed:
                 failure = LMUnsupportedFeatureError(
@@ -245,13 +244,10 @@ class PatientLM(dspy.LM):
         return super().__call__(prompt, messages=messages, **kwargs)
 
 
-def _restated(error: LMError, key: str | None) -> LMError:
+def _restated(error: LMError) -> LMError:
     """The error as what it means, in the provider's words alone, with every key in them struck out: providers quote
     the key that they refuse, and messages end up in records."""
-    text = ADVICE.sub("", error.message)
-    for secret in {key or "", *(value for name, value in os.environ.items() if name.endswith("_API_KEY"))}:
-        if len(secret) >= SHORTEST_KEY:
-            text = text.replace(secret, "***")
+    text = redact(ADVICE.sub("", error.message))
     known = {name: getattr(error, name, None) for name in KEPT}
     if known["retry_after"] is None:
         known["retry_after"] = asked_for(error)

@@ -15,11 +15,15 @@ app = typer.Typer(help="Show the configuration in force, or write a file to star
 
 @app.command()
 def show(config: ConfigFile = None, set_: Overrides = None, backend: BackendName = None) -> None:
-    """Print the resolved configuration as JSON, with its hash."""
+    """Print the resolved configuration as JSON, with its hash, and the proxies of the environment that requests would
+    go through."""
     import json
 
+    from rsso_dspy.backends import proxies
+
     settings = configuration(config, set_, backend)
-    typer.echo(json.dumps({"hash": settings.hash(), **settings.resolved()}, indent=1))
+    ways = {"proxies": through} if (through := proxies(settings)) else {}
+    typer.echo(json.dumps({"hash": settings.hash(), **settings.resolved(), **ways}, indent=1))
 
 
 @app.command()

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rsso_dspy.cli.forecast import proxied
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.redaction import redact
 from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
         (f"backend {settings.backend}", _backend),
         ("disk", _disk),
     ]
+    for line in proxied(settings):
+        typer.echo(f"note    {line}")
     failed = 0
     for name, check in checks:
         typer.echo(f"checking {name} ...", err=True)
@@ -47,7 +51,7 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
             typer.echo(f"ok      {name}: {check(settings)}")
         except Exception as error:  # every failure is a finding here
             failed += 1
-            typer.secho(f"failed  {name}: {visible(' '.join(str(error).split()))}", fg="red")
+            typer.secho(f"failed  {name}: {visible(' '.join(redact(str(error)).split()))}", fg="red")
     if failed:
         raise typer.Exit(1)
 
@@ -88,7 +92,7 @@ def _backend(config: "Config") -> str:
     except AdapterParseError as error:
         raise BackendFailure(_unread(config, str(error.lm_response or ""))) from None
     rule = " (rule-based, offline)" if backend.rule_based else ""
-    return f"{config.active_backend.model}{rule} answered {str(answer)[:SHOWN]!r}"
+    return f"{config.active_backend.model}{rule} answered {redact(str(answer))[:SHOWN]!r}"
 
 
 def _unread(config: "Config", said: str) -> str:
@@ -96,7 +100,7 @@ def _unread(config: "Config", said: str) -> str:
     own, at = config.active_backend, f"--set backends.{config.backend}"
     others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
     return (
-        f"{own.model} answered {said[:SHOWN]!r}, of which nothing can be read: adapter {own.adapter} asks for "
+        f"{own.model} answered {redact(said)[:SHOWN]!r}, of which nothing can be read: adapter {own.adapter} asks for "
         f"{ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens={2 * own.max_tokens} if the answer was cut off; or "
         "another model"
     )

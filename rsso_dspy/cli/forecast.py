@@ -39,6 +39,8 @@ def describe(planned: "HeldOut") -> None:
     if planned.left:
         for warning in unvarying(plan, Backend(settings.active_backend)):
             say(f"      {warning}")
+    for line in proxied(settings):
+        say(f"      {line}")
 
 
 def answering(settings: "Config", roles: set[str]) -> str:
@@ -49,6 +51,16 @@ def answering(settings: "Config", roles: set[str]) -> str:
     models = Backend(settings.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
     return f"backend {settings.backend}: {names}" + (" (rule-based, offline, no cost)" if names == EMBEDDED else "")
+
+
+def proxied(settings: "Config") -> list[str]:
+    """Which proxies see the requests, a line each."""
+    from rsso_dspy.backends import proxies
+
+    return [
+        f"requests for {address} go through {proxy}, a proxy of the environment"
+        for address, proxy in proxies(settings).items()
+    ]
 
 
 def cost(forecast: "Forecast") -> str:

@@ -137,7 +137,15 @@ def _explained(error: ValidationError, path: Path | None) -> ConfigError | Unkno
         section = where.rpartition(".")[0]
         return UnknownName(f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _keys(section)])
     message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {first['input']!r})")
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {_shown(first)})")
+
+
+def _shown(flaw: Any) -> str:
+    """The value that does not fit; of an address without what stands before an @."""
+    value = flaw["input"]
+    if flaw["loc"][-1] == "base_url" and isinstance(value, str) and "@" in value:
+        return repr(f"***@{value.rpartition('@')[2]}")
+    return repr(value)
 
 
 def _keys(section: str) -> list[str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.redaction import register_address, register_secret, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 """actor acts; reflector writes reflections; verbalizer turns windows into skills; advisor writes constitutions;
@@ -32,7 +33,8 @@ _TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait"}
 
 
 def _url(value: str | None) -> str | None:
-    """An http(s) address, checked before anything is sent to it."""
+    """An http(s) address, checked before anything is sent to it. What is secret in it is shown nowhere."""
+    register_address(value)
     if value is not None:
         try:
             parts = urlsplit(value)
@@ -45,6 +47,19 @@ def _url(value: str | None) -> str | None:
 
 
 Url = Annotated[str | None, AfterValidator(_url)]
+
+
+def _variable(value: str | None) -> str | None:
+    """The name of an environment variable, whose value is shown nowhere; nor is what may be the key itself."""
+    watch_variable(value)
+    if value and not _PLAIN_VARIABLE.fullmatch(value):
+        register_secret(value)
+    return value
+
+
+_PLAIN_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*")
+
+Variable = Annotated[str | None, AfterValidator(_variable)]
 
 
 class _Section(BaseModel):
@@ -63,7 +78,7 @@ class RoleOverride(_Section):
     """`provider/model`; the backend's own when absent."""
     base_url: Url = None
     """Endpoint of this role."""
-    key_variable: str | None = None
+    key_variable: Variable = None
     """Environment variable with the key of this role."""
     temperature: float | None = Field(None, ge=0)
     """Sampling temperature of this role."""
@@ -84,7 +99,7 @@ class BackendConfig(_Section):
     """`provider/model`, as LiteLLM and DSPy name them; `embedded/explorer` is the rule-based offline one."""
     base_url: Url = None
     """Endpoint, when it is not the provider's own."""
-    key_variable: str | None = None
+    key_variable: Variable = None
     """Name of the environment variable that holds the key; none for a backend without keys."""
     temperature: float = Field(0.0, ge=0)
     """Sampling temperature of every role that does not override it."""
@@ -135,7 +150,7 @@ class EmbedderConfig(_Section):
     tests)."""
     base_url: Url = None
     """Endpoint of a `litellm/` model, when it is not the provider's own."""
-    key_variable: str | None = None
+    key_variable: Variable = None
     """Name of the environment variable that holds the key of a `litellm/` model."""
     timeout: float = Field(60.0, gt=0)
     """Seconds that a request for vectors may take as a whole; then it counts as failed."""

@@ -2,7 +2,7 @@
 
     {"schema": 1, "time": "2026-01-31T12:00:00.123+00:00", "event": "trial", "unit": "rsso/boil::22/s0", ...}
 
-started     what is left, how many at once, on which engine
+started     what is left, how many at once, on which engine, through which proxies to which addresses
 trial       outcome, points, steps, tokens and failed requests by kind
 unit, training      it is written: its best score, or its error
 limit, interrupted, failed      why the run ended before its end

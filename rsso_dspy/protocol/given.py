@@ -15,13 +15,12 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import TypeAdapter, ValidationError
 
+from rsso_dspy.addresses import is_here, plain
 from rsso_dspy.config import Config, override
 from rsso_dspy.errors import UsageError
 from rsso_dspy.trajectory import SCHEMA_VERSION, ZERO_SHOT
@@ -172,8 +171,8 @@ def _withhold(table: dict[str, Any], prefix: str) -> Iterable[str]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _withhold(value, f"{prefix}{key}.")
-        elif key == "base_url" and (plain := _plain(value)) != value:
-            table[key] = plain
+        elif key == "base_url" and (shown := plain(value)) != value:
+            table[key] = shown
             yield f"{prefix}{key}"
 
 
@@ -190,23 +189,10 @@ def elsewhere(config: Config) -> list[str]:
     if embedder.model.startswith("litellm/"):
         sent.append((embedder.base_url, embedder.key_variable))
     return [
-        f"{_plain(url)} with the key in {variable}" if variable else _plain(url)
+        f"{plain(url)} with the key in {variable}" if variable else plain(url)
         for url, variable in dict.fromkeys(sent)
-        if url and not _local(url)
+        if url and not is_here(url)
     ]
-
-
-def _plain(address: str) -> str:
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _local(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _add(folder: Path, asked: Iterable[Asked]) -> None:

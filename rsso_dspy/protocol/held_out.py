@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.backends import Backend
+from rsso_dspy.backends import Backend, proxies
 from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.memory.constitution.file import examples_of
@@ -144,7 +144,8 @@ class HeldOut:
                 live, self.store, self.programs, provenance(self.config), self.carried, log.trial, purse.spend
             )
             purse.stop = player.stop.set
-            with log.run(left=[work.key for work in left], jobs=jobs, engine=engine) as ended:
+            ways = {"proxies": through} if (through := proxies(self.config)) else {}
+            with log.run(left=[work.key for work in left], jobs=jobs, engine=engine, **ways) as ended:
                 if left and purse.passed:
                     raise LimitReached(_limit(purse))
                 try:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.redaction import redact_json
 from rsso_dspy.trajectory import SCHEMA_VERSION, Usage
 
 
@@ -58,13 +59,13 @@ class Journals:
             new = [line for line in other._lines(name) if line not in known]
             if new:
                 with (self.folder / name).open("a", encoding="utf-8") as file:
-                    file.write("".join(f"{line}\n" for line in new))
+                    file.write(redact_json("".join(f"{line}\n" for line in new)))
 
     def _lines(self, name: str) -> list[str]:
         return lines_of(self.folder / name)
 
     def _append(self, name: str, entry: dict[str, Any]) -> None:
-        line = json.dumps({"schema": SCHEMA_VERSION, **entry})
+        line = redact_json(json.dumps({"schema": SCHEMA_VERSION, **entry}))
         with self._appending, (self.folder / name).open("ab+") as file:
             if file.tell():  # a line that a kill cut off must not swallow this one
                 file.seek(-1, os.SEEK_END)

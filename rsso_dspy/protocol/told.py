@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rsso_dspy.backends import Backend
 from rsso_dspy.protocol.executor import fingerprints
 from rsso_dspy.protocol.provenance import provenance
+from rsso_dspy.redaction import redact
 from rsso_dspy.report.tally import Tally
 from rsso_dspy.trajectory import RULE_BASED_NOTE, SCHEMA_VERSION
 from rsso_dspy.whole import write_whole
@@ -55,7 +56,7 @@ def parameters(planned: "HeldOut") -> dict[str, str]:
         "embedder": config.embedder.model,
         **{f"model.{role}": model for role, model in planned.asked.items()},
     }
-    return {key: value[:500] for key, value in values.items()}
+    return {key: redact(value)[:500] for key, value in values.items()}
 
 
 def tags_of(planned: "HeldOut") -> dict[str, str]:
@@ -66,7 +67,7 @@ def tags_of(planned: "HeldOut") -> dict[str, str]:
         tags["rsso_dspy.shard"] = planned.shard
     if Backend(planned.config.active_backend).rule_based:
         tags |= {"rsso_dspy.note": RULE_BASED_NOTE, "mlflow.note.content": RULE_BASED_NOTE}
-    return tags
+    return {key: redact(value) for key, value in tags.items()}
 
 
 def identity_of(folder: Path) -> str:

@@ -21,11 +21,13 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rsso_dspy.addresses import keep_direct
 from rsso_dspy.config import prices
 from rsso_dspy.errors import UsageError
 from rsso_dspy.protocol.events import End
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.told import identity_of, name_of, numbers, parameters, tags_of
+from rsso_dspy.redaction import redact
 from rsso_dspy.report.tally import Finished, Tally, finished
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
@@ -77,6 +79,7 @@ def reach(uri: str) -> Server:
     """The server at an address. Raises what `check_address` raises, and `UsageError` when the server does not answer
     within seconds."""
     check_address(uri)
+    keep_direct(uri)
     client_of = _mlflow()
     try:
         client = client_of(tracking_uri=uri)
@@ -229,7 +232,7 @@ class Tracking:
         records = list(store.units()), list(store.trainings())
         files = self._report(*records, self._price_of, store.abandoned(), store.begun())
         for name, text in {"config.json": config, **files}.items():
-            client.log_text(run, text, name)
+            client.log_text(run, redact(text), name)
         client.set_tag(run, "rsso_dspy.ended", how)
         client.set_terminated(run, STATUS[how])
 
@@ -243,5 +246,5 @@ def _metrics_of(arm: str, tally: Tally, when: int) -> Iterator[Any]:
 
 def _why(error: Exception) -> str:
     """The end of what the error says, where its cause is, on one line."""
-    said = "".join(letter if letter.isprintable() else " " for letter in str(error))
+    said = "".join(letter if letter.isprintable() else " " for letter in redact(str(error)))
     return f"{type(error).__name__}: {'...' if len(said) > 120 else ''}{said[-120:]}"

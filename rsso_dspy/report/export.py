@@ -19,6 +19,7 @@ from typing import Any
 
 from rsso_dspy.errors import NotInstalled, UsageError
 from rsso_dspy.money import PriceOf
+from rsso_dspy.redaction import Redactor, redactor
 from rsso_dspy.report.columns import COLUMNS, PROVENANCE, ROLES, Column, Rows
 from rsso_dspy.report.learning import REFLECTIONS, SKILLS
 from rsso_dspy.report.tally import spent
@@ -105,11 +106,11 @@ def write_parquet(
     arrow, parquet = _pyarrow()
     _check(path)
     schema = _schema(arrow, COLUMNS[rows])
-    written = 0
+    written, strike = 0, redactor()
     with whole(path) as temporary:
         with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
             for group in _groups(_rows(rows, records, price_of)):
-                cleaned = [{name: _clean(row.get(name)) for name in schema.names} for row in group]
+                cleaned = [{name: _clean(row.get(name), strike) for name in schema.names} for row in group]
                 writer.write_table(arrow.Table.from_pylist(cleaned, schema))
                 written += len(group)
         if not written:
@@ -209,11 +210,11 @@ def _usage(record: Record, trial: TrialResult, price_of: PriceOf) -> dict[str, A
     }
 
 
-def _clean(value: Any) -> Any:
-    """The value as a file can hold it: half a character, as a model may say one, is none."""
+def _clean(value: Any, strike: Redactor) -> Any:
+    """The value as a file can hold it, without secrets: half a character, as a model may say one, is none."""
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return [_clean(each) for each in value] if isinstance(value, tuple) else value
+        return strike(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return [_clean(each, strike) for each in value] if isinstance(value, tuple) else value
 
 
 def _groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from rsso_dspy.addresses import keep_direct, plain
 from rsso_dspy.backends.bounds import within
 from rsso_dspy.backends.embedders.route import unit
+from rsso_dspy.backends.keys import mended_key, read_key
 from rsso_dspy.backends.patience import Patience, asked_for
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
+from rsso_dspy.redaction import redact
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before the first further try, which double from try to try, and the longest wait a provider may ask for."""
@@ -48,16 +51,17 @@ class Remote:
         self.tokens = 0
         self._lock = Lock()
         self._patience = _Patience(config.retries, LONGEST_PAUSE)
+        keep_direct(config.base_url)
 
     def check(self) -> None:
-        """Raise `MissingKey` when the variable that should hold the key is empty."""
+        """Raise `MissingKey` when the variable that should hold the key is empty, `ConfigError` when that is no key."""
         self._key()
 
     def identity(self) -> dict[str, str]:
         return {"route": "litellm", "model": self.model, "base_url": self.config.base_url or ""}
 
     def source(self) -> str:
-        return self.config.base_url or f"the endpoint of {self.model.partition('/')[0]}"
+        return plain(self.config.base_url or "") or f"the endpoint of {self.model.partition('/')[0]}"
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """A text without a word is sent as one space: providers refuse empty ones."""
@@ -74,8 +78,10 @@ class Remote:
         try:
             answer = self._patience.ask(lambda: within(self.config.timeout, lambda: litellm.embedding(**request)))
         except Exception as error:  # LiteLLM lets errors of any library through
-            raise self._failure(error, litellm) from error
-        return self._vectors(answer, len(texts))
+            failure = self._failure(error, litellm)
+        else:
+            return self._vectors(answer, len(texts))
+        raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
 
     def _vectors(self, answer: Any, count: int) -> list[np.ndarray]:
         """The answer's rows in the order of the texts, each checked and brought to length 1."""
@@ -102,7 +108,7 @@ class Remote:
 
     def _failure(self, error: Exception, litellm: Any) -> BackendFailure:
         """What LiteLLM raised, in this project's terms, without the traceback LiteLLM puts into some messages."""
-        said = str(error).partition("\nTraceback")[0].strip()
+        said = redact(str(error).partition("\nTraceback")[0].strip())
         status = getattr(error, "status_code", None)
         causes = _causes(error)
         if self.config.key_variable is None and (status == 401 or _no_credentials(causes)):
@@ -123,16 +129,9 @@ class Remote:
         return BackendFailure(f"{self.source()} gave no vectors: {said}")
 
     def _key(self) -> str | None:
-        variable = self.config.key_variable
-        if not variable:
-            return None
-        key = os.environ.get(variable)
-        if not key:
-            raise MissingKey(
-                f"{self.config.model} needs a key, and the environment variable {variable} is not set: "
-                f"`export {variable}=...`, or use --set embedder.model=all-MiniLM-L6-v2, which needs none"
-            )
-        return key
+        if variable := self.config.key_variable:
+            return read_key(variable, self.config.model, "--set embedder.model=all-MiniLM-L6-v2")
+        return mended_key(self.model)
 
 
 def _litellm() -> Any:

@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from rsso_dspy.protocol.playing import Carried, Player
 from rsso_dspy.protocol.provenance import provenance
 from rsso_dspy.protocol.session import Session, session
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.redaction import redact
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, Usage
 
 ASKING = 0.5
@@ -146,9 +148,15 @@ def play(home: Any, errand: Errand, plan: Plan, work: Work) -> Record | Ended:
     except MissingKey as error:
         return Ended(MissingKey, f"{_node()}: {error}. Keys are taken from the environment of each node's `ray start`")
     except RssoError as error:
-        return Ended(type(error), f"{_node()}: {error}")
+        return Ended(type(error), redact(f"{_node()}: {error}"))
     except ActorDiedError:  # the run is over
         return Ended(Stopped)
+    except Exception as error:
+        said = "".join(traceback.format_exception(error))
+        if redact(said) == said:
+            raise
+        defect = RuntimeError(redact(said))
+    raise defect  # outside of the handler: the first would travel with it
 
 
 def _finished(store: Away, work: Work) -> Record | None:

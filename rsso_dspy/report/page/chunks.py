@@ -13,6 +13,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from rsso_dspy.redaction import redact_json
 from rsso_dspy.report.page.lineage import learnt
 from rsso_dspy.report.terminal import visible
 from rsso_dspy.trajectory import State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord
@@ -40,8 +41,8 @@ def listed(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
 
 def packed(record: UnitRecord | TrainingRecord) -> bytes:
     """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
-    data = json.dumps(unpacked(record), separators=(",", ":")).encode("ascii")
-    return base64.b64encode(gzip.compress(data, 6, mtime=0))
+    data = redact_json(json.dumps(unpacked(record), separators=(",", ":")))
+    return base64.b64encode(gzip.compress(data.encode("ascii"), 6, mtime=0))
 
 
 def unpacked(record: UnitRecord | TrainingRecord) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from rsso_dspy.errors import UsageError
+from rsso_dspy.redaction import redact_json, redactor
 from rsso_dspy.report.page.chunks import listed, packed
 from rsso_dspy.report.page.drawing import inline
 from rsso_dspy.report.sheets import Cell, Sheet
@@ -126,6 +127,7 @@ def _shell(
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    strike = redactor()
     early, script, style = _asset("early.js"), _script(), _asset("page.css")
     environment = Environment(
         loader=PackageLoader("rsso_dspy.report.page", "assets"),
@@ -133,7 +135,7 @@ def _shell(
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=lambda value: strike(visible(value)) if type(value) is str else value,
     )
     environment.filters["visible"] = visible
     drawings = {
@@ -183,7 +185,7 @@ def _digest(text: str) -> str:
 
 def _in_script(data: Any) -> str:
     """JSON that a script element can hold: no character in it begins markup."""
-    text = json.dumps(data, separators=(",", ":"))
+    text = redact_json(json.dumps(data, separators=(",", ":")))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
