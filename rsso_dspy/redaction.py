@@ -7,7 +7,8 @@
 Files, logs, the terminal, pages, tables and what a server is told pass through here. Secrets are the values of
 variables whose name says so (`*_API_KEY`, `*_TOKEN`, `*_PASSWORD`, ...), of every `key_variable` of a configuration,
 whatever else was sent as a key, and user and password in any address. Struck out are the value itself, quoted, escaped,
-percent-encoded and in base64 (alone or behind a user's name), and every stretch of it longer than 12 characters.
+percent-encoded and in base64 (alone or behind a user's name), and every stretch longer than 12 characters of it or of
+its base64.
 
 No secret is what is shorter than 8 characters (a placeholder like EMPTY) or looks like a word: letters of one case,
 fewer than 20. Ordinary text would be full of holes.
@@ -125,7 +126,8 @@ def _filter(values: frozenset[str], addresses: frozenset[str]) -> "_Filter | Non
     secrets = {part for secret in secrets for part in (secret.strip(), secret.strip(" \t\r\n\"'")) if _secret(part)}
     for secret in secrets:
         literals |= dict.fromkeys(_forms(secret), STRUCK)
-    return _Filter(literals, {run for secret in secrets for run in _WORD.findall(secret)}) if literals else None
+    whole = [form for secret in secrets for form in (secret, *_encoded(secret))]
+    return _Filter(literals, {run for form in whole for run in _WORD.findall(form)}) if literals else None
 
 
 def _secret(value: str) -> bool:

@@ -54,6 +54,7 @@ class Backend:
         self.patience = Patience(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._lm)
         keep_direct(*self.addresses.values())
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it asks the network for prices
 
     @property
     def rule_based(self) -> bool:

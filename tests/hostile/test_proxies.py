@@ -1,0 +1,283 @@
+"""Proxies of the environment: this machine is reached without any, whatever the shell holds; others through them, and
+whoever starts a run is told."""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+import dspy
+import pytest
+
+from rsso_dspy.addresses import is_here, keep_direct, plain, proxy_for
+from rsso_dspy.backends import Backend
+from rsso_dspy.backends.embedders import Embedder
+from rsso_dspy.config import BackendConfig, EmbedderConfig
+from rsso_dspy.errors import BackendUnreachable, ConfigError
+from rsso_dspy.protocol.tracking import reach
+from tests.embedding_server import embedding_server, vector
+from tests.live import says
+from tests.provider_formats import FORMATS, WIRES, Said
+from tests.provider_runs import KEY, SHORT, VARIABLE, backend
+from tests.provider_server import provider
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+NAMES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+THERE = "http://model.invalid/v1"
+"""An address that no name server knows: the proxy alone can have answered."""
+ANSWER = Said(says(answer="yes", thought="hm", action="look around"))
+each_variable = pytest.mark.parametrize("variable", ["http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"])
+
+
+@dataclass
+class Proxy:
+    """A proxy that answers by itself whatever it is to pass on, a model or an embedder. It keeps what it is shown."""
+
+    url: str
+    asked: list[str] = field(default_factory=list)
+    """Addresses, as they were asked for."""
+    shown: list[str] = field(default_factory=list)
+    """Headers and bodies."""
+
+
+@pytest.fixture
+def proxy(monkeypatch) -> Iterator[Proxy]:
+    """A proxy that no variable names yet. What a test sets is forgotten with it."""
+    for name in (*NAMES, *map(str.upper, NAMES)):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(VARIABLE, KEY)
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+            there.asked.append(self.path)
+            there.shown.append(f"{self.headers}{body}")
+            form = FORMATS.get(urlsplit(self.path).path)
+            if "/embeddings" in self.path:
+                rows = enumerate(json.loads(body)["input"])
+                data = [{"object": "embedding", "index": n, "embedding": vector(text)} for n, text in rows]
+                reply = {"object": "list", "model": "m", "data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+            else:
+                reply = form.answer(ANSWER) if form else {}
+            said = json.dumps(reply).encode()
+            self.send_response(200 if reply else 502)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        do_GET = do_POST = do_CONNECT = _answer
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    there = Proxy(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield there
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def ask(models: Backend) -> str:
+    with dspy.context(adapter=models.adapter, disable_history=True):
+        return dspy.Predict("question -> answer")(question="Is water wet?", lm=models.lm("actor", 0)).answer
+
+
+def at(models: Backend, url: str) -> Backend:
+    """The same backend at another address."""
+    return Backend(models.config.model_copy(update={"base_url": url}))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "127.1"])
+def test_a_model_on_this_machine_is_asked_without_the_proxy(proxy, monkeypatch, wire, host):
+    for name in ("http_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy.url)
+    monkeypatch.setenv("no_proxy", "elsewhere.example")
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        models = backend(wire, served)
+        models = at(models, models.config.base_url.replace("127.0.0.1", host))
+        models.reach()
+        assert ask(models) == "yes"
+    assert len(served.requests) == 1
+    assert proxy.asked == []
+    assert os.environ["no_proxy"].startswith("elsewhere.example,")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@each_variable
+def test_a_model_elsewhere_is_asked_through_the_proxy(proxy, monkeypatch, wire, variable):
+    monkeypatch.setenv(variable, proxy.url)
+    host = f"model{urlsplit(proxy.url).port}.invalid"  # one of its own: LiteLLM keeps connections by address
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        models = backend(wire, served)
+        models = at(models, models.config.base_url.replace(urlsplit(served.url).netloc, host))
+        models.reach()
+        assert ask(models) == "yes"
+        assert served.requests == []
+    assert {urlsplit(url).hostname for url in proxy.asked} == {host}
+    assert KEY in "".join(proxy.shown)
+
+
+def test_no_proxy_is_honoured(proxy, monkeypatch):
+    monkeypatch.setenv("http_proxy", proxy.url)
+    for spared in ("model.invalid", "invalid", "*"):
+        monkeypatch.setenv("NO_PROXY", spared)
+        assert proxy_for(THERE) == ""
+        assert proxy_for("http://other.example") == ("" if spared == "*" else proxy.url)
+    monkeypatch.setenv("no_proxy", "nothing")
+    assert proxy_for(THERE) == proxy.url
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://127.8.8.8", True),
+        ("http://127.1", True),
+        ("http://2130706433", True),
+        ("http://[::1]:8000", True),
+        ("http://[::ffff:127.0.0.1]", True),
+        ("http://0.0.0.0:1", True),
+        ("http://LocalHost.:1", True),
+        ("http://models.localhost", True),
+        (f"http://{socket.gethostname()}:1/v1", True),
+        ("http://localhost@model.invalid", False),
+        ("http://127.0.0.1.model.invalid", False),
+        ("http://localhost.model.invalid", False),
+        ("http://notlocalhost", False),
+        ("http://192.168.0.1", False),
+        ("https://128.0.0.1", False),
+    ],
+)
+def test_which_addresses_are_this_machines(proxy, monkeypatch, address, here):
+    monkeypatch.setenv("ALL_PROXY", proxy.url)
+    assert is_here(address) == here
+    assert proxy_for(address) == ("" if here else proxy.url)
+
+
+def test_without_a_proxy_the_environment_stays_as_it_is(proxy, monkeypatch):
+    before = dict(os.environ)
+    keep_direct("http://127.0.0.1:1")
+    assert dict(os.environ) == before
+    monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    monkeypatch.setenv("NO_PROXY", "*")
+    keep_direct("http://127.0.0.1:1")
+    assert "no_proxy" not in os.environ
+
+
+def test_an_embedder_goes_the_same_ways(proxy, monkeypatch, tmp_path):
+    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
+    monkeypatch.setenv("ALL_PROXY", proxy.url)
+    table = {"model": "litellm/openai/m", "key_variable": VARIABLE, "retries": 0}
+    with embedding_server() as served:
+        Embedder(EmbedderConfig(base_url=served.url, **table))(["a door"])
+    assert proxy.asked == []
+    assert len(served.inputs) == 1
+    Embedder(EmbedderConfig(base_url=THERE, **table))(["a door"])
+    assert proxy.asked == [f"{THERE}/embeddings"]
+
+
+def test_a_tracking_server_on_this_machine_is_told_without_the_proxy(proxy, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
+        monkeypatch.setenv(name, "true")
+    monkeypatch.setenv("http_proxy", proxy.url)
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            said = json.dumps({"experiment": {"experiment_id": "7", "lifecycle_stage": "active"}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert reach(f"http://localhost:{server.server_port}").experiment == "7"
+        server.shutdown()
+    assert len(asked) == 1
+    assert proxy.asked == []
+
+
+SECRETIVE = ("config", "show"), ("doctor",), ("run", "--variants", SHORT, "--methods", "react", "--dry-run")
+
+
+def words(url: str) -> list[str]:
+    mine = {"model": "hosted_vllm/m", "base_url": url, "key_variable": VARIABLE, "retries": 0}
+    settings = ["backend=mine", "embedder.model=hash", *(f"backends.mine.{name}={mine[name]}" for name in mine)]
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+@pytest.mark.parametrize("verb", SECRETIVE)
+def test_who_asks_is_told_of_the_proxy_and_not_of_its_password(rsso, proxy, monkeypatch, verb):
+    monkeypatch.setattr("rsso_dspy.cli.doctor._simulator", lambda _: "left out")
+    monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
+    code, out, err = rsso(*verb, *words(THERE))
+    assert code == 0, (out, err)
+    assert proxy.url in out + err
+    assert THERE in out + err
+    assert ("go through" in out + err) == (verb[0] != "config")
+    assert not any(secret in out + err for secret in ("hunter22", "bob:"))
+    _, out, err = rsso(*verb, *words("http://127.0.0.1:9/v1"))
+    assert proxy.url not in out + err
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_run_keeps_its_proxy_beside_its_results_and_apart_from_what_they_depend_on(
+    rsso, proxy, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
+    play = ("run", "--variants", SHORT, "--methods", "react", "--trials", "1", "--out", "run")
+    code, out, err = rsso(*play, "--protocol", "sso-adapt/1-cap60", *words(THERE))
+    assert code == 0, (out, err)
+    assert proxy.asked
+    assert "Proxy-Authorization" in proxy.shown[0]
+    started = json.loads((tmp_path / "run/run.log.jsonl").read_text().splitlines()[0])
+    assert started["proxies"] == {THERE: proxy.url}
+    assert proxy.url not in (tmp_path / "run/run.json").read_text()
+    texts = [out, err, *(file.read_text() for file in tmp_path.rglob("*") if file.is_file())]
+    assert not [text for text in texts if "hunter22" in text or "bob:" in text]
+    monkeypatch.delenv("http_proxy")
+    code, _, err = rsso(*play, "--protocol", "sso-adapt/1-cap60", *words("http://127.0.0.1:9/v1"), "--dry-run")
+    assert (code, "1 unit finished, 0 to play" in err) == (0, True), err
+
+
+@pytest.mark.usefixtures("proxy")
+def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://bob:hunter22pw@127.0.0.1:9")
+    with pytest.raises(BackendUnreachable, match=r"the proxy http://127\.0\.0\.1:9 .*no_proxy") as refused:
+        Backend(BackendConfig(model="hosted_vllm/m", base_url=THERE)).reach()
+    assert "hunter22" not in str(refused.value)
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "https"])
+@pytest.mark.usefixtures("proxy")
+def test_a_proxy_that_cannot_be_spoken_to_is_refused_at_once(monkeypatch, scheme):
+    monkeypatch.setenv("ALL_PROXY", f"{scheme}://bob:hunter22pw@127.0.0.1:9")
+    with pytest.raises(ConfigError, match=f"{scheme}://127.0.0.1:9.*only proxies at http://") as refused:
+        Backend(BackendConfig(model="hosted_vllm/m", base_url=THERE)).check()
+    assert "hunter22" not in str(refused.value)
+    Backend(BackendConfig(model="hosted_vllm/m", base_url="http://127.0.0.1:9/v1")).check()
+
+
+def test_an_address_is_shown_without_what_may_be_secret():
+    assert plain("http://user:pw@host:1/v1?key=x#y") == "http://host:1/v1"
+    assert plain("http://user:pw@[::1/v1?key=x") == "http://[::1/v1"
