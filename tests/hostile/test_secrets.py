@@ -342,3 +342,16 @@ def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
 def test_what_is_registered_is_struck_out_without_any_variable():
     register_secret("Zx9-registered-Qp4")
     assert redact("no Zx9-registered-Qp4!") == "no ***!"
+
+
+def test_what_a_tracking_server_is_told_holds_no_key(monkeypatch, tmp_path):
+    from rsso_dspy.protocol.executor import zero_shot
+    from rsso_dspy.protocol.held_out import Order, prepare
+    from rsso_dspy.protocol.told import parameters, tags_of
+
+    monkeypatch.setenv("TRACKED_API_KEY", KEY)
+    config = load(overrides=["backend=mine", f"backends.mine.model=hosted_vllm/{KEY}", "embedder.model=hash"])
+    planned = prepare(config, Order(methods=("react",), variants=(SHORT,), out=tmp_path / "run"), zero_shot)
+    told = {**parameters(planned), **tags_of(planned)}
+    assert told["model.actor"] == "hosted_vllm/***"
+    assert leaks(tmp_path, *told.values()) == []
