@@ -8,6 +8,7 @@ RssoError                       exit code 1
 │   ├── SplitError              a variant outside the split it was asked from
 │   └── RunMismatch             an output folder holds a run of another configuration
 ├── LimitReached                the run has cost what it was allowed to
+├── FolderGone                  what is written to was moved, deleted or unmounted meanwhile
 ├── EnvironmentFailure          the simulator's side
 │   ├── JavaMissing             no Java runtime can be started
 │   ├── SimulatorDied           the simulator process ended or was killed
@@ -73,6 +74,10 @@ class RunMismatch(UsageError):
 
 class LimitReached(RssoError):
     """The run has cost what it was allowed to."""
+
+
+class FolderGone(RssoError):
+    """The folder that is written to is no longer where it was; nothing was written there since."""
 
 
 class EnvironmentFailure(RssoError):

@@ -11,6 +11,7 @@ UnitRecord      of one variant: one (arm, task, variant, seed), the unit that is
 TrainingRecord  of training variants one after the other: what units of the transfer setting start from
 """
 
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
@@ -192,6 +193,10 @@ class Usage:
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
 
+    def less(self, other: "Usage") -> "Usage":
+        """What is left without the other; nothing is less than none."""
+        return Usage(*(max(0, ours - theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
+
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
@@ -218,6 +223,15 @@ class TrialResult:
     Empty for the embedded model, and where an older version did not say."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Per role the names under which the server said that its models answered; empty likewise."""
+
+
+def paid_for(trials: Iterable[TrialResult]) -> dict[str, Usage]:
+    """What several trials cost together, by role."""
+    total: dict[str, Usage] = {}
+    for trial in trials:
+        for role, usage in trial.usage.items():
+            total[role] = total.get(role, Usage()) + usage
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

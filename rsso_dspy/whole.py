@@ -17,14 +17,15 @@ from rsso_dspy.redaction import redact, redact_json
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
+def whole(path: Path, folders: bool = True) -> Iterator[Path]:
     """A file beside `path` to write to, which takes its place when the block ends well, and is gone when it does not.
-    Folders are made. Raises `OSError` that names `path` where nothing can be written, or what is there is a device or a
-    folder."""
+    Folders are made, unless `folders` says no. Raises `OSError` that names `path` where nothing can be written, or what
+    is there is a device or a folder."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "that is no file", str(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise NotADirectoryError(errno.ENOTDIR, obstacle(path) or "no folder", str(path)) from None
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
@@ -41,10 +42,10 @@ def whole(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, folders: bool = True) -> None:
     """Write a text so, without the secrets in it; of JSON, by the name's ending, only strings change."""
     text = redact_json(text) if path.suffix in (".json", ".jsonl") else redact(text)
-    with whole(path) as temporary:
+    with whole(path, folders) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

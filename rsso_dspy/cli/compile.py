@@ -195,6 +195,11 @@ def _report(compiled: "Compiled", out: Path) -> None:
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
         f"{sent} tokens in, {answered} out"
     )
+    if compiled.abandoned:
+        lost = compiled.abandoned.values()
+        sent, answered = tokens(sum(each.input for each in lost)), tokens(sum(each.output for each in lost))
+        calls = sum(each.calls for each in lost)
+        typer.echo(f"attempts that were cut short cost {calls:,} model calls more, {sent} tokens in, {answered} out")
     if compiled.improved:
         typer.echo(f"changed: {', '.join(compiled.changes)}")
         typer.echo("The best of several on few variants looks better than it is: held-out variants tell.")

@@ -55,6 +55,9 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     paragraph(f"model calls: {found.lm_calls:,}{calls}; tokens: {_tokens(found.usage.values())}")
     for role, usage in found.usage.items():
         paragraph(f"{role}: {usage.calls:,} calls, {_tokens([usage])}", "  ")
+    if found.abandoned:
+        calls = f"{sum(usage.calls for usage in found.abandoned.values()):,} calls"
+        paragraph(f"besides, attempts that were cut short: {calls}; tokens: {_tokens(found.abandoned.values())}")
     paragraph(f"model: {found.model}; proposer: {found.proposer}")
     name, version, easier = astuple(found.environment)
     paragraph(f"protocol: {protocol}, seed {found.seed}, {name} {version}, simplification {easier or 'none'}")

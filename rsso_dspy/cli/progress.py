@@ -163,7 +163,7 @@ class Arms:
             self._spend(record.arm, spent_on(record, self._price_of))
         for begun in planned.store.begun():
             self._spend(begun.arm, spent_on(begun, self._price_of))
-        for arm, role, usage in planned.store.abandoned():
+        for arm, role, usage in (*planned.store.abandoned(), *planned.store.under_way()):
             self._spend(arm, spent({role: usage}, self._models, self._price_of))
 
     def trial(self, work: Work, result: TrialResult) -> None:

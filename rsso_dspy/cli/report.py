@@ -63,7 +63,7 @@ def report(
     found = of(*stores)
     for file in (file for store in stores for file in store.set_aside):
         say_left_out(file)
-    if not (found.records or found.trainings or found.begun or found.abandoned):
+    if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
     analysis = analyse(found, price_of, against, every)
     if figure_folder:
@@ -81,8 +81,11 @@ def report(
 def of(*stores: "Store") -> "Played":
     """What the folders of a run tell."""
     from rsso_dspy.protocol.runlog import days, planned
+    from rsso_dspy.protocol.watching import models_of
     from rsso_dspy.report.analysis import Played
 
+    playing = {store: store.playing() for store in stores}
+    cut_short = [each for store in stores if not playing[store] for each in store.under_way()]
     records = [record for store in stores for record in store.units()]
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
     dates = sorted(day for store in stores for day in days(store))
@@ -90,9 +93,11 @@ def of(*stores: "Store") -> "Played":
         records,
         [record for store in stores for record in store.trainings()],
         [record for store in stores for record in store.begun()],
-        [each for store in stores for each in store.abandoned()],
+        [each for store in stores for each in store.abandoned()] + cut_short,
         tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
         len(set.union(*map(planned, stores)) - there),
+        [each for store in stores if playing[store] for each in store.under_way()],
+        models_of(stores[0].about()[0]),
     )
 
 

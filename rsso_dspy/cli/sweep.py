@@ -11,6 +11,7 @@ from rsso_dspy.cli.options import BackendName, ConfigFile, DryRun, Jobs, MaxCost
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
+    from rsso_dspy.protocol.place import Place
     from rsso_dspy.protocol.sweeps import Point, Sweep
 
 
@@ -32,6 +33,7 @@ def sweep(
     Points are played one after the other, each in a folder of its own, so that `rsso-dspy report` reads them too.
     """
     from rsso_dspy.cli.options import configuration
+    from rsso_dspy.protocol.place import Place
     from rsso_dspy.protocol.sweeps import read_sweep
 
     wanted = read_sweep(file)
@@ -41,16 +43,26 @@ def sweep(
         for point in wanted.points
     ]
     say(f"sweep: {count(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
-    spent = 0.0
+    spent, place = 0.0, Place(out)
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
         say(f"point {number} of {len(wanted.points)}: {named(point)}")
+        _stay(place)
         left = None if max_cost is None else max(0.0, max_cost - spent)
         book, cost = _constitution(point, advisor, wanted, out, dry_run, left)
         spent += cost
         left = None if max_cost is None else max(0.0, max_cost - spent)
+        _stay(place)
         spent += _play(point, own, wanted, out, book, jobs, dry_run, left)
+        _stay(place)
     if not dry_run:
         print_sweep(wanted, out)
+
+
+def _stay(place: "Place") -> None:
+    """Raise `FolderGone` when the folder of the sweep is not the one that it was since it is there."""
+    if place.identity is None and place.folder.is_dir():
+        place.hold()
+    place.check()
 
 
 def named(point: "Point") -> str:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.optimize.calibration import draw
 from rsso_dspy.optimize.compiled import Compiled, Environment, Scores, Tried, load, program_name, schema_hash
 from rsso_dspy.optimize.optimizers import PERFECT
@@ -117,7 +117,11 @@ def compile_agent(
         rollouts.halt("interrupted")
     with suppress(KeyboardInterrupt):  # pressed again: what is under way is given up
         rollouts.wait()
+    if isinstance(rollouts.error, FolderGone):
+        raise rollouts.error
     compiled = _compiled(agent, live, wanted, rollouts)
+    if shelf is not None:
+        shelf.place.check()
     if out is not None and not (rollouts.ended_by in CUT_SHORT and _better_there(out, compiled)):
         compiled.save(out)
     if shelf is not None and rollouts.ended_by not in CUT_SHORT:
@@ -241,6 +245,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         rollouts=rollouts.spent,
         lm_calls=rollouts.lm_calls,
         usage=dict(sorted(rollouts.usage.items())),
+        abandoned=rollouts.abandoned,
         model=models["actor"],
         proposer=models["proposer"],
         rule_based=live.backend.rule_based,

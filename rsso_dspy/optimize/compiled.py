@@ -143,6 +143,8 @@ class Compiled:
     """Keys of the variants that program was compiled on."""
     max_idle: int | None = None
     """Steps in a row that might earn nothing before a trial was ended."""
+    abandoned: dict[str, Usage] = field(default_factory=dict)
+    """What attempts that were cut short cost besides, by role; not in `usage`."""
     kind: str = KIND
     schema: int = field(default=SCHEMA)
 

@@ -21,7 +21,7 @@ from rsso_dspy.config import prices
 from rsso_dspy.environments import Environments
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.progress import Goal
-from rsso_dspy.errors import BackendFailure, Stopped
+from rsso_dspy.errors import BackendFailure, FolderGone, Stopped
 from rsso_dspy.optimize.candidates import Call, Candidate, Ending, Limits, Rollout
 from rsso_dspy.optimize.metric import score
 from rsso_dspy.optimize.shelf import Shelf
@@ -73,8 +73,10 @@ class Rollouts:
         """Rollouts of `spent` that were not played but found on the shelf."""
         models: dict[str, str] = {r: m for r, m in live.backend.models.items()}  # noqa: C416
         self.purse = Purse(limits.cost, None, models, prices(live.config.prices))
-        self.purse.stop = lambda: self.halt("cost")
         self._shelf = shelf
+        self.abandoned: dict[str, Usage] = shelf.abandoned() if shelf else {}
+        """What earlier attempts at this compile cost besides their rollouts, by role: rollouts that were cut short, and
+        proposals."""
         self._max_idle = max_idle
         self.candidates: dict[str, Candidate] = {}
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
@@ -95,6 +97,8 @@ class Rollouts:
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
         self._running = 0
+        self.purse.stop = lambda: self.halt("cost")
+        self.purse.before(self.abandoned.items())
         self._promised: set[tuple[str, Variant]] | None = None
         """What may still be begun of a batch that the budget does not reach for; None when it does."""
 
@@ -161,6 +165,7 @@ class Rollouts:
                 for future in futures:
                     while not future.done():
                         wait([future], LISTENING)
+                        self.look()
                     future.result()
             except KeyboardInterrupt:
                 self.halt("interrupted")
@@ -179,8 +184,25 @@ class Rollouts:
         with self._lock:
             self._lock.wait_for(lambda: self._running == 0)
 
+    def look(self) -> None:
+        """End the compile when the folder of its rollouts is gone."""
+        if self._shelf:
+            try:
+                self._shelf.place.check()
+            except FolderGone as error:
+                self.halt("error", error)
+
     def spend(self, role: str, usage: Usage) -> None:
-        """Add what an answer cost to the compile's account."""
+        """Add what an answer cost to the compile's account. Raises `Halt` when it cannot be noted."""
+        self._count(role, usage)
+        if self._shelf:
+            try:
+                self._shelf.note_spent(role, usage)
+            except (OSError, FolderGone) as error:
+                self.halt("error", error)
+                raise Halt from error
+
+    def _count(self, role: str, usage: Usage) -> None:
         with self._lock:
             self.usage[role] = self.usage.get(role, Usage()) + usage
         self.purse.spend(role, usage)
@@ -238,7 +260,7 @@ class Rollouts:
             self.lm_calls += rollout.requests
         for trial in rollout.trials:
             for role, usage in trial.usage.items():
-                self.spend(role, usage)
+                self._count(role, usage)
         return rollout
 
     def _play(self, program: Agent, name: str, variant: Variant) -> Rollout:

@@ -3,10 +3,12 @@ moment and run again, it plays none of them twice.
 
     FILE.rollouts/request.json                  what the rollouts depend on; another compile is refused
     FILE.rollouts/PROGRAM/TASK-VARIANT.json     one rollout, under the fingerprint of its program
+    FILE.rollouts/spent.jsonl                   what every answer cost, as it came: no kill loses it
 """
 
 import json
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.environments.scienceworld.progress import Goal
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.optimize.candidates import Rollout
+from rsso_dspy.protocol.journals import costs_in, line_of
+from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.store import difference
-from rsso_dspy.trajectory import TrialResult, Variant
-from rsso_dspy.whole import write_whole
+from rsso_dspy.trajectory import TrialResult, Usage, Variant, paid_for
 
 SCHEMA = 1
 
@@ -45,6 +48,8 @@ class Shelf:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.place = Place(folder, "-o")
+        self._appending = threading.Lock()
 
     @classmethod
     def beside(cls, out: Path) -> "Shelf":
@@ -68,17 +73,16 @@ class Shelf:
         return len(list(self.folder.glob("*/*.json")))
 
     def open(self, request: dict[str, Any]) -> None:
-        """Keep rollouts of this request from now on; raises what `check` raises."""
+        """Keep rollouts of this request from now on; raises what `check` raises. The folder has to stay where it is."""
         self.check(request)
-        write_whole(self._request, json.dumps(request, indent=1) + "\n")
+        self.place.hold()
+        self.place.write(self._request, json.dumps(request, indent=1) + "\n")
+        self.place.mark(self._request.name)
 
     def find(self, program: str, variant: Variant) -> Rollout | None:
         """The rollout of a program on a variant; None when it was never played, or its file is damaged."""
-        try:
-            stored = _FORM.validate_json(self._file(program, variant).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValidationError, UnicodeDecodeError):
-            return None
-        if stored.schema != SCHEMA or stored.variant != variant:
+        stored = _read(self._file(program, variant))
+        if stored is None or stored.variant != variant:
             return None
         calls = tuple((name, given, dspy.Prediction(**said)) for name, given, said in stored.calls)
         return Rollout(variant, stored.score, stored.trials, stored.progress, calls, stored.requests)
@@ -89,11 +93,31 @@ class Shelf:
         stored = _Stored(
             SCHEMA, rollout.variant, rollout.score, rollout.trials, rollout.progress, calls, rollout.requests
         )
-        write_whole(self._file(program, rollout.variant), _FORM.dump_json(stored).decode() + "\n")
+        self.place.write(self._file(program, rollout.variant), _FORM.dump_json(stored).decode() + "\n")
+
+    def note_spent(self, role: str, usage: Usage) -> None:
+        """Append what an answer cost."""
+        with self._appending:
+            self.place.append(self._spent, line_of(role, usage))
+
+    def abandoned(self) -> dict[str, Usage]:
+        """What was paid for that is in no rollout here, by role."""
+        noted: dict[str, Usage] = {}
+        for role, usage, _ in costs_in(self._spent):
+            noted[role] = noted.get(role, Usage()) + usage
+        stored = [found for file in self.folder.glob("*/*.json") if (found := _read(file))]
+        kept = paid_for(trial for each in stored for trial in each.trials)
+        left = {role: usage.less(kept.get(role, Usage())) for role, usage in noted.items()}
+        return {role: usage for role, usage in sorted(left.items()) if usage != Usage()}
 
     def remove(self) -> None:
         """The compile has come to its end: its file tells all that is needed."""
+        self.place.check()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def _spent(self) -> Path:
+        return self.folder / "spent.jsonl"
 
     @property
     def _request(self) -> Path:
@@ -101,3 +125,12 @@ class Shelf:
 
     def _file(self, program: str, variant: Variant) -> Path:
         return self.folder / program / f"{variant.task}-{variant.index}.json"
+
+
+def _read(file: Path) -> _Stored | None:
+    """A rollout in a file; None when there is none, or it is damaged."""
+    try:
+        stored = _FORM.validate_json(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+        return None
+    return stored if stored.schema == SCHEMA else None

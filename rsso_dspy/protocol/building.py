@@ -21,8 +21,10 @@ from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import Book
 from rsso_dspy.programs.methods import Writing, method
 from rsso_dspy.programs.transcript import stretch
-from rsso_dspy.protocol.constitutions import of_records, place
+from rsso_dspy.protocol.constitutions import of_records
+from rsso_dspy.protocol.constitutions import place as in_order
 from rsso_dspy.protocol.executor import Executor, Observer, fingerprints, forget_followers, missing, zero_shot
+from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.plan import Arm, Plan, in_streams, make_plan, step_budgets
 from rsso_dspy.protocol.playing import NOTHING, Carried, Player
 from rsso_dspy.protocol.presets import configured
@@ -66,6 +68,7 @@ class Building:
         stores = []
         for number, plan in enumerate(self.plans, start=1):
             store = Store(self.folder / str(number))
+            store.place.option = "-o"
             try:
                 store.check(self._identity(plan), fingerprints(zero_shot(plan)))
             except RunMismatch as error:
@@ -95,9 +98,25 @@ class Building:
     ) -> Book:
         """Play what is left and write the file. Raises `RssoError` when an episode ended in an error, and what
         `Executor.run` raises."""
+        place = Place(self.folder, "-o")
+        place.hold()
+        try:
+            return self._play(live, observer, purse, told, place)
+        finally:
+            place.let_go()
+
+    def _play(
+        self,
+        live: Session,
+        observer: Observer,
+        purse: Purse,
+        told: Callable[[Any, TrialResult], None],
+        place: Place,
+    ) -> Book:
         kept, examples = NOTHING, tuple[str, ...]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.stores(), strict=True):
+            place.check()  # before another folder is made below it
             programs = zero_shot(plan)
             used = live
             if plan is self.explored:
@@ -117,7 +136,7 @@ class Building:
                         f"{outcome.errored[0].key} ended in an error ({error}); mend the cause and run the same "
                         "command again: what is finished is kept"
                     )
-                records += sorted(store.units(), key=place)
+                records += sorted(store.units(), key=in_order)
             dumped = {**records[-1].memories["constitution"], "edits": []}
             kept = Carried({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
             if plan is self.plan:
@@ -126,7 +145,8 @@ class Building:
         usage = {role: asdict(spent) for role, spent in self._spent().items()}
         about = {**found.provenance, "usage": usage, "asked": self._asked()}
         book = replace(found, examples=examples, provenance=about)
-        write_whole(self.out, book.text())
+        place.check()
+        write_whole(self.out, book.text(), folders=False)
         shutil.rmtree(self.folder)
         return book
 

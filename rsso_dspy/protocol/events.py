@@ -13,10 +13,10 @@ wants to know, such as a tracking server, listens.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, Protocol
 
-from rsso_dspy.errors import LimitReached, RssoError, Stopped
+from rsso_dspy.errors import FolderGone, LimitReached, RssoError, Stopped
 from rsso_dspy.protocol.executor import Observer, Outcome
 from rsso_dspy.protocol.plan import Work
 from rsso_dspy.protocol.store import Store
@@ -89,14 +89,14 @@ class EventLog:
             how = "ended"
         except (LimitReached, Stopped) as why:
             how = "limit"
-            self._note("limit", why=str(why))
+            self._note_end("limit", why=str(why))
             raise
         except KeyboardInterrupt:
             how = "interrupted"
-            self._note("interrupted")
+            self._note_end("interrupted")
             raise
         except RssoError as error:
-            self._note("failed", error=f"{type(error).__name__}: {error}")
+            self._note_end("failed", error=f"{type(error).__name__}: {error}")
             raise
         finally:
             for listener in self._listeners:
@@ -104,6 +104,11 @@ class EventLog:
 
     def _note(self, event: str, **details: Any) -> None:
         self._store.note_event(event, details)
+
+    def _note_end(self, event: str, **details: Any) -> None:
+        """What ends the run is said, not that nobody could note it."""
+        with suppress(FolderGone, OSError):
+            self._note(event, **details)
 
 
 def _outcome(result: TrialResult) -> dict[str, Any]:

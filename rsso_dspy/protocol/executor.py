@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
-from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, UnknownName, UsageError
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped, UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
 from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+from rsso_dspy.trajectory import TrainingRecord, UnitRecord, paid_for
 
 W = TypeVar("W", Unit, Training)
 
@@ -128,11 +128,14 @@ def forget_followers(plan: Plan, store: Store) -> None:
         records = [store.load(store.path_of(unit)) for unit in stream]
         first = next((n for n, record in enumerate(records) if record is None or record.errored), len(stream))
         for unit, record in list(zip(stream, records, strict=True))[first + 1 :]:
-            played = record or store.load(store.started(store.path_of(unit)))
-            for trial in played.trials if played else ():
-                store.note_abandoned(unit.arm.name, unit.key, trial.usage)
-            for path in (store.path_of(unit), store.started(store.path_of(unit))):
-                path.unlink(missing_ok=True)
+            path = store.path_of(unit)
+            if record:  # it tells of all trials that are noted as begun
+                store.place.remove(store.started(path))
+            file = path if record else store.started(path)
+            played = record or store.load(file)
+            if played:
+                lost = {} if "forked_from" in played.provenance else paid_for(played.trials)
+                store.give_up(unit.arm.name, unit.key, file, lost)
 
 
 def _unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | None]]) -> list[W]:
@@ -184,7 +187,9 @@ class Executor:
                     running[engine.submit(plan, each)] = each
                 if not running:
                     return waiting
-                for future in wait(running, LISTENING, return_when=FIRST_COMPLETED).done:
+                done = wait(running, LISTENING, return_when=FIRST_COMPLETED).done
+                self.player.store.place.check()
+                for future in done:
                     each, record = running.pop(future), future.result()
                     self._count(each, record, outcome)
                     if not record.errored:
@@ -194,9 +199,11 @@ class Executor:
             if isinstance(error, KeyboardInterrupt):
                 self.observer.stopping()
             for future in wait(running).done:  # Ctrl-C again ends the wait
-                if future.exception() is None:
+                if (other := future.exception()) is None:
                     self.observer.finished(running[future], future.result())
-            raise
+                elif isinstance(error, Stopped) and not isinstance(other, Stopped):
+                    error = other  # why the others stopped
+            raise error
 
     def _count(self, work: Work, record: UnitRecord | TrainingRecord, outcome: Outcome) -> None:
         self.observer.finished(work, record)

@@ -13,7 +13,7 @@ The configuration is one for all commands of a folder as far as results depend o
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 FOLDER = "given"
 ORDERS = "orders.jsonl"
 CONFIG = "config.toml"
+
+Write = Callable[[Path, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +125,14 @@ class Given:
         )
         return cls(asked, text, files)
 
-    def keep(self, folder: Path) -> None:
+    def keep(self, folder: Path, write: Write = write_whole) -> None:
         """Write it into the folder of a run, beside what earlier commands asked for."""
         given = folder / FOLDER
         for name, content in self.files.items():
-            _write(given / name, content)
+            _write(given / name, content, write)
         if not (given / CONFIG).exists() or (given / CONFIG).read_text(encoding="utf-8") != self.config:
-            write_whole(given / CONFIG, self.config)
-        _add(folder, [self.asked])
+            write(given / CONFIG, self.config)
+        _add(folder, [self.asked], write)
 
 
 def kept(folder: Path) -> list[Asked]:
@@ -195,15 +197,15 @@ def elsewhere(config: Config) -> list[str]:
     ]
 
 
-def _add(folder: Path, asked: Iterable[Asked]) -> None:
+def _add(folder: Path, asked: Iterable[Asked], write: Write = write_whole) -> None:
     before = kept(folder)
     after = list(dict.fromkeys([*before, *asked]))
     if after != before:
         lines = [json.dumps(asdict(each), ensure_ascii=False) for each in after]
-        write_whole(folder / FOLDER / ORDERS, "\n".join(lines) + "\n")
+        write(folder / FOLDER / ORDERS, "\n".join(lines) + "\n")
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write(file: Path, content: bytes, write: Write = write_whole) -> None:
     """One of the same name that is there already is as good: the folder is bound to what was read of it."""
     if not file.exists():
-        write_whole(file, content.decode("utf-8"))
+        write(file, content.decode("utf-8"))

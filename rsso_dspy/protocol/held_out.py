@@ -134,7 +134,7 @@ class HeldOut:
         purse = purse or self.purse()
         with self.store.lock():
             self.store.open(self.identity, fingerprints(self.programs), self.shard)
-            self.given.keep(self.store.folder)
+            self.given.keep(self.store.folder, self.store.place.write)
             for record in self.taken:
                 self.store.save(record)
             forget_followers(self.plan, self.store)

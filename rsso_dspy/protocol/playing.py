@@ -11,11 +11,13 @@ trial, so that its record is the one it would have had.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
 
+from rsso_dspy.errors import FolderGone, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.methods import Method
@@ -102,8 +104,8 @@ class Player:
 
     def play(self, plan: Plan, work: Work) -> UnitRecord | TrainingRecord:
         """Play what is left of a unit or training and write it."""
-        self._give_up_errors(work)
         self.store.recover_under_way(work)
+        self._give_up_errors(work)
         record = self._train(plan, work) if isinstance(work, Training) else self._play(plan, work)
         self.store.save(record)
         self.store.forget_under_way(work)
@@ -114,8 +116,7 @@ class Player:
         path = self.store.path_of(work)
         before = self.store.load_training(path) if isinstance(work, Training) else self.store.load(path)
         if before and before.errored:
-            self.store.note_abandoned(work.arm.name, work.key, before.trials[-1].usage)
-            path.unlink()
+            self.store.give_up(work.arm.name, work.key, path, before.trials[-1].usage)
 
     def trained(self, plan: Plan, unit: Unit) -> bool:
         """Whether the unit needs no training, or it is finished."""
@@ -196,12 +197,14 @@ class Player:
         """Play a variant from `start` on until trial number `until`, noting each finished trial in its `form`."""
         begun = time.perf_counter()
         trials = list(start.played)
-        under_way: dict[str, Usage] = {}
 
         def spend(role: str, usage: Usage) -> None:
-            under_way[role] = under_way.get(role, Usage()) + usage
-            self.store.note_under_way(work, role, usage)
             self.spend(role, usage)
+            try:
+                self.store.note_under_way(work, role, usage, len(trials) + 1)
+            except (OSError, RssoError) as error:
+                self.stop.set()
+                raise Stopped from error  # who asks a model may take an error for the model's, and ask again
 
         def finished(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
             nonlocal begun
@@ -209,7 +212,6 @@ class Player:
             if result.trajectory is not None:
                 self.store.save_started(form(trials, memories()))
                 self.store.forget_under_way(work)
-            under_way.clear()
             now = time.perf_counter()
             self.store.note_seconds(work.key, result.trial, now - begun)
             begun = now
@@ -222,9 +224,11 @@ class Player:
             with self.live.here(), runtime.active():
                 program = self.programs[work.arm]
                 return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=finished)
-        except BaseException:
-            self.store.note_abandoned(work.arm.name, work.key, under_way)
-            self.store.forget_under_way(work)
+        except BaseException as error:
+            with suppress(FolderGone, OSError):  # then it stays noted as under way
+                self.store.recover_under_way(work)
+            if isinstance(error, Stopped) and error.__cause__:
+                raise error.__cause__ from None
             raise
 
     def _about(self, plan: Plan, work: Work) -> dict[str, Any]:

@@ -5,7 +5,8 @@
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
     DIR/started/...                                the same two after each trial, until they are finished
     DIR/given/...                                  what the commands asked for and were given, to play it again
-    DIR/started/...under-way                       what the trial under way cost so far, answer by answer
+    DIR/started/...under-way                       what the trial under way cost so far, answer by answer: of one that a
+                                                   kill cut short it is all that is told
     DIR/*.jsonl                                    what was appended on the way, see `journals.py`
 
 The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
@@ -17,7 +18,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -25,10 +25,9 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.protocol.journals import Journals, lines_of
+from rsso_dspy.protocol.journals import Journals, costs_in, line_of
 from rsso_dspy.protocol.plan import Unit, Work
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord, Usage
-from rsso_dspy.whole import write_whole
 
 _UNIT = TypeAdapter(UnitRecord)
 _TRAINING = TypeAdapter(TrainingRecord)
@@ -96,10 +95,10 @@ class Store(Journals):
         file = self.folder / "run.json"
         before = self.check(identity, arms)
         arms = {**before, **(arms or {})}
-        if file.exists() and arms == before:
-            return
-        data = {"schema": SCHEMA_VERSION, **({"shard": shard} if shard else {}), "arms": arms, "identity": identity}
-        write_whole(file, json.dumps(data, indent=1) + "\n")
+        if not (file.exists() and arms == before):
+            data = {"schema": SCHEMA_VERSION, **({"shard": shard} if shard else {}), "arms": arms, "identity": identity}
+            self.place.write(file, json.dumps(data, indent=1) + "\n")
+        self.place.mark(file.name)
 
     def about(self) -> tuple[dict[str, Any], dict[str, str]]:
         """What the results of the run depend on, and its arms in order, with the fingerprints of their programs. Raises
@@ -148,14 +147,14 @@ class Store(Journals):
     def save(self, record: UnitRecord | TrainingRecord) -> Path:
         """Write a unit or training whole; what was noted of it on the way is no longer needed, unless it errored."""
         path = self.path_of(record)
-        write_whole(path, _text(record))
+        self.place.write(path, _text(record))
         if not record.errored:
-            self.started(path).unlink(missing_ok=True)
+            self.place.remove(self.started(path))
         return path
 
     def save_started(self, record: UnitRecord | TrainingRecord) -> None:
         """Note the trials finished so far, with the memories after them."""
-        write_whole(self.started(self.path_of(record)), _text(record))
+        self.place.write(self.started(self.path_of(record)), _text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
         """A unit, or None when it was never written. A file that is damaged, of a newer version or of another unit
@@ -175,6 +174,7 @@ class Store(Journals):
             return found
         aside = next(name for n in count() if not (name := path.with_name(f"{path.name}.{why}{n or ''}")).exists())
         if not self.read_only:
+            self.place.check()
             os.replace(path, aside)
         if aside not in self.set_aside:
             self.set_aside.append(aside)
@@ -199,18 +199,22 @@ class Store(Journals):
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes out of the folder for the time of the block; raises `UsageError` when one is in it. What
-        a killed one was writing is removed."""
+        a killed one was writing is removed. In the block, what writes raises `FolderGone` when the folder is no longer
+        there."""
         from filelock import FileLock, Timeout
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.place.hold()
         try:
             with FileLock(self.folder / ".lock", timeout=PATIENCE, poll_interval=PATIENCE / 10):
+                self.place.mark(".lock")
                 for file in self.folder.rglob(".*"):
                     if _UNFINISHED.fullmatch(file.name):
                         file.unlink()
                 yield
         except Timeout:
             raise UsageError(f"another process plays into {self.folder}; wait for it, or use another --out") from None
+        finally:
+            self.place.let_go()
 
     def playing(self) -> bool | None:
         """Whether a process is in the folder now; None where that cannot be told. Keeps nobody out: the look takes
@@ -238,39 +242,72 @@ class Store(Journals):
         return found
 
     def spent(self) -> Iterator[tuple[str, Usage]]:
-        """Role and usage of everything that was paid for in this run; what was taken over was paid for elsewhere."""
+        """Role and usage of everything that was paid for in this run, trials under way and those that a kill cut short
+        among it; what was taken over was paid for elsewhere."""
         records: list[UnitRecord | TrainingRecord] = [*self.units(), *self.trainings(), *self.begun()]
         for record in records:
             if "forked_from" not in record.provenance:
                 for trial in record.trials:
                     yield from trial.usage.items()
-        for _, role, usage in self.abandoned():
+        for _, role, usage in (*self.abandoned(), *self.under_way()):
             yield role, usage
 
-    def note_under_way(self, work: Work, role: str, usage: Usage) -> None:
+    def under_way(self) -> list[tuple[str, str, Usage]]:
+        """Arm, role and usage of trials that are played now, or, when no process plays, that a kill cut short and no
+        command has gone on with."""
+        return [(arm, role, usage) for arm, _, _, costs in self.cut_short() for role, usage in costs.items()]
+
+    def cut_short(self) -> Iterator[tuple[str, str, Path, dict[str, Usage]]]:
+        """The same trial by trial: arm, key of the unit or training, the file that tells of it, usage by role."""
+        for file in sorted((self.folder / "started").glob("*/*/*/*.under-way")):
+            kind, arm, task, name = file.parts[-4:]
+            index, _, seed = name.removesuffix(".under-way").rpartition("s")
+            key = f"{task}::{index.rstrip('-')}" if kind == "units" else f"{task} (training)"
+            yield arm, f"{arm}/{key}/s{seed}", file, self._costs_of(file, f"{arm}/{key}/s{seed}")
+
+    def note_under_way(self, work: Work, role: str, usage: Usage, trial: int = 0) -> None:
         """Append what an answer cost in the trial under way, so that even a kill does not lose it."""
-        file = self._under_way(work)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a", encoding="utf-8") as journal:
-            journal.write(json.dumps([role, asdict(usage)]) + "\n")
+        self.place.append(self._under_way(work), line_of(role, usage, trial))
 
     def forget_under_way(self, work: Work) -> None:
         """The trial is in a record, or its cost is noted."""
-        self._under_way(work).unlink(missing_ok=True)
+        self.place.remove(self._under_way(work))
 
     def recover_under_way(self, work: Work) -> None:
-        """Note what a trial cost that a kill cut short."""
-        totals: dict[str, Usage] = {}
-        for line in lines_of(self._under_way(work)):
-            with suppress(ValueError, TypeError):
-                role, usage = json.loads(line)
-                totals[role] = totals.get(role, Usage()) + Usage(**usage)
-        self.note_abandoned(work.arm.name, work.key, totals)
-        self.forget_under_way(work)
+        """Note what a trial cost that was cut short."""
+        file = self._under_way(work)
+        self.give_up(work.arm.name, work.key, file, self._costs_of(file, work.key))
+
+    def give_up(self, arm: str, unit: str, file: Path, usage: Mapping[str, Usage]) -> None:
+        """Note what a file tells that was paid for, and remove it. A kill in between has it noted once all the same."""
+        with suppress(FileNotFoundError):
+            written = file.stat().st_mtime_ns
+            self.note_abandoned(arm, unit, usage, written)
+            self.place.remove(file)
+
+    def _costs_of(self, file: Path, unit: str) -> dict[str, Usage]:
+        """What a journal of a trial tells that neither a record of this trial does nor a note."""
+        if not file.exists() or (unit, file.stat().st_mtime_ns) in self.given_up():
+            return {}
+        begun = file.with_suffix(".json")
+        paths = (begun, self.folder / begun.relative_to(self.folder / "started"))
+        records = [self.load(each) if file.parts[-4] == "units" else self.load_training(each) for each in paths]
+        known = {trial.trial for record in records if record for trial in record.trials}
+        costs: dict[str, Usage] = {}
+        for role, usage, trial in costs_in(file):
+            if trial not in known:
+                costs[role] = costs.get(role, Usage()) + usage
+        return costs
 
     def _under_way(self, work: Work) -> Path:
         path = self.started(self.path_of(work))
         return path.with_name(f"{path.stem}.under-way")
+
+
+def key_of(record: UnitRecord | TrainingRecord) -> str:
+    """The key of the unit or training that was played."""
+    name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
+    return f"{record.arm}/{name}/s{record.seed}"
 
 
 def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:

@@ -4,7 +4,7 @@ said, no key and no address."""
 import json
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,14 +70,14 @@ def tags_of(planned: "HeldOut") -> dict[str, str]:
     return {key: redact(value) for key, value in tags.items()}
 
 
-def identity_of(folder: Path) -> str:
+def identity_of(folder: Path, write: Callable[[Path, str], None] = write_whole) -> str:
     """What the folder's MLflow run is found by, wherever the folder goes."""
     file = folder / ID_FILE
     try:
         return uuid.UUID(json.loads(file.read_text(encoding="utf-8"))["id"]).hex
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         known = uuid.uuid4().hex
-        write_whole(file, json.dumps({"schema": SCHEMA_VERSION, "id": known}) + "\n")
+        write(file, json.dumps({"schema": SCHEMA_VERSION, "id": known}) + "\n")
         return known
 
 

@@ -171,7 +171,7 @@ class Tracking:
     def _make_good(self) -> str:
         """The MLflow run of the folder, with everything that the records hold so far; gives its id."""
         client, planned = self._server.client, self._planned
-        tags = {ID_TAG: identity_of(planned.store.folder), **tags_of(planned)}
+        tags = {ID_TAG: identity_of(planned.store.folder, planned.store.place.write), **tags_of(planned)}
         found = client.search_runs([self._server.experiment], f"tags.`{ID_TAG}` = '{tags[ID_TAG]}'", max_results=1)
         if found:
             run = found[0].info.run_id

@@ -7,7 +7,6 @@
 Nothing is written, and a file that has not changed since the last look is not read again.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,12 +15,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from rsso_dspy.errors import UsageError
 from rsso_dspy.money import PriceOf
+from rsso_dspy.protocol.journals import costs_in
+from rsso_dspy.protocol.place import Place, identity_of
 from rsso_dspy.protocol.runlog import Event, Log
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.live import Row
 from rsso_dspy.report.tally import Finished, Spent, Tally, finished, spent, spent_on
-from rsso_dspy.trajectory import Usage
 
 T = TypeVar("T")
 State = Literal["playing", "ended", "limit", "interrupted", "failed", "cut off", "idle"]
@@ -97,7 +98,10 @@ class Watched:
         self._store = Store(folder)
         self._store.read_only = True
         self._price_of = price_of
-        self._models = _models(self._store.about()[0])
+        self._models = models_of(self._store.about()[0])
+        self._place = Place(folder, option="")
+        self._place.hold(identity_of(folder))
+        self._place.mark("run.json")
         self._log = Log(self._store)
         self._records: dict[Path, tuple[Any, Finished | None]] = {}
         self._begun: dict[Path, tuple[Any, _Begun | None]] = {}
@@ -105,7 +109,15 @@ class Watched:
         self._abandoned: dict[Path, tuple[Any, list[tuple[str, Spent]]]] = {}
 
     def look(self) -> Seen:
-        """What is there now."""
+        """What is there now. Raises `FolderGone` when that is no longer the folder that it was."""
+        self._place.check()
+        try:
+            return self._look()
+        except (OSError, UsageError):
+            self._place.check()  # it went in this moment
+            raise
+
+    def _look(self) -> Seen:
         playing, news = self._hear()
         folder = self._store.folder
         self._records = _fresh(self._records, _glob(folder, "*/*/*/*.json", "units", "trainings"), self._finished)
@@ -211,10 +223,8 @@ class Watched:
 
     def _journal(self, path: Path) -> Spent:
         total = Spent()
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            with suppress(ValueError, TypeError):  # a line that is being written
-                role, usage = json.loads(line)
-                total += spent({role: Usage(**usage)}, self._models, self._price_of)
+        for role, usage, _ in costs_in(path):
+            total += spent({role: usage}, self._models, self._price_of)
         return total
 
     def _lost(self) -> list[tuple[str, Spent]]:
@@ -249,7 +259,7 @@ def _glob(folder: Path, pattern: str, *kinds: str) -> Iterable[Path]:
     return (path for path in folder.glob(pattern) if path.parts[-4] in kinds and not path.name.startswith("."))
 
 
-def _models(identity: Mapping[str, Any]) -> dict[str, str]:
+def models_of(identity: Mapping[str, Any]) -> dict[str, str]:
     """Role to model, as far as the identity of a run says."""
     try:
         backend = identity["config"]["backends"][identity["config"]["backend"]]

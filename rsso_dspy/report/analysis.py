@@ -44,6 +44,10 @@ class Played:
     """When it was played: first and last day."""
     missing: int = 0
     """Units that were to be played and have no record."""
+    under_way: Sequence[Abandoned] = ()
+    """What trials cost so far that are played now."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Role to model, where no record says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ def analyse(played: Played, price_of: PriceOf = unpriced, against: str | None = 
         ),
         squares={program: each for program, each in found.items() if each},
         errored=tuple(Unscored(r.arm, r.key, r.seed, r.trials[-1].error or "") for r in everything if r.errored),
-        bill=bill_of(everything, played.begun, played.abandoned, price_of),
+        bill=bill_of(everything, played.begun, played.abandoned, price_of, played.under_way, played.models),
         facts={**facts(everything), **({"played": played.dates} if played.dates else {})},
         rule_based=any(record.rule_based for record in everything),
         alike=alike(arms.values()),

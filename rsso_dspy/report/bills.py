@@ -1,7 +1,8 @@
 """What a run cost: billed, and what the same tokens would have cost had the provider cached nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 from rsso_dspy.money import Entry, Price, PriceOf, bill, cost, dollars, total
@@ -29,6 +30,9 @@ class Bill:
     abandoned_billed: float | None
     begun: Usage
     """Of units and trainings that are not finished; in the entries as well."""
+    under_way: tuple[Abandoned, ...] = ()
+    """Of trials that a process plays now: in no record and not abandoned."""
+    under_way_billed: float | None = 0.0
 
     @property
     def billed(self) -> float | None:
@@ -40,19 +44,26 @@ class Bill:
 
 
 def bill_of(
-    finished: Sequence[Record], begun: Sequence[Record], abandoned: Sequence[Abandoned], price_of: PriceOf
+    finished: Sequence[Record],
+    begun: Sequence[Record],
+    abandoned: Sequence[Abandoned],
+    price_of: PriceOf,
+    under_way: Sequence[Abandoned] = (),
+    models: Mapping[str, str] = MappingProxyType({}),
 ) -> Bill:
-    """The bill of a run."""
+    """The bill of a run. `models` maps role to model, where no record says it."""
     entries = tuple(bill([*finished, *begun], price_of))
     prices = [price_of(entry.model) for entry in entries]
     unfinished = (usage for record in begun for trial in record.trials for usage in trial.usage.values())
-    models = {role: model for record in (*finished, *begun) for role, model in record.models.items()}
+    models = dict(models) | {role: model for record in (*finished, *begun) for role, model in record.models.items()}
     return Bill(
         entries,
         all(price is not None and price.free for price in prices),
         tuple(abandoned),
         _lost(abandoned, models, price_of),
         sum(unfinished, Usage()),
+        tuple(under_way),
+        _lost(under_way, models, price_of),
     )
 
 
@@ -82,6 +93,9 @@ def spent_elsewhere(bill: Bill) -> list[str]:
             f"Not in the tables: {_words(spent)}, {dollars(bill.abandoned_billed)}, of trials that were cut short, or "
             "ended in errors and were begun again."
         )
+    if bill.under_way:
+        spent = sum((usage for _, _, usage in bill.under_way), Usage())
+        lines.append(f"Nor are {_words(spent)}, {dollars(bill.under_way_billed)}, of trials that a process plays now.")
     return lines
 
 
@@ -92,9 +106,15 @@ def bill_json(bill: Bill) -> dict[str, Any]:
         "entries": [asdict(entry) for entry in bill.entries],
         "billed": bill.billed,
         "without_cache": bill.without_cache,
-        "abandoned": [{"arm": arm, "role": role, "usage": asdict(usage)} for arm, role, usage in bill.abandoned],
+        "abandoned": _told(bill.abandoned),
         "abandoned_billed": bill.abandoned_billed,
+        "under_way": _told(bill.under_way),
+        "under_way_billed": bill.under_way_billed,
     }
+
+
+def _told(costs: Sequence[Abandoned]) -> list[dict[str, Any]]:
+    return [{"arm": arm, "role": role, "usage": asdict(usage)} for arm, role, usage in costs]
 
 
 def _words(usage: Usage) -> str:

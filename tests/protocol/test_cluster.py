@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
-from rsso_dspy.errors import BackendUnreachable, LimitReached, MissingKey, UsageError
+from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
 from rsso_dspy.protocol.executor import engine_named, zero_shot
 from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
 from rsso_dspy.protocol.presets import configured
@@ -234,6 +234,24 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     assert not outcome.errored
     assert len(records(tmp_path)) == 2
     assert records(tmp_path).items() <= whole.items()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_folder_that_is_moved_ends_the_run_and_is_not_made_anew(live, model, settings, tmp_path):
+    home, away = tmp_path / "run", tmp_path / "away"
+    planned = planned_run(home, settings, VARIANTS[1:])
+
+    def move(*_: object) -> None:
+        if home.exists():
+            home.rename(away)
+
+    with pytest.raises(FolderGone, match=r"moved to .*/away"):
+        planned.play(lent(live, settings), 1, Quiet(), told=move, engine="ray")
+    assert not home.exists()
+    assert not records(away)
+    ended = model.answers
+    moved = planned_run(away, settings, VARIANTS[1:])
+    assert 0 < sum(usage.calls for _, usage in moved.store.spent()) <= ended
 
 
 def total(costs: Iterable[Usage]) -> int:

@@ -57,7 +57,8 @@ def test_parts_become_a_whole_and_merging_again_changes_nothing(tmp_path):
             ("boil::27", False),
             ("freeze::21", False),
         ]
-        assert whole.abandoned() == [("sso", "actor", Usage(calls=3))]
+        errored = record("sso", "boil", 27, [[10], None]).trials[-1].usage["actor"]
+        assert whole.abandoned() == [("sso", "actor", Usage(calls=3)), ("sso", "actor", errored)]
 
 
 def test_parts_of_different_runs_are_refused_and_nothing_is_written(tmp_path):

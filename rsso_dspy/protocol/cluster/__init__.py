@@ -98,7 +98,7 @@ class Tasks:
         self._player = player
         here: Any = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         actor: Any = ray.remote(num_cpus=0, scheduling_strategy=here)(Home)
-        self._home = actor.remote(player.store.folder.resolve())
+        self._home = actor.remote(player.store.folder.resolve(), player.store.place.identity)
         self._errand = ray.put(Errand.of(player))
         self._task: Any = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(play)
         self._pending: set[ray.ObjectRef] = set()

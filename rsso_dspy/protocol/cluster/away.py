@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import ray
-from ray.exceptions import ActorDiedError
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import MissingKey, RssoError, Stopped
+from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.cluster.home import leave_interrupts
 from rsso_dspy.protocol.plan import Arm, Plan, Training, Work
@@ -71,9 +71,6 @@ class File:
     away: "Away"
     path: Path
 
-    def unlink(self) -> None:
-        self.away.ask("unlink", self.path)
-
 
 class Away:
     """The store at home, for one task: what a player uses of `Store`."""
@@ -84,7 +81,12 @@ class Away:
         self._ticket = ticket
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        return ray.get(self._home.ask.remote(self._key, self._ticket, method, *arguments))
+        try:
+            return ray.get(self._home.ask.remote(self._key, self._ticket, method, *arguments))
+        except RayTaskError as error:
+            if isinstance(error.cause, RssoError | OSError):
+                raise error.cause from None
+            raise
 
     def path_of(self, work: Work | Record) -> File:
         return File(self, self.ask("path_of", work))
@@ -107,15 +109,17 @@ class Away:
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         self.ask("note_seconds", unit, trial, seconds)
 
-    def note_under_way(self, work: Work, role: str, usage: Usage) -> None:
-        """Home hears of every answer anyway, and notes what nobody finishes."""
+    def note_under_way(self, work: Work, role: str, usage: Usage, trial: int) -> None:
+        self._home.spent.remote(work, role, usage, trial)  # nobody waits for it
 
-    def forget_under_way(self, work: Work) -> None: ...
+    def forget_under_way(self, work: Work) -> None:
+        self.ask("forget_under_way", work)
 
-    def recover_under_way(self, work: Work) -> None: ...
+    def recover_under_way(self, work: Work) -> None:
+        self.ask("recover_under_way", work)
 
-    def note_abandoned(self, arm: str, unit: str, usage: Mapping[str, Usage]) -> None:
-        self.ask("note_abandoned", arm, unit, usage)
+    def give_up(self, arm: str, unit: str, file: File, usage: Mapping[str, Usage]) -> None:
+        self.ask("give_up", arm, unit, file.path, usage)
 
 
 class Stop(threading.Event):
@@ -147,6 +151,8 @@ def play(home: Any, errand: Errand, plan: Plan, work: Work) -> Record | Ended:
         return Ended(Stopped)
     except MissingKey as error:
         return Ended(MissingKey, f"{_node()}: {error}. Keys are taken from the environment of each node's `ray start`")
+    except FolderGone as error:  # at home
+        return Ended(FolderGone, str(error))
     except RssoError as error:
         return Ended(type(error), redact(f"{_node()}: {error}"))
     except ActorDiedError:  # the run is over
@@ -166,9 +172,6 @@ def _finished(store: Away, work: Work) -> Record | None:
 
 
 def _player(home: Any, errand: Errand, work: Work, store: Away) -> Player:
-    def spend(role: str, usage: Usage) -> None:
-        home.spent.remote(work.arm.name, work.key, role, usage)
-
     player = Player(
         _session(errand.config.model_dump_json(), tuple(errand.provenance.items())),
         cast(Store, store),
@@ -176,7 +179,6 @@ def _player(home: Any, errand: Errand, work: Work, store: Away) -> Player:
         errand.provenance,
         errand.carried,
         told=lambda work, result: home.told.remote(work, result),
-        spend=spend,
     )
     player.stop = Stop(home)
     return player

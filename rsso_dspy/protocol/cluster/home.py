@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import RssoError
+from rsso_dspy.protocol.place import Identity
 from rsso_dspy.protocol.plan import Work
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import TrialResult, Usage
@@ -16,18 +17,21 @@ class Home:
     """The run as its workers see it, an actor on the driver's node: the store, and what the driver wants to hear. Does
     one thing after another."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, identity: Identity | None):
         leave_interrupts()
         self._store = Store(folder)
+        if identity:
+            self._store.place.hold(identity)
         self._news: list[tuple[str, Any, Any]] = []
         self._stopping = False
         self._tickets: Counter[str] = Counter()
-        self._paid: dict[str, tuple[str, dict[str, Usage]]] = {}
+        self._begun: dict[str, Work] = {}
 
     def begin(self, work: Work) -> int:
         """The ticket of a task that begins to play this; those given before for it are void: their process is dead. 0
         when the run is being stopped."""
-        self._abandon(work.key)
+        self._store.recover_under_way(work)
+        self._begun[work.key] = work
         self._tickets[work.key] += 1
         return 0 if self._stopping else self._tickets[work.key]
 
@@ -35,17 +39,12 @@ class Home:
         """What a method of the store gives, for the task that holds the valid ticket."""
         if ticket != self._tickets[key]:
             raise RssoError(f"{key} is played by another process")
-        if method in ("save_started", "note_seconds", "note_abandoned"):
-            self._paid.pop(key, None)  # it is in a record now, or is noted
-        if method == "unlink":
-            return arguments[0].unlink(missing_ok=True)
         return getattr(self._store, method)(*arguments)
 
-    def spent(self, arm: str, key: str, role: str, usage: Usage) -> None:
+    def spent(self, work: Work, role: str, usage: Usage, trial: int) -> None:
         """An answer was paid for."""
-        under_way = self._paid.setdefault(key, (arm, {}))[1]
-        under_way[role] = under_way.get(role, Usage()) + usage
         self._news.append(("spend", role, usage))
+        self._store.note_under_way(work, role, usage, trial)
 
     def told(self, work: Work, result: TrialResult) -> None:
         """A trial is finished."""
@@ -65,13 +64,8 @@ class Home:
 
     def close(self) -> None:
         """Note what was paid for trials that nobody finishes any more."""
-        for key in list(self._paid):
-            self._abandon(key)
-
-    def _abandon(self, key: str) -> None:
-        if key in self._paid:
-            arm, usage = self._paid.pop(key)
-            self._store.note_abandoned(arm, key, usage)
+        for work in self._begun.values():
+            self._store.recover_under_way(work)
 
 
 def leave_interrupts() -> None:

@@ -1,0 +1,143 @@
+"""Where something is written to for hours: a folder that may be moved, deleted or unmounted meanwhile.
+
+    place = Place(Path("runs/x"), "--out")
+    place.hold()                        # made if it is not there; from now on it has to be this very folder
+    place.write(path, text)             # raises `FolderGone` when it is not
+    place.let_go()
+
+Every write looks first, and makes no folder but below one that is there: what has gone is never made again, and another
+folder in its place is left alone.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rsso_dspy.errors import FolderGone
+from rsso_dspy.redaction import redact_json
+from rsso_dspy.whole import write_whole
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+class Place:
+    """A folder to write to. `option` is how a command names it; empty for one that is only looked at. While it is not
+    held, it is like any other."""
+
+    def __init__(self, folder: Path, option: str = "--out"):
+        self.folder = folder
+        self.option = option
+        self.identity: Identity | None = None
+        self._signs: set[str] = set()
+        self._open: int | None = None
+
+    def hold(self, identity: Identity | None = None) -> None:
+        """Remember which folder this is; it is made when it is not there. With `identity`, it has to be that one."""
+        if identity is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self.let_go()
+        with suppress(OSError):  # open, its inode is nobody else's, even after it was deleted
+            self._open = os.open(self.folder, os.O_RDONLY)
+        self.identity = identity or identity_of(self.folder)
+        self.check()
+
+    def mark(self, name: str) -> None:
+        """Take a file of the folder for a sign that nobody is deleting it, which begins with what is in it."""
+        if self.identity:
+            self._signs.add(name)
+
+    def let_go(self) -> None:
+        """Hold it no longer."""
+        self.identity, self._signs = None, set()
+        if self._open is not None:
+            os.close(self._open)
+            self._open = None
+
+    def check(self) -> None:
+        """Raise `FolderGone` when it is held and no longer there."""
+        if self.identity and identity_of(self.folder) != self.identity:
+            raise FolderGone(self._what_happened())
+        if gone := [str(self.folder / name) for name in sorted(self._signs) if not (self.folder / name).exists()]:
+            raise FolderGone(
+                self._said(f"{gone[0]} is gone: the folder was being deleted")
+                + (" What is left of it may be removed; the same command begins anew." if self.option else "")
+            )
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file below the folder, whole or not at all."""
+        with self._writing(path):
+            write_whole(path, text, folders=self.identity is None)
+
+    def append(self, path: Path, line: str) -> None:
+        """Append a line of JSON to a file below the folder, without the secrets in it. One that a kill cut off does not
+        swallow it."""
+        line = redact_json(line)
+        if not self.identity:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with self._writing(path), path.open("ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else f"\n{line}"
+            file.write(f"{line}\n".encode())
+
+    def remove(self, path: Path) -> None:
+        """Remove a file below the folder, if it is there."""
+        self.check()
+        path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        self.check()
+        try:
+            if self.identity:
+                self._make(path.parent)
+            yield
+        except OSError:
+            self.check()  # it went in this moment
+            raise
+
+    def _make(self, folder: Path) -> None:
+        """Make a folder below the one that is held."""
+        if folder != self.folder and not folder.exists():
+            self._make(folder.parent)
+            folder.mkdir(exist_ok=True)
+
+    def _what_happened(self) -> str:
+        now = self._now()
+        if now is not None and identity_of(now) == self.identity:
+            what = f"moved to {now}"
+            then = f"Run the same command with {self.option} at its new place to go on."
+        elif now is not None and now.name.endswith(DELETED):
+            what, then = "deleted", "What it held is lost; the same command begins anew."
+        else:
+            what = "moved, deleted or unmounted"
+            then = f"Put it back, or run the same command with {self.option} at its new place, to go on."
+        said = self._said(f"the folder {self.folder} is gone: it was {what}")
+        if os.path.lexists(self.folder):
+            then += " Something else stands there now, and was left alone."
+        return f"{said} {then}" if self.option else said
+
+    def _said(self, what: str) -> str:
+        return f"{what} while it was {'written to, and nothing was written there since' if self.option else 'watched'}."
+
+    def _now(self) -> Path | None:
+        """Where the system says that the folder is; None where it does not."""
+        try:
+            return Path(os.readlink(f"/proc/self/fd/{self._open}"))
+        except OSError:
+            return None
+
+
+DELETED = " (deleted)"
+"""How Linux ends the name of what is open and deleted."""
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Which folder or file is there now; None when there is none."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_dev, stat.st_ino

@@ -1,0 +1,266 @@
+"""What a kill cut short is on every bill, once: that of the next start's limits, of `report`, of `merge`."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rsso_dspy.cli.report import of
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.protocol.plan import Arm, Unit
+from rsso_dspy.protocol.shards import merge
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.analysis import analyse
+from rsso_dspy.report.bills import bill_json, spent_elsewhere
+from rsso_dspy.trajectory import Usage, Variant
+from tests.cli.conftest import rsso
+from tests.hostile.played import INPUT, OUTPUT, PATIENCE, TASK, VARIANT, Model, counting
+from tests.protocol.test_store import IDENTITY
+from tests.records import record
+
+__all__ = ["rsso"]
+
+RUN = ("run", "--methods", "reflexion", "--variants", VARIANT, "--trials", "2")
+LATER = 5
+"""Answers into its second trial at which the run is killed."""
+
+
+@dataclass
+class Killed:
+    """A run that was killed in its second trial, and what was said of it the moment before."""
+
+    folder: Path
+    model: Model
+    paid: int = 0
+    seen: dict[str, Any] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> Iterator[Killed]:
+    folder = tmp_path_factory.mktemp("killed") / "run"
+    with counting() as model:
+        run, after = Killed(folder, model), []
+
+        def before() -> None:
+            log = folder / "run.log.jsonl"
+            if '"trial": 1' in (log.read_text() if log.exists() else ""):
+                after.append(model.given)
+            if len(after) == LATER:
+                bill = analyse(of(Store(folder))).bill
+                run.seen, run.words = bill_json(bill), spent_elsewhere(bill)
+                model.kill()
+
+        model.before = before
+        assert model.start(*RUN, "--out", folder).wait(PATIENCE) == -9
+        model.before, run.paid = lambda: None, model.given
+        yield run
+
+
+def copy_of(killed: Killed, folder: Path) -> Path:
+    return shutil.copytree(killed.folder, folder)
+
+
+def answers_on(bill: dict[str, Any]) -> int:
+    """Answers that a report's bill tells of."""
+    usage = [entry["usage"] for name in ("entries", "abandoned") for entry in bill[name]]
+    assert sum(each["input"] for each in usage) == INPUT * sum(each["calls"] for each in usage)
+    return sum(each["calls"] for each in usage)
+
+
+def test_a_report_while_it_plays_tells_apart_what_is_under_way(killed):
+    (under_way,) = killed.seen["under_way"]
+    assert under_way["usage"]["calls"] == LATER - 1
+    assert answers_on(killed.seen) + LATER - 1 == killed.paid
+    assert not killed.seen["abandoned"]
+    assert any("of trials that a process plays now" in line for line in killed.words)
+
+
+def test_a_report_has_what_the_kill_cut_short_on_its_bill(killed, rsso):
+    said = json.loads(rsso("report", killed.folder, "--json", *killed.model.settings[2:])[1])["bill"]
+    assert answers_on(said) == killed.paid == killed.model.given
+    assert said["billed"] + said["abandoned_billed"] == pytest.approx(killed.paid)
+    assert said["under_way"] == []
+    assert "trials that were cut short" in rsso("report", killed.folder)[1]
+
+
+@pytest.mark.parametrize(
+    ("limit", "of_paid"),
+    [("--max-tokens", lambda paid: paid * (INPUT + OUTPUT) - 1), ("--max-cost", lambda paid: paid - 0.5)],
+)
+def test_the_next_start_counts_it_against_the_limits_and_asks_nothing(killed, tmp_path, rsso, limit, of_paid):
+    folder, asked = copy_of(killed, tmp_path / "run"), len(killed.model.served.requests)
+    code, _, err = rsso(*RUN, *killed.model.settings, "--out", folder, limit, str(of_paid(killed.paid)))
+    assert code == 1
+    assert f"are spent ({limit})" in err
+    assert len(killed.model.served.requests) == asked
+
+
+def test_merging_carries_it_once_however_often(killed, tmp_path):
+    whole = Store(tmp_path / "whole")
+    source = copy_of(killed, tmp_path / "run")
+    for _ in range(2):
+        merge([source], whole)
+        assert answers_on(bill_json(analyse(of(whole)).bill)) == killed.paid
+    Store(source).recover_under_way(Unit(Arm(METHODS["reflexion"]), variant(VARIANT), 0, 60))
+    merge([source], whole)
+    assert answers_on(bill_json(analyse(of(whole)).bill)) == killed.paid, "the part has noted it itself meanwhile"
+
+
+def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
+    folder, before = copy_of(killed, tmp_path / "run"), killed.model.given
+    assert killed.model.start(*RUN, "--out", folder).wait(PATIENCE) == 0
+    played = killed.model.given - before
+    assert answers_on(bill_json(analyse(of(Store(folder))).bill)) == killed.paid + played
+
+
+def variant(key: str) -> Variant:
+    task, _, index = key.partition("::")
+    return Variant(task, int(index))
+
+
+# Kills between two writes: what a file tells is counted once, whichever of them was the last
+
+
+UNIT = Unit(Arm(METHODS["rsso"]), Variant("boil", 22), 0, 60)
+TWO, ONE = [[10], [20]], [[10]]
+
+
+def spent(store: Store) -> int:
+    return sum(usage.calls for _, usage in store.spent())
+
+
+def journal(store: Store, trial: int) -> None:
+    for _ in range(2):
+        store.note_under_way(UNIT, "actor", Usage(calls=1), trial)
+
+
+@pytest.mark.parametrize("last", ["begun", "finished", "errored", "noted"])
+def test_a_trial_is_counted_once_when_a_kill_leaves_its_note_beside_its_record(tmp_path, last):
+    store = Store(tmp_path)
+    store.open(IDENTITY, {"rsso": "1"})
+    store.save_started(record("rsso", "boil", 22, ONE))
+    journal(store, trial=2)
+    assert spent(store) == 4
+    if last == "begun":
+        store.save_started(record("rsso", "boil", 22, TWO))
+    elif last == "finished":
+        store.save(record("rsso", "boil", 22, TWO))
+    elif last == "errored":
+        store.save(record("rsso", "boil", 22, [[10], None]))
+    else:
+        (file,) = tmp_path.rglob("*.under-way")
+        store.note_abandoned("rsso", UNIT.key, {"actor": Usage(calls=2)}, file.stat().st_mtime_ns)
+    assert spent(store) == 4
+    store.recover_under_way(UNIT)
+    assert not list(tmp_path.rglob("*.under-way"))
+    assert spent(store) == 4
+
+
+def test_an_error_is_noted_once_when_a_kill_leaves_its_record(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY, {"rsso": "1"})
+    store.save_started(record("rsso", "boil", 22, ONE))
+    path = store.save(record("rsso", "boil", 22, [[10], None]))
+    noted = {"actor": Usage(calls=2)}
+    store.note_abandoned("rsso", UNIT.key, noted, path.stat().st_mtime_ns)  # and then the kill
+    store.give_up("rsso", UNIT.key, path, noted)
+    assert not path.exists()
+    assert spent(store) == 4
+
+
+def test_a_note_of_an_older_version_counts(tmp_path):
+    store = Store(tmp_path)
+    store.open(IDENTITY, {"rsso": "1"})
+    store.save_started(record("rsso", "boil", 22, ONE))
+    store.note_under_way(UNIT, "actor", Usage(calls=1), 2)
+    (file,) = tmp_path.rglob("*.under-way")
+    file.write_text('["actor", {"calls": 3}]\n["actor", {"cal')
+    assert spent(store) == 5
+
+
+# What shards spent
+
+
+CASES = {
+    "errored here, finished there": ([[[10], None]], [[[10], [30]]], 6),
+    "errored in the first of them": ([[None]], [[[10], [30]]], 6),
+    "errored with a trial before": ([[[10], None]], [], 4),
+    "begun in both, differently": ([[[10]], "begun"], [[[20]], "begun"], 4),
+    "begun, then finished from there": ([[[10]], "begun"], [[[10], [30]]], 4),
+    "finished in both, the same": ([[[10], [30]]], [[[10], [30]]], 4),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_merged_run_has_all_on_its_bill_that_its_parts_paid(tmp_path, case):
+    *given, expected = CASES[case]
+    parts = []
+    for name, held in zip("ab", given, strict=True):
+        store = Store(tmp_path / name)
+        store.open(IDENTITY, {"rsso": "1"})
+        parts.append(store.folder)
+        if not held:
+            continue
+        unit = record("rsso", "boil", 22, held[0])
+        if held[1:]:
+            store.save_started(unit)
+        else:
+            if unit.errored and len(unit.trials) > 1:
+                store.save_started(record("rsso", "boil", 22, held[0][:-1]))
+            store.save(unit)
+    whole = Store(tmp_path / "whole")
+    for _ in range(2):
+        merge(parts, whole)
+        assert spent(whole) == expected
+    before = whole.path("rsso", "boil", 22, 0)
+    if whole.load(before) is not None and whole.load(before).errored:
+        whole.give_up("rsso", UNIT.key, before, {"actor": Usage(calls=2)})
+        assert spent(whole) == expected, "the trials before the error are there to go on from"
+    merge(parts, whole)
+    assert spent(whole) == expected
+
+
+def test_a_part_that_plays_is_merged_without_its_trial_under_way_and_it_is_said(tmp_path):
+    store, whole, said = Store(tmp_path / "a"), Store(tmp_path / "whole"), []
+    with store.lock():
+        store.open(IDENTITY, {"rsso": "1"})
+        store.save_started(record("rsso", "boil", 22, ONE))
+        journal(store, trial=2)
+        merge([store.folder], whole, said.append)
+    assert spent(whole) == 2
+    assert "is being played" in said[0]
+    merge([store.folder], whole, said.append)
+    assert spent(whole) == 4
+
+
+# What is built before a run
+
+
+BUILDS = {
+    "constitution": (("constitution", "build", "--explore", "0"), 8),
+    "program": (("compile", "--method", "react", "--optimizer", "none", "--max-cost", "35"), 20),
+}
+"""The command, and after how many answers it is killed. The compile takes 30."""
+
+
+@pytest.mark.parametrize("what", BUILDS)
+def test_what_is_built_and_was_killed_costs_what_both_attempts_cost(what, tmp_path):
+    words, answers = BUILDS[what]
+    out = tmp_path / "file.json"
+    with counting() as model:
+        model.before = lambda: model.kill() if model.given == answers else None
+        assert model.start(*words, "--tasks", TASK, "-o", out).wait(PATIENCE) == -9
+        model.before = lambda: None
+        process = model.start(*words, "--tasks", TASK, "-o", out)
+        assert process.wait(PATIENCE) == 0, process.said
+    told = json.loads(out.read_text())
+    usage = [told["usage"], told["abandoned"]] if what == "program" else [told["provenance"]["usage"]]
+    assert sum(spent["calls"] for each in usage for spent in each.values()) == model.given > answers
+    if what == "program":
+        assert told["ended_by"] == "cost"
+        assert model.given <= 35 + 1, "what the first attempt cost counts against --max-cost"

@@ -1,0 +1,179 @@
+"""A folder that is moved, deleted or replaced while something is written to it: that stops at once, says so, and makes
+nothing anew."""
+
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.config import load
+from rsso_dspy.errors import FolderGone
+from rsso_dspy.optimize.shelf import Shelf
+from rsso_dspy.protocol.executor import zero_shot
+from rsso_dspy.protocol.held_out import Order, prepare
+from rsso_dspy.protocol.place import Place
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.watching import Watched
+from rsso_dspy.report.bills import unpriced
+from rsso_dspy.trajectory import Usage
+from tests.chaos.process import until
+from tests.hostile.played import PATIENCE, TASK, VARIANT, counting
+from tests.live import FAST
+from tests.protocol.test_replay import Quiet
+from tests.protocol.test_store import IDENTITY
+
+AWAY = "away"
+
+
+def move(folder: Path) -> None:
+    folder.rename(folder.with_name(AWAY))
+
+
+def replace(folder: Path) -> None:
+    """Another run makes a folder of the same name at once, whose inode may be that of the old one."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "run.json").write_text("another's")
+
+
+def begin_to_delete(folder: Path) -> None:
+    for name in ("run.json", ".lock", "request.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+WHAT = {
+    "moved": (move, "moved to .*/away"),
+    "deleted": (shutil.rmtree, "was deleted"),
+    "replaced": (replace, "was deleted .* left alone"),
+    "being deleted": (begin_to_delete, "was being deleted"),
+}
+"""What happens to a folder, and how it is called."""
+
+happens = pytest.mark.parametrize(("happen", "words"), WHAT.values(), ids=WHAT)
+
+
+def files(folder: Path) -> dict[str, bytes] | None:
+    """What is in a folder; None where there is none."""
+    if not folder.exists():
+        return None
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@happens
+@pytest.mark.parametrize("write", ["write", "append", "remove"])
+def test_every_way_to_write_refuses_and_leaves_what_is_there_alone(tmp_path, happen, words, write):
+    folder = tmp_path / "run"
+    place = Place(folder)
+    place.hold()
+    place.write(folder / "run.json", "mine")
+    place.mark("run.json")
+    place.append(folder / "a/b.jsonl", "line")
+    assert files(folder) == {"run.json": b"mine", "a/b.jsonl": b"line\n"}
+    happen(folder)
+    before, arguments = files(folder), {"write": ["new"], "append": ["line"], "remove": []}
+    with pytest.raises(FolderGone, match=words):
+        getattr(place, write)(folder / "a/b.jsonl", *arguments[write])
+    assert files(folder) == before
+    place.let_go()
+
+
+def test_a_folder_that_is_unmounted_is_another_one(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "tmpfs", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    place = Place(folder)
+    place.hold()
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with pytest.raises(FolderGone, match="unmounted"):
+        place.write(folder / "a", "text")
+    assert files(folder) == {}
+    place.let_go()
+
+
+def test_a_folder_that_is_not_held_is_like_any_other(tmp_path):
+    place = Place(tmp_path / "run")
+    place.hold()
+    place.let_go()
+    shutil.rmtree(tmp_path / "run")
+    place.write(tmp_path / "run/a", "text")
+    assert files(tmp_path / "run") == {"a": b"text"}
+
+
+@happens
+def test_a_run_whose_folder_goes_stops_at_once_and_writes_nothing_more(tmp_path, live, happen, words):
+    folder, told, before = tmp_path / "run", [], []
+
+    def tell(*trial):
+        told.append(trial)
+        if len(told) == 1:
+            happen(folder)
+            before.append(files(folder))
+
+    order = Order(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
+    config = load(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
+    with pytest.raises(FolderGone, match=words):
+        prepare(config, order, zero_shot).play(live, 1, Quiet(), told=tell)
+    assert len(told) == 1
+    assert [files(folder)] == before
+
+
+@pytest.mark.parametrize("what", ["run", "compile", "build"])
+def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what, tmp_path):
+    home, away = tmp_path / "home", tmp_path / "away"
+    home.mkdir()
+    words, out = {
+        "run": (["run", "--methods", "reflexion,react", "--variants", VARIANT, "--trials", "2", "--jobs", "2"], "run"),
+        "compile": (["compile", "--method", "react", "--optimizer", "none", "--tasks", TASK], "file.json"),
+        "build": (["constitution", "build", "--explore", "1", "--tasks", TASK], "file.json"),
+    }[what]
+    option = "--out" if what == "run" else "-o"
+    moved, seen = [], []
+
+    def before() -> None:
+        if model.given == 20 and not moved:
+            moved.append(home.rename(away))
+            seen.extend(model.process.simulators())
+
+    with counting() as model:
+        model.before = before
+        process = model.start(*words, option, home / out)
+        assert process.wait(PATIENCE) == 1
+        assert moved
+        assert "is gone: it was moved to " in process.said
+        assert f"Run the same command with {option} at its new place" in process.said
+        assert "Traceback" not in process.said
+        assert model.given <= 20 + 3, "it stops at once"
+        assert not home.exists()
+        assert until(lambda: not any(each.alive for each in seen), PATIENCE)
+        if what == "run":
+            process = model.start(*words, option, away / out)
+            assert process.wait(PATIENCE) == 0
+            assert len(list(Store(away / out).units())) == 2
+            assert not home.exists()
+
+
+def test_rollouts_are_kept_in_no_other_folder(tmp_path):
+    shelf = Shelf.beside(tmp_path / "file.json")
+    shelf.open({})
+    shutil.rmtree(shelf.folder)
+    with pytest.raises(FolderGone, match="was deleted"):
+        shelf.note_spent("actor", Usage(calls=1))
+    assert not shelf.folder.exists()
+
+
+@happens
+def test_who_watches_is_told(tmp_path, happen, words):
+    folder = tmp_path / "run"
+    store = Store(folder)
+    with suppress(FolderGone), store.lock():
+        store.open(IDENTITY, {"rsso": "1"})
+        watched = Watched(folder, unpriced)
+        assert watched.look().state == "playing"
+        happen(folder)
+        with pytest.raises(FolderGone, match=words.partition(" .* ")[0]) as told:
+            watched.look()
+    assert str(told.value).endswith("while it was watched.")
