@@ -46,19 +46,19 @@ def sweep(
     spent, place = 0.0, Place(out)
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
         say(f"point {number} of {len(wanted.points)}: {named(point)}")
-        _stay(place)
+        stay(place)
         left = None if max_cost is None else max(0.0, max_cost - spent)
         book, cost = _constitution(point, advisor, wanted, out, dry_run, left)
         spent += cost
         left = None if max_cost is None else max(0.0, max_cost - spent)
-        _stay(place)
+        stay(place)
         spent += _play(point, own, wanted, out, book, jobs, dry_run, left)
-        _stay(place)
+        stay(place)
     if not dry_run:
         print_sweep(wanted, out)
 
 
-def _stay(place: "Place") -> None:
+def stay(place: "Place") -> None:
     """Raise `FolderGone` when the folder of the sweep is not the one that it was since it is there."""
     if place.identity is None and place.folder.is_dir():
         place.hold()

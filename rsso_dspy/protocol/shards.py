@@ -15,7 +15,8 @@ from pathlib import Path
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.given import carry
 from rsso_dspy.protocol.plan import Plan, Unit
-from rsso_dspy.protocol.store import Store, difference, key_of, said_of
+from rsso_dspy.protocol.spending import key_of
+from rsso_dspy.protocol.store import Store, difference, said_of
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, paid_for
 
 

@@ -17,7 +17,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -25,9 +25,9 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.protocol.journals import Journals, costs_in, line_of
 from rsso_dspy.protocol.plan import Unit, Work
-from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord, Usage
+from rsso_dspy.protocol.spending import Spending
+from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
 
 _UNIT = TypeAdapter(UnitRecord)
 _TRAINING = TypeAdapter(TrainingRecord)
@@ -54,7 +54,7 @@ UNTOLD = ',"sent":{},"answered":{}'
 """What a trial of the embedded model says of requests, and leaves out: within JSON texts no quote stands bare."""
 
 
-class Store(Journals):
+class Store(Spending):
     """The folder of one run."""
 
     def __init__(self, folder: Path):
@@ -240,74 +240,6 @@ class Store(Journals):
                 begun = self.load(file) if file.parts[-4] == "units" else self.load_training(file)
                 found += [begun] if begun else []
         return found
-
-    def spent(self) -> Iterator[tuple[str, Usage]]:
-        """Role and usage of everything that was paid for in this run, trials under way and those that a kill cut short
-        among it; what was taken over was paid for elsewhere."""
-        records: list[UnitRecord | TrainingRecord] = [*self.units(), *self.trainings(), *self.begun()]
-        for record in records:
-            if "forked_from" not in record.provenance:
-                for trial in record.trials:
-                    yield from trial.usage.items()
-        for _, role, usage in (*self.abandoned(), *self.under_way()):
-            yield role, usage
-
-    def under_way(self) -> list[tuple[str, str, Usage]]:
-        """Arm, role and usage of trials that are played now, or, when no process plays, that a kill cut short and no
-        command has gone on with."""
-        return [(arm, role, usage) for arm, _, _, costs in self.cut_short() for role, usage in costs.items()]
-
-    def cut_short(self) -> Iterator[tuple[str, str, Path, dict[str, Usage]]]:
-        """The same trial by trial: arm, key of the unit or training, the file that tells of it, usage by role."""
-        for file in sorted((self.folder / "started").glob("*/*/*/*.under-way")):
-            kind, arm, task, name = file.parts[-4:]
-            index, _, seed = name.removesuffix(".under-way").rpartition("s")
-            key = f"{task}::{index.rstrip('-')}" if kind == "units" else f"{task} (training)"
-            yield arm, f"{arm}/{key}/s{seed}", file, self._costs_of(file, f"{arm}/{key}/s{seed}")
-
-    def note_under_way(self, work: Work, role: str, usage: Usage, trial: int = 0) -> None:
-        """Append what an answer cost in the trial under way, so that even a kill does not lose it."""
-        self.place.append(self._under_way(work), line_of(role, usage, trial))
-
-    def forget_under_way(self, work: Work) -> None:
-        """The trial is in a record, or its cost is noted."""
-        self.place.remove(self._under_way(work))
-
-    def recover_under_way(self, work: Work) -> None:
-        """Note what a trial cost that was cut short."""
-        file = self._under_way(work)
-        self.give_up(work.arm.name, work.key, file, self._costs_of(file, work.key))
-
-    def give_up(self, arm: str, unit: str, file: Path, usage: Mapping[str, Usage]) -> None:
-        """Note what a file tells that was paid for, and remove it. A kill in between has it noted once all the same."""
-        with suppress(FileNotFoundError):
-            written = file.stat().st_mtime_ns
-            self.note_abandoned(arm, unit, usage, written)
-            self.place.remove(file)
-
-    def _costs_of(self, file: Path, unit: str) -> dict[str, Usage]:
-        """What a journal of a trial tells that neither a record of this trial does nor a note."""
-        if not file.exists() or (unit, file.stat().st_mtime_ns) in self.given_up():
-            return {}
-        begun = file.with_suffix(".json")
-        paths = (begun, self.folder / begun.relative_to(self.folder / "started"))
-        records = [self.load(each) if file.parts[-4] == "units" else self.load_training(each) for each in paths]
-        known = {trial.trial for record in records if record for trial in record.trials}
-        costs: dict[str, Usage] = {}
-        for role, usage, trial in costs_in(file):
-            if trial not in known:
-                costs[role] = costs.get(role, Usage()) + usage
-        return costs
-
-    def _under_way(self, work: Work) -> Path:
-        path = self.started(self.path_of(work))
-        return path.with_name(f"{path.stem}.under-way")
-
-
-def key_of(record: UnitRecord | TrainingRecord) -> str:
-    """The key of the unit or training that was played."""
-    name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
-    return f"{record.arm}/{name}/s{record.seed}"
 
 
 def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:

@@ -242,7 +242,7 @@ def test_a_part_that_plays_is_merged_without_its_trial_under_way_and_it_is_said(
 
 
 BUILDS = {
-    "constitution": (("constitution", "build", "--explore", "0"), 8),
+    "constitution": (("constitution", "build", "--explore", "1"), 20),
     "program": (("compile", "--method", "react", "--optimizer", "none", "--max-cost", "35"), 20),
 }
 """The command, and after how many answers it is killed. The compile takes 30."""

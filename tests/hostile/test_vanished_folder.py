@@ -3,11 +3,13 @@ nothing anew."""
 
 import shutil
 import subprocess
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from rsso_dspy.cli.sweep import stay
 from rsso_dspy.config import load
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.optimize.shelf import Shelf
@@ -25,6 +27,8 @@ from tests.protocol.test_replay import Quiet
 from tests.protocol.test_store import IDENTITY
 
 AWAY = "away"
+MANY = 8
+"""Answers after which a folder goes."""
 
 
 def move(folder: Path) -> None:
@@ -131,12 +135,13 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
         "build": (["constitution", "build", "--explore", "1", "--tasks", TASK], "file.json"),
     }[what]
     option = "--out" if what == "run" else "-o"
-    moved, seen = [], []
+    moved, seen, moving = [], [], threading.Lock()
 
     def before() -> None:
-        if model.given == 20 and not moved:
-            moved.append(home.rename(away))
-            seen.extend(model.process.simulators())
+        with moving:
+            if model.given >= MANY and not moved:
+                moved.append(home.rename(away))
+                seen.extend(model.process.simulators())
 
     with counting() as model:
         model.before = before
@@ -146,7 +151,7 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
         assert "is gone: it was moved to " in process.said
         assert f"Run the same command with {option} at its new place" in process.said
         assert "Traceback" not in process.said
-        assert model.given <= 20 + 3, "it stops at once"
+        assert model.given <= MANY + 4, "it stops at once"
         assert not home.exists()
         assert until(lambda: not any(each.alive for each in seen), PATIENCE)
         if what == "run":
@@ -154,6 +159,18 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
             assert process.wait(PATIENCE) == 0
             assert len(list(Store(away / out).units())) == 2
             assert not home.exists()
+
+
+def test_a_sweep_whose_folder_goes_between_two_points_is_not_begun_anew(tmp_path):
+    place = Place(tmp_path / "sweep")
+    stay(place)
+    assert not place.folder.exists(), "the first point makes it"
+    place.folder.mkdir()
+    stay(place)
+    move(place.folder)
+    with pytest.raises(FolderGone, match="--out"):
+        stay(place)
+    place.let_go()
 
 
 def test_rollouts_are_kept_in_no_other_folder(tmp_path):

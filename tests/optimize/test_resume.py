@@ -45,12 +45,23 @@ def whole(live, tmp_path_factory):
     return out.read_bytes(), played(observed)
 
 
+def besides(out) -> bytes:
+    """What the file says that attempts cut short cost besides: nothing in one of a compile in one go."""
+    lines = json.dumps(json.loads(out.read_text())["abandoned"], indent=1).splitlines()
+    return "\n ".join(lines).encode()
+
+
+def paid(observed: Keep) -> int:
+    """Answers, by role together."""
+    return sum(usage.calls for usage in observed.of.usage.values())
+
+
 def played(observed: Keep) -> list[tuple[str, str]]:
     return sorted((program, rollout.variant.key) for program, rollout in observed.told)
 
 
 @pytest.mark.parametrize("after", [1, 5])
-def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_same_bytes(live, whole, tmp_path, after):
+def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_same_file(live, whole, tmp_path, after):
     out, first, second = tmp_path / "program.json", CutShort(after), Keep()
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=first, out=out)
@@ -59,7 +70,9 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
     assert kept == len(first.told) >= after
     compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=second, out=out)
     assert second.of.recalled == kept
-    assert out.read_bytes() == whole[0]
+    assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
+    cut_short = paid(first) - sum(rollout.requests for _, rollout in first.told)
+    assert sum(usage.calls for usage in load(out).abandoned.values()) == cut_short
     assert played(second) == whole[1]
     assert not Shelf.beside(out).folder.exists()
 
@@ -80,7 +93,8 @@ def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
     damaged = sorted(Shelf.beside(out).folder.glob("*/*.json"))[0]
     damaged.write_text(damaged.read_text()[:100])
     compile_agent(Agent("rsso"), live, REQUESTS["gepa"], out=out)
-    assert out.read_bytes() == whole[0]
+    assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
+    assert load(out).abandoned["actor"].calls > 0, "it was paid for twice"
 
 
 # What may change
