@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.folders import opened, say_left_out
+from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
@@ -25,6 +25,7 @@ def export(
         typer.Option("-o", "--out", help="Parquet file; DIR-trials.parquet beside the first folder when absent."),
     ] = None,
     rows: Annotated[str, typer.Option(help="What a row is: trials, or steps with their texts.")] = "trials",
+    separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -33,6 +34,7 @@ def export(
     Scores of a trial that errored are null. What each column holds stands in the file itself, as metadata of its field.
     Units that are not finished are left out.
     """
+    from itertools import chain
     from typing import get_args
 
     from rsso_dspy.config import load, prices
@@ -41,17 +43,15 @@ def export(
     chosen = next((each for each in get_args(Rows) if each == rows), None)
     if chosen is None:
         raise UnknownName("kind of rows", rows, get_args(Rows))
-    stores = opened(folders)
+    pool = opened(folders, separate)
     first, whole = folders[0], folders[0].resolve()
     target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
     check_place(target)
     price_of = prices(load(config, set_ or ()).prices)
-    kinds: list[Callable[[], Iterator[UnitRecord | TrainingRecord]]]
-    kinds = [*(store.trainings for store in stores), *(store.units for store in stores)]
-    records = (record for kind in kinds for record in kind())
+    records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
     written = write_parquet(target, chosen, records, price_of)
-    for file in (file for store in stores for file in store.set_aside):
+    for file in (file for store in pool.stores for file in store.set_aside):
         say_left_out(file)
-    if left := sum(len(store.begun()) for store in stores):
+    if left := sum(len(store.begun()) for store in pool.stores):
         say(f"{left} that are not finished are left out")
     typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

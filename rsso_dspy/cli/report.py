@@ -1,16 +1,18 @@
 """`rsso-dspy report`: the numbers of a finished or unfinished run, on the terminal, as files and as one page."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.folders import opened, say_left_out
+from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
 from rsso_dspy.errors import NotInstalled, UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.money import PriceOf
+    from rsso_dspy.protocol.pooling import Pool
     from rsso_dspy.protocol.store import Store
     from rsso_dspy.report.analysis import Analysis, Played
     from rsso_dspy.report.figures import Picture
@@ -44,6 +46,7 @@ def report(
     figure_folder: Annotated[
         Path | None, typer.Option("--figures", help="Write every figure there as SVG and PNG.", metavar="FOLDER")
     ] = None,
+    separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -59,9 +62,9 @@ def report(
     price_of = prices(load(config, set_ or ()).prices)
     if html:
         check_replaceable(html)
-    stores = opened(folders)
-    found = of(*stores)
-    for file in (file for store in stores for file in store.set_aside):
+    pool = opened(folders, separate)
+    found = of(pool)
+    for file in (file for store in pool.stores for file in store.set_aside):
         say_left_out(file)
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
@@ -71,41 +74,43 @@ def report(
     if table_folder:
         write_tables(analysis, table_folder, with_paper)
     if html:
-        write_html(stores, found, analysis, price_of, with_paper, html)
+        write_html(pool.stores, found, analysis, price_of, with_paper, html)
     if json_:
         typer.echo(json.dumps(as_json(analysis), indent=1))
     elif not (table_folder or figure_folder or html):
         show(analysis, with_paper=with_paper)
 
 
-def of(*stores: "Store") -> "Played":
-    """What the folders of a run tell."""
+def of(pool: "Pool") -> "Played":
+    """What the folders of a run tell. Raises `RunMismatch` for units of one arm that are not of one kind."""
     from rsso_dspy.protocol.runlog import days, planned
     from rsso_dspy.protocol.watching import models_of
     from rsso_dspy.report.analysis import Played
 
-    playing = {store: store.playing() for store in stores}
-    cut_short = [each for store in stores if not playing[store] for each in store.under_way()]
-    records = [record for store in stores for record in store.units()]
+    playing = {store: store.playing() for store in pool.stores}
+    cut_short = [each for store in pool.stores if not playing[store] for each in pool.under_way(store)]
+    records = list(pool.units())
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
-    dates = sorted(day for store in stores for day in days(store))
+    wanted = {pool.key(store, unit) for store in pool.stores for unit in planned(store)}
+    dates = sorted(day for store in pool.stores for day in days(store))
     return Played(
         records,
-        [record for store in stores for record in store.trainings()],
-        [record for store in stores for record in store.begun()],
-        [each for store in stores for each in store.abandoned()] + cut_short,
+        list(pool.trainings()),
+        list(pool.begun()),
+        [*pool.abandoned(), *cut_short],
         tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
-        len(set.union(*map(planned, stores)) - there),
-        [each for store in stores if playing[store] for each in store.under_way()],
-        models_of(stores[0].about()[0]),
+        len(wanted - there),
+        [each for store in pool.stores if playing[store] for each in pool.under_way(store)],
+        models_of(pool.stores[0].about()[0]),
     )
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
     """The main tables, on stdout; the bill alone while no unit is finished."""
+    from rsso_dspy.protocol.pooling import Pool
     from rsso_dspy.report.analysis import analyse
 
-    show(analyse(of(store), price_of), whole=False)
+    show(analyse(of(Pool([store])), price_of), whole=False)
 
 
 def show(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
@@ -151,7 +156,7 @@ def write_figures(drawn: "list[Picture]", folder: Path) -> None:
 
 
 def write_html(
-    stores: "list[Store]", found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
+    stores: "Sequence[Store]", found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
 ) -> None:
     """The page."""
     from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES

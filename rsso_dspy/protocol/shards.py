@@ -15,6 +15,7 @@ from pathlib import Path
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.given import carry
 from rsso_dspy.protocol.plan import Plan, Unit
+from rsso_dspy.protocol.pooling import Kinds
 from rsso_dspy.protocol.spending import key_of
 from rsso_dspy.protocol.store import Store, difference, said_of
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, paid_for
@@ -63,11 +64,12 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
     Trials of units that are not finished come too, and what was spent that no record tells of. `say` is told of shards
     that are missing and of files that could not be read.
 
-    Raises `RunMismatch` when the folders are not of one run, or hold different records of the same unit. Nothing is
-    written before all of them were looked at.
+    Raises `RunMismatch` when the folders are not of one run, or hold units of one arm that are not of one kind, or
+    different records of the same unit. Nothing is written before all of them were looked at.
     """
     stores = [Store(folder) for folder in sources]
     identity, arms = stores[0].about()
+    kinds = Kinds("leave that folder out")
     for store in stores:
         store.read_only = True
         known, there = store.about()
@@ -75,8 +77,7 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
             raise RunMismatch(
                 f"{store.folder} and {stores[0].folder} are of different runs:\n{difference(identity, known)}"
             )
-        if other := [arm for arm, program in there.items() if arms.get(arm, program) != program]:
-            raise RunMismatch(f"{store.folder} and {stores[0].folder} played other programs as {', '.join(other)}")
+        kinds.check_arms(store)
         arms = {**arms, **there}
     target.check(identity, arms)
     _say_what_is_missing(stores, say)
@@ -85,6 +86,8 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
     lost: list[tuple[Part, Part]] = []
     given_up = set().union(*(store.given_up() for store in looked_at))
     for part in (part for store in looked_at for part in _parts(store, given_up)):
+        if not part.begun:
+            kinds.check(part.store, part.record)
         _add(chosen, lost, target.path_of(part.record), part)
     with target.lock():
         target.open(identity, arms)

@@ -16,6 +16,7 @@ from rsso_dspy.trajectory import ZERO_SHOT, UnitRecord
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
+ELSEWHERE = "the same arm of another folder"
 
 RETRIES = {
     "reflexion": "react",
@@ -43,7 +44,8 @@ def questions(
 ) -> list[Question]:
     """The comparisons of a run, each of two arms once. Without `against` and `every`: what compiling, a memory
     over equal retries, a constitution, reflections beside skills and the scaffold bring, as far as the arms are there;
-    an arm that none of these is about is compared with the first one. Raises `UnknownName` for an unknown arm.
+    an arm that none of these is about is compared with the first one. Where several folders have the same arms, each
+    with the one of the first folder, and nothing else. Raises `UnknownName` for an unknown arm.
     """
     if against is not None:
         if against not in arms:
@@ -51,6 +53,8 @@ def questions(
         return [Question(against, name, "") for name in arms if name != against]
     if every:
         return [Question(first, second, "") for first, second in combinations(arms, 2)]
+    if several := [names for names in _same(arms).values() if len(names) > 1]:
+        return [Question(first, name, ELSEWHERE) for first, *others in several for name in others]
     named = {(units[0].method, units[0].program): name for name, units in arms.items() if units}
     asked: dict[frozenset[str], Question] = {}
     for (method, program), name in named.items():
@@ -63,7 +67,10 @@ def questions(
 
 
 def squares(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Sequence[UnitRecord]]]:
-    """Program to method to units, of every program that played the whole 2x2 of skills and reflections."""
+    """Program to method to units, of every program that played the whole 2x2 of skills and reflections; none where
+    several folders have the same arms."""
+    if any(len(names) > 1 for names in _same(arms).values()):
+        return {}
     programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
     for units in arms.values():
         if units:
@@ -73,6 +80,15 @@ def squares(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Seq
         for program, found in programs.items()
         if all(method in found for method in SQUARE)
     }
+
+
+def _same(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
+    """Method and program to the names of all arms that played them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, units in arms.items():
+        if units:
+            found.setdefault((units[0].method, units[0].program), []).append(name)
+    return found
 
 
 def _causes(method: str, program: str) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -66,7 +66,11 @@ def test_parts_of_different_runs_are_refused_and_nothing_is_written(tmp_path):
     other = part(tmp_path / "b", record("sso", "boil", 27, [[10]]), identity={**IDENTITY, "protocol": "release"})
     program = part(tmp_path / "c", record("sso", "boil", 27, [[10]]), arms={"sso": "2"})
     unlike = part(tmp_path / "d", record("sso", "boil", 22, [[90]]))
-    for wrong, words in ((other, "protocol: there"), (program, "other programs as sso"), (unlike, "another record of")):
+    for wrong, words in (
+        (other, "protocol: there"),
+        (program, "program: there '1', now '2'"),
+        (unlike, "another record of"),
+    ):
         with pytest.raises(RunMismatch, match=words):
             merge([first, wrong], Store(tmp_path / "whole"))
         assert not (tmp_path / "whole").exists()

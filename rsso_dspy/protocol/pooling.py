@@ -1,0 +1,160 @@
+"""Runs read as one: their units of one arm are counted together, and so they have to be of one kind.
+
+    pool = Pool(stores)             # refused when an arm is one thing here and another there
+    for record in pool.units(): ...
+
+    Pool(stores, separate=True)     # the arms of each folder are arms of their own, `rsso (runs/a)`
+
+Runs may differ in seeds, variants and arms, and in what an arm never looks at: memories that others start from.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.programs.methods import ADDITIONS, METHODS
+from rsso_dspy.protocol.store import Store, difference
+from rsso_dspy.report.bills import Abandoned
+from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+
+R = TypeVar("R", UnitRecord, TrainingRecord)
+
+_DIGEST = re.compile(r"\(([0-9a-f]{12})\)(?= and |$)")
+"""In what a record says it started from, of each file."""
+
+NOTHING = "nothing"
+
+MEND = "report each folder by itself, or all with --separate, which makes the arms of each folder arms of their own"
+
+
+class Pool:
+    """What several folders hold, read as one run."""
+
+    def __init__(self, stores: Sequence[Store], separate: bool = False):
+        """Nothing is read but what stands in their run.json. Raises `UsageError` for a folder that holds no run, and
+        `RunMismatch` for runs whose results depend on something else than seed and arms, when two hold the same unit or
+        training and, unless `separate`, when an arm of the same name is another one there."""
+        self.stores = stores
+        self.separate = separate
+        _check_alike(stores)
+        self._kinds = Kinds(MEND)
+        if not separate:
+            for store in stores:
+                self._kinds.check_arms(store)
+            _check_apart(stores)
+
+    def units(self) -> Iterator[UnitRecord]:
+        """All units, folder by folder; raises `RunMismatch` at one of another kind than those of its arm before it."""
+        return self._all(Store.units)
+
+    def trainings(self) -> Iterator[TrainingRecord]:
+        """All trainings, likewise."""
+        return self._all(Store.trainings)
+
+    def begun(self) -> Iterator[UnitRecord | TrainingRecord]:
+        """Units and trainings that are not finished."""
+        for store in self.stores:
+            for record in store.begun():
+                yield replace(record, arm=self.arm(store, record.arm))
+
+    def abandoned(self) -> Iterator[Abandoned]:
+        """Arm, role and usage of what was spent that no record tells of."""
+        for store in self.stores:
+            yield from ((self.arm(store, arm), role, usage) for arm, role, usage in store.abandoned())
+
+    def under_way(self, store: Store) -> list[Abandoned]:
+        """The same of the trials of one folder that are played now, or were cut short and not gone on with."""
+        return [(self.arm(store, arm), role, usage) for arm, role, usage in store.under_way()]
+
+    def arm(self, store: Store, name: str) -> str:
+        """What an arm of a folder is called here."""
+        return f"{name} ({store.folder})" if self.separate and len(self.stores) > 1 else name
+
+    def key(self, store: Store, unit: str) -> str:
+        """The key of a folder's unit, ``ARM/TASK::INDEX/sSEED``, with what its arm is called here."""
+        arm, slash, rest = unit.partition("/")
+        return f"{self.arm(store, arm)}{slash}{rest}"
+
+    def _all(self, read: Callable[[Store], Iterator[R]]) -> Iterator[R]:
+        for store in self.stores:
+            for record in read(store):
+                if not self.separate:
+                    self._kinds.check(store, record)
+                yield replace(record, arm=self.arm(store, record.arm))
+
+
+class Kinds:
+    """What the units of each arm are of: their program, what they started from, protocol and model. `mend` says what to
+    do about an arm whose units are not all of one kind."""
+
+    def __init__(self, mend: str):
+        self._mend = mend
+        self._known: dict[str, tuple[Path, dict[str, str]]] = {}
+        self._bound: dict[Path, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
+
+    def check_arms(self, store: Store) -> None:
+        """Raise `RunMismatch` when an arm of this run is another one in a run before it, by what their folders say."""
+        for arm in store.about()[1]:
+            self._add(store, arm, self._of_folder(store, arm))
+
+    def check(self, store: Store, record: UnitRecord | TrainingRecord) -> None:
+        """Raise `RunMismatch` when a record of the store is of another kind than those of its arm before it."""
+        kind = self._of_folder(store, record.arm)
+        kind |= {"protocol": record.protocol, "model": record.model}
+        kind |= {"start": " ".join(_DIGEST.findall(record.start)) or NOTHING}
+        kind |= {"program": program} if (program := record.provenance.get("program")) else {}
+        self._add(store, record.arm, kind, record.key)
+
+    def _add(self, store: Store, arm: str, kind: dict[str, str], unit: str = "") -> None:
+        folder, known = self._known.setdefault(arm, (store.folder, kind))
+        if any(known[name] != kind[name] for name in known.keys() & kind.keys()):
+            shared = {name: value for name, value in known.items() if name in kind}
+            told = difference(shared, {name: kind[name] for name in shared})
+            where = f"{unit} of {arm} in {store.folder}" if unit else f"{arm} in {store.folder}"
+            raise RunMismatch(
+                f"{where} is not the same arm as {arm} in {folder}:\n{told}\nTheir units cannot be counted as one arm: "
+                f"{self._mend}"
+            )
+        self._known[arm] = (folder, {**kind, **known})
+
+    def _of_folder(self, store: Store, arm: str) -> dict[str, str]:
+        identity, arms = self._bound.setdefault(store.folder, store.about())
+        read = _memories(arm)
+        carried = {name: digest for name, digest in identity.get("carried", {}).items() if name.split()[0] in read}
+        told = ", ".join(f"{name} {digest}" for name, digest in sorted(carried.items()))
+        return {"carried": told or NOTHING, **({"program": arms[arm]} if arm in arms else {})}
+
+
+def _memories(arm: str) -> tuple[str, ...]:
+    """The memories that an arm's units read, by its name; every one of a method that is not known here."""
+    base, *added = arm.split("+")
+    if base not in METHODS:
+        return ("skills", "constitution")
+    return (*METHODS[base].memories, *(["constitution"] if set(added) & set(ADDITIONS) else []))
+
+
+def _check_alike(stores: Sequence[Store]) -> None:
+    def bound(store: Store) -> dict[str, Any]:
+        known = {key: value for key, value in store.about()[0].items() if key not in ("config_hash", "carried")}
+        config = known.get("config")
+        return {**known, "config": {**config, "seed": ""}} if isinstance(config, dict) else known
+
+    first = bound(stores[0])
+    for store in stores[1:]:
+        if (other := bound(store)) != first:
+            raise RunMismatch(
+                f"{stores[0].folder} and {store.folder} are not to be compared:\n{difference(first, other)}"
+            )
+
+
+def _check_apart(stores: Sequence[Store]) -> None:
+    held: dict[Path, Path] = {}
+    for store in stores:
+        for file in chain.from_iterable((store.folder / kind).glob("*/*/*.json") for kind in ("units", "trainings")):
+            name = file.relative_to(store.folder)
+            if (other := held.setdefault(name, store.folder)) != store.folder:
+                raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; leave one out")

@@ -1,0 +1,170 @@
+"""Folders that look like one experiment and are not: no mean is made of units of different kinds."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pandas
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.errors import RunMismatch
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import UnitRecord
+from tests.records import record
+
+SKILLS = "boil.json (0123456789ab)"
+OTHERS = "boil.json (ba9876543210)"
+ALIKE = {"protocol": "sso-adapt/1", "config": {"seed": 0}}
+
+
+def folder(
+    place: Path, *records: UnitRecord, carried: dict[str, str] | None = None, fingerprint: str = "1", seed: int = 0
+) -> Path:
+    """A run that holds these records."""
+    store = Store(place)
+    identity = {**ALIKE, "config": {"seed": seed}, **({"carried": carried} if carried else {})}
+    store.open(identity, {each.arm: fingerprint for each in records})
+    for each in records:
+        store.save(each)
+    return place
+
+
+def unit(index: int, score: int = 50, arm: str = "rsso", **fields: object) -> UnitRecord:
+    made = record(arm, "boil", index, [[10], [score]])
+    program = fields.pop("fingerprint", None)
+    return replace(made, **fields, provenance={"program": program} if program else {})
+
+
+Makes = Callable[[Path, Path], object]
+
+DIFFERENT: dict[str, tuple[Makes, str]] = {
+    "programs, by their folders": (
+        lambda a, b: (folder(a, unit(1)), folder(b, unit(2), fingerprint="2")),
+        "program: there '1', now '2'",
+    ),
+    "programs, by their records": (
+        lambda a, b: (folder(a, unit(1, fingerprint="1")), folder(b, unit(2, fingerprint="2"))),
+        "program: there '1', now '2'",
+    ),
+    "programs, of records copied into one folder": (
+        lambda a, b: (folder(a, unit(1, fingerprint="1"), unit(3, fingerprint="2")), folder(b, unit(2))),
+        "boil::3 of rsso in",
+    ),
+    "skills, by their folders": (
+        lambda a, b: (folder(a, unit(1)), folder(b, unit(2), carried={"skills": "0123456789ab"})),
+        "carried: there 'nothing', now 'skills 0123456789ab'",
+    ),
+    "skills, by their records": (
+        lambda a, b: (folder(a, unit(1, start=SKILLS)), folder(b, unit(2, start=OTHERS))),
+        "start: there '0123456789ab', now 'ba9876543210'",
+    ),
+    "skills before a training": (
+        lambda a, b: (
+            folder(a, unit(1, start="training on boil")),
+            folder(b, unit(2, start=f"training on boil after {SKILLS}")),
+        ),
+        "start: there 'nothing', now '0123456789ab'",
+    ),
+    "constitutions": (
+        lambda a, b: (
+            folder(a, unit(1, arm="rsso+constitution"), carried={"constitution": "0123456789ab"}),
+            folder(b, unit(2, arm="rsso+constitution"), carried={"constitution": "ba9876543210"}),
+        ),
+        "carried: there 'constitution 0123456789ab', now 'constitution ba9876543210'",
+    ),
+    "protocols": (
+        lambda a, b: (folder(a, unit(1)), folder(b, unit(2, protocol="release"))),
+        "protocol: there 'sso-adapt/1', now 'release'",
+    ),
+    "models": (
+        lambda a, b: (folder(a, unit(1)), folder(b, unit(2, model="openai/gpt"))),
+        "model: there 'embedded/explorer', now 'openai/gpt'",
+    ),
+}
+
+
+def typed(*words: object) -> tuple[int, str, str]:
+    """Exit code, stdout and message of a command."""
+    done = CliRunner().invoke(app, [*map(str, words)], env={"COLUMNS": "200"})
+    if done.exception and not isinstance(done.exception, SystemExit):
+        assert isinstance(done.exception, RunMismatch), done.exception
+        return done.exception.exit_code, done.stdout, str(done.exception)
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+@pytest.mark.parametrize("verb", ["report", "export", "merge"])
+def test_units_of_one_arm_that_differ_are_not_pooled(tmp_path, case, verb):
+    make, difference = DIFFERENT[case]
+    a, b = tmp_path / "a", tmp_path / "b"
+    make(a, b)
+    out = tmp_path / ("whole" if verb == "merge" else "t.parquet")
+    code, said, message = typed(verb, a, b, *(["-o", out] if verb != "report" else []))
+    assert (code, said) == (2, "")
+    assert not out.exists()
+    assert str(b if "copied" not in case else a) in message
+    if verb == "merge":
+        return
+    assert difference in message
+    assert "cannot be counted as one arm: report each folder by itself, or all with --separate" in message
+    code, _, message = typed(verb, a, b, "--separate", *(["-o", out] if verb == "export" else []))
+    assert code == 0, message
+
+
+def test_arms_of_their_own_are_compared_on_the_same_units(tmp_path):
+    a = folder(tmp_path / "a", *(unit(n, 40) for n in (1, 2)), unit(1, 20, arm="sso"))
+    b = folder(tmp_path / "b", *(unit(n, 70) for n in (1, 2)), unit(1, 30, arm="sso"), fingerprint="2")
+    Store(b).note_event("started", {"left": ["rsso/boil::1/s0", "rsso/boil::9/s0"]})
+    data = json.loads(typed("report", a, b, "--separate", "--json")[1])
+    assert {row["arm"]: row["mean"] for row in data["arms"]} == {
+        f"rsso ({a})": 40,
+        f"sso ({a})": 20,
+        f"rsso ({b})": 70,
+        f"sso ({b})": 30,
+    }
+    pairs = {(each["first"], each["second"]): each["difference"] for each in data["comparisons"]}
+    assert pairs == {(f"rsso ({a})", f"rsso ({b})"): 30, (f"sso ({a})", f"sso ({b})"): 10}
+    assert data["missing"] == 1
+    assert data["squares"] == {}
+    page = tmp_path / "page.html"
+    assert typed("report", a, b, "--separate", "--html", page, "--figures", tmp_path / "figures")[0] == 0
+    assert f"rsso ({b})" in page.read_text(encoding="utf-8")
+    assert typed("export", a, b, "--separate", "-o", tmp_path / "t.parquet")[0] == 0
+    assert set(pandas.read_parquet(tmp_path / "t.parquet").arm) == {row["arm"] for row in data["arms"]}
+
+
+LEGITIMATE: dict[str, Makes] = {
+    "seeds": lambda a, b: (folder(a, unit(1)), folder(b, replace(unit(1), seed=1), seed=1)),
+    "variants": lambda a, b: (folder(a, unit(1)), folder(b, unit(2))),
+    "arms": lambda a, b: (folder(a, unit(1)), folder(b, unit(1, arm="sso"), fingerprint="2")),
+    "commits": lambda a, b: (
+        folder(a, unit(1, fingerprint="1")),
+        folder(b, replace(unit(2), provenance={"program": "1", "commit": "another"})),
+    ),
+    "memories that the arm never reads": lambda a, b: (
+        folder(a, unit(1, arm="react")),
+        folder(b, unit(2, arm="react"), unit(2, start=SKILLS), carried={"skills": "0123456789ab"}),
+    ),
+    "places in a stream": lambda a, b: (
+        folder(a, unit(1, arm="rsso+neural", start="stream 1/2 of 0123456789ab")),
+        folder(b, unit(2, arm="rsso+neural", start="stream 2/2 of 0123456789ab")),
+    ),
+    "names of one and the same file": lambda a, b: (
+        folder(a, unit(1, start=SKILLS), carried={"skills": "0123456789ab"}),
+        folder(b, unit(2, start="copy.json (0123456789ab)"), carried={"skills": "0123456789ab"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEGITIMATE)
+def test_what_belongs_together_is_pooled(tmp_path, case):
+    a, b = tmp_path / "a", tmp_path / "b"
+    LEGITIMATE[case](a, b)
+    code, out, message = typed("report", a, b, "--json")
+    assert code == 0, message
+    units = {row["arm"]: row["units"] for row in json.loads(out)["arms"]}
+    assert sum(units.values()) == len([*Store(a).units(), *Store(b).units()])
+    assert typed("export", a, b, "-o", tmp_path / "t.parquet")[0] == 0
