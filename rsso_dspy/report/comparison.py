@@ -7,10 +7,10 @@ A unit that errored in one of the arms is in no pair, and counted.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Literal, get_args
 
 from rsso_dspy.report.inference import (
     Interval,
@@ -34,7 +34,8 @@ For the first two both intervals have to leave out 0, so that chance says them n
 SQUARE = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Neither memory, reflections, skills, both: skills x reflections within the SSO scaffold."""
 
-Stratum = Literal["solved at trial 1", "plateau", "other"]
+Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
+"""By the first arm: each unit is in one of the first three, and those never solved are in the last one as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +161,16 @@ def square(arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = SQ
 
 
 def gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[Gain]:
-    """``second - first`` by what became of the unit in the first arm: solved at trial 1, never better than at trial 1,
-    or better later (the third contribution of rSSO)."""
+    """``second - first`` by what became of the unit in the first arm: solved at trial 1, never better than at trial 1
+    (plateau), or better later. Beside these the paper's plateau, below 100 in every trial (third contribution of rSSO),
+    by the environment's score: variants with points at reset cannot accumulate 100."""
     before, after = _by_key(first), _by_key(second)
     trials = equal_trials(before.values(), after.values())
-    found: dict[Stratum, list[float]] = {"solved at trial 1": [], "plateau": [], "other": []}
+    found: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
     for key in sorted(before.keys() & after.keys()):
         gain = best_accumulator(after[key], trials) - best_accumulator(before[key], trials)
-        found[_stratum(before[key], trials)].append(gain)
+        for stratum in _strata(before[key], trials):
+            found[stratum].append(gain)
     return [Gain(name, len(values), fmean(values) if values else None) for name, values in found.items()]
 
 
@@ -179,11 +182,14 @@ def _reading(interaction: Interval | None, one: Interval | None, other: Interval
     return "redundant" if interaction and interaction.high < 0 else "undecided"
 
 
-def _stratum(record: UnitRecord, trials: int) -> Stratum:
+def _strata(record: UnitRecord, trials: int) -> Iterator[Stratum]:
     first = record.trajectories[0]
     if first.solved:
-        return "solved at trial 1"
-    return "plateau" if best_accumulator(record, trials) <= first.accumulator else "other"
+        yield "solved at trial 1"
+    else:
+        yield "plateau" if best_accumulator(record, trials) <= first.accumulator else "other"
+    if not _solved(record, trials):
+        yield "paper's plateau"
 
 
 def _solved(record: UnitRecord, trials: int) -> bool:

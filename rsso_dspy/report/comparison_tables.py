@@ -94,7 +94,9 @@ def strata(findings: Sequence[Finding]) -> Sheet:
     columns = ("second - first", *(column for name in names for column in (f"n {name}", f"{name}")))
     notes = (
         "Strata are read off the first arm: solved at trial 1, never better than at trial 1 (plateau), better later "
-        "(other). A plateau that is only bad luck gains under any second arm, equal retries among them.",
+        "(other). Beside them the paper's plateau: below 100 in every trial, by the environment's score; these units "
+        "are among plateau and other. Units with bad luck gain under any second arm, equal retries among them: look at "
+        "the row over equal retries before the gain is laid to a memory.",
     )
     return Sheet("strata", "Gains by stratum", columns, tuple(rows), notes)
 

@@ -94,16 +94,39 @@ def test_without_a_corner_there_is_no_square():
     assert square({**arms, "rsso": [record("rsso", "boil", 0, [None])]}) is None
 
 
+GAINS = {
+    "solved at once": ([[100]], {"solved at trial 1"}),
+    "solved at once, with points at reset": ([[100]], {"solved at trial 1"}),
+    "never better than at first": ([[40], [40]], {"plateau", "paper's plateau"}),
+    "worse than at first": ([[40], [10]], {"plateau", "paper's plateau"}),
+    "better later, below 100 throughout": ([[40], [60]], {"other", "paper's plateau"}),
+    "wrong at the end, after 60 points": ([[40], [60, -100]], {"other", "paper's plateau"}),
+    "solved later": ([[40], [100]], {"other"}),
+    "solved after the trials that both may play": ([[40], [40], [100]], {"plateau", "paper's plateau"}),
+}
+"""What a unit was in the first arm: its scores, and the strata it is in."""
+
+
+@pytest.mark.parametrize("case", GAINS)
+def test_each_unit_is_in_the_strata_that_it_belongs_to(case):
+    scores, strata = GAINS[case]
+    at_reset = 8 if "reset" in case else 0
+    ours = [record("sso", "boil", 0, scores, at_reset=at_reset, allowed=max(2, len(scores)))]
+    theirs = [record("rsso", "boil", 0, [[0], [70]], allowed=2)]
+    assert {gain.stratum for gain in gains(ours, theirs) if gain.units} == strata
+
+
 def test_gains_by_what_became_of_the_unit_before():
     ours = [
         record("sso", "boil", 0, [[100]]),
         record("sso", "boil", 1, [[40], [40]]),
         record("sso", "boil", 2, [[40], [60]]),
+        record("sso", "boil", 3, [[40], [100]]),
     ]
-    theirs = [record("rsso", "boil", n, [[0], [70]]) for n in range(3)]
+    theirs = [record("rsso", "boil", n, [[0], [70]]) for n in range(4)]
     found = {gain.stratum: (gain.units, gain.difference) for gain in gains(ours, theirs)}
-    assert found == {"solved at trial 1": (1, -30), "plateau": (1, 30), "other": (1, 10)}
-    assert [gain.difference for gain in gains([], [])] == [None] * 3
+    assert found == {"solved at trial 1": (1, -30), "plateau": (1, 30), "other": (2, -10), "paper's plateau": (2, 20)}
+    assert [gain.difference for gain in gains([], [])] == [None] * 4
 
 
 def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
@@ -111,7 +134,7 @@ def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
     theirs = [record("omnireflect-symbolic", task, 0, [[30]]) for task in TASKS]
     found = compare("react", ours, "omnireflect-symbolic", theirs)
     assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 20)
-    assert [gain.units for gain in gains(ours, theirs)] == [0, 6, 0]
+    assert [gain.units for gain in gains(ours, theirs)] == [0, 6, 0, 6]
     at_once = [record("omnireflect-symbolic", task, 0, [[100]], allowed=1) for task in TASKS]
     found = compare("react", ours, "omnireflect-symbolic", at_once)
     assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 90)
