@@ -233,6 +233,11 @@ def paid_for(trials: Iterable[TrialResult]) -> dict[str, Usage]:
             total[role] = total.get(role, Usage()) + usage
     return total
 
+    @property
+    def stalled(self) -> bool:
+        """Whether a step that took too long ended it: its score is what it had until then."""
+        return self.trajectory is not None and self.trajectory.outcome == "stalled"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
@@ -265,6 +270,11 @@ class Record:
     @property
     def errored(self) -> bool:
         return any(trial.trajectory is None for trial in self.trials)
+
+    @property
+    def stalled(self) -> int:
+        """Trials that stalled."""
+        return sum(trial.stalled for trial in self.trials)
 
     @property
     def trajectories(self) -> tuple[Trajectory, ...]:

@@ -16,11 +16,13 @@ from rsso_dspy.cli.options import (
     Overrides,
     PerTask,
     ProtocolName,
+    Retry,
     Seed,
     Trials,
     Variants,
     configuration,
     names,
+    retries_stalled,
     say,
 )
 from rsso_dspy.cli.programs import load_programs
@@ -42,6 +44,7 @@ def evaluate(
         Path | None,
         typer.Option(help="Folder of the run; runs/evaluate-NAME when absent. The same command again continues it."),
     ] = None,
+    retry: Retry = None,
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
     mlflow: Mlflow = None,
@@ -78,6 +81,7 @@ def evaluate(
         variants=tuple(names(variants, "--variants")),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
+        retry_stalled=retries_stalled(retry),
     )
     playing = load_programs([ZERO_SHOT, str(program)], settings)
     held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)

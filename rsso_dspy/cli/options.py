@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -38,6 +38,12 @@ Mlflow = Annotated[
     str | None,
     typer.Option(help="MLflow tracking server that the run is logged to, e.g. http://127.0.0.1:5000.", metavar="URI"),
 ]
+Retry = Annotated[
+    str | None,
+    typer.Option(
+        help="stalled: play units again in which a trial stalled, from that trial on where no memory learnt from it."
+    ),
+]
 BackendName = Annotated[
     str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
 ]
@@ -63,6 +69,13 @@ def names(text: str, option: str) -> list[str]:
 def count(things: Sized, noun: str) -> str:
     """How many things, in words."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def retries_stalled(retry: str | None) -> bool:
+    """Whether `--retry` asks for it. Raises `UnknownName` for anything else."""
+    if retry not in (None, "stalled"):
+        raise UnknownName("--retry", retry, ["stalled"])
+    return retry is not None
 
 
 def command(*words: object) -> str:

@@ -79,6 +79,7 @@ class Watch(Bar):
         super().__init__("units", len(work))
         self.done = 0
         self.errors = 0
+        self.stalled = 0
         self.tokens = 0
         self.best: dict[str, list[int]] = defaultdict(list)
         self._arms = Arms(planned, work, jobs) if planned and self.console.is_terminal else None
@@ -114,6 +115,7 @@ class Watch(Bar):
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
+            self.stalled += record.stalled
             if record.errored:
                 self.errors += 1
             elif isinstance(record, UnitRecord):
@@ -123,11 +125,13 @@ class Watch(Bar):
             self._refresh()
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
+                said += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
                 self.say(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
 
     def _refresh(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
+        errors += f"  {self.stalled} stalled" if self.stalled else ""
         shown = "" if self._roomy else f"{means}  "
         self.show(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}")
 

@@ -21,12 +21,14 @@ from rsso_dspy.cli.options import (
     Overrides,
     PerTask,
     ProtocolName,
+    Retry,
     Seed,
     Trials,
     command,
     configuration,
     count,
     names,
+    retries_stalled,
     say,
 )
 from rsso_dspy.cli.playing import playing
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from rsso_dspy.protocol.executor import Outcome
     from rsso_dspy.protocol.held_out import HeldOut, Order
     from rsso_dspy.protocol.purse import Purse
+    from rsso_dspy.protocol.store import Store
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Skills x reflections in the SSO scaffold."""
@@ -105,6 +108,7 @@ def run(
         Path | None,
         typer.Option(help="Another run's folder: what of it is still valid here is taken over and not played again."),
     ] = None,
+    retry: Retry = None,
     shard: Annotated[
         str | None, typer.Option(help="Play part i of n only, e.g. 2/8; `rsso-dspy merge` puts the parts together.")
     ] = None,
@@ -173,6 +177,7 @@ def run(
         constitution=constitution,
         fork=fork,
         shard=Shard.parse(shard) if shard else None,
+        retry_stalled=retries_stalled(retry),
     )
     held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
 
@@ -250,7 +255,7 @@ def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads",
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     typer.echo(f"\nrun: {folder}  ({command('report', folder)}; {command('show', folder, first)})")
-    stop_unless_whole(outcome, limit)
+    stop_unless_whole(outcome, limit, stalled_in(planned.store))
 
 
 def played(
@@ -280,13 +285,23 @@ def played(
                 raise typer.Exit(ending.code) from None
 
 
-def stop_unless_whole(outcome: "Outcome | None", limit: str) -> None:
-    """Say what of a run is missing, and exit with 1 when something is."""
+def stalled_in(store: "Store") -> int:
+    """Trials that stalled, of everything finished in a run's folder."""
+    return sum(record.stalled for kind in (store.units, store.trainings) for record in kind())
+
+
+def stop_unless_whole(outcome: "Outcome | None", limit: str, stalled: int = 0) -> None:
+    """Say what of a run is missing, or stalled, and exit with 1 when something is."""
     if outcome and outcome.untrained:
         say(f"{len(outcome.untrained)} units were not played: what they start from ended in an error")
     if outcome and outcome.errored:
         say(f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial")
+    if stalled:
+        say(
+            f"{count(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. Means "
+            "include what they had until then; the same command with --retry stalled plays their units again"
+        )
     if limit:
         say(limit)
-    if limit or (outcome and outcome.errored):
+    if limit or stalled or (outcome and outcome.errored):
         raise typer.Exit(1)

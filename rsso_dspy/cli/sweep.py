@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, ConfigFile, DryRun, Jobs, MaxCost, Overrides, Seed, count, say
+from rsso_dspy.cli.options import (
+    BackendName,
+    ConfigFile,
+    DryRun,
+    Jobs,
+    MaxCost,
+    Overrides,
+    Retry,
+    Seed,
+    count,
+    retries_stalled,
+    say,
+)
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -22,6 +34,7 @@ def sweep(
     ] = Path("runs/sweep"),
     seed: Seed = None,
     jobs: Jobs = 1,
+    retry: Retry = None,
     max_cost: MaxCost = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
@@ -33,10 +46,13 @@ def sweep(
     Points are played one after the other, each in a folder of its own, so that `rsso-dspy report` reads them too.
     """
     from rsso_dspy.cli.options import configuration
+    from rsso_dspy.cli.run import stalled_in, stop_unless_whole
     from rsso_dspy.protocol.place import Place
+    from rsso_dspy.protocol.store import Store
     from rsso_dspy.protocol.sweeps import read_sweep
 
     wanted = read_sweep(file)
+    retry_stalled = retries_stalled(retry)
     settings = [configuration(config, [*(set_ or ()), *point.overrides], backend, seed=seed) for point in wanted.points]
     advisors = [
         configuration(config, [*(set_ or ()), *point.overrides], point.built.get("advisor", backend), seed=seed)
@@ -52,10 +68,11 @@ def sweep(
         spent += cost
         left = None if max_cost is None else max(0.0, max_cost - spent)
         stay(place)
-        spent += _play(point, own, wanted, out, book, jobs, dry_run, left)
+        spent += _play(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled)
         stay(place)
     if not dry_run:
         print_sweep(wanted, out)
+        stop_unless_whole(None, "", sum(stalled_in(Store(out / point.name)) for point in wanted.points))
 
 
 def stay(place: "Place") -> None:
@@ -126,6 +143,7 @@ def _play(
     jobs: int,
     dry_run: bool,
     max_cost: float | None,
+    retry_stalled: bool,
 ) -> float:
     """Play a point; what it cost in dollars."""
     from rsso_dspy.cli.forecast import describe
@@ -140,6 +158,7 @@ def _play(
         per_task=wanted.per_task,
         out=out / point.name,
         constitution=book,
+        retry_stalled=retry_stalled,
     )
     planned = prepare(settings, order, zero_shot, dry_run, say)
     describe(planned)

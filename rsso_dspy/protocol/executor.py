@@ -103,12 +103,14 @@ class Outcome:
     """Units not played because their training, or the unit before them in their stream, ended in an error."""
 
 
-def missing(plan: Plan, store: Store) -> list[Work]:
-    """What of the plan is not finished in the store: units, after the trainings they need. What errored before comes
-    last of its kind, so that it never keeps others from being played."""
-    units = _with_followers(plan, _unfinished([(unit, store.load(store.path_of(unit))) for unit in plan.units]))
+def missing(plan: Plan, store: Store, again: Collection[Work] = ()) -> list[Work]:
+    """What of the plan is not finished in the store, or to be played `again`: units, after the trainings they need.
+    What errored before comes last of its kind, so that it never keeps others from being played."""
+    finished = [(unit, None if unit in again else store.load(store.path_of(unit))) for unit in plan.units]
+    units = _with_followers(plan, _unfinished(finished))
     needed = dict.fromkeys(training for unit in units if (training := plan.training_of(unit)))
-    return [*_unfinished([(each, store.load_training(store.path_of(each))) for each in needed]), *units]
+    trained = [(each, None if each in again else store.load_training(store.path_of(each))) for each in needed]
+    return [*_unfinished(trained), *units]
 
 
 def _with_followers(plan: Plan, units: Sequence[Unit]) -> list[Unit]:

@@ -39,6 +39,7 @@ from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.shards import Shard, shard_of
+from rsso_dspy.protocol.stalled import give_up_stalled, stalled
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, TrialResult, UnitRecord
 from rsso_dspy.whole import check_place
@@ -66,6 +67,8 @@ class Order:
     """Run whose records are taken over where they are valid here."""
     shard: Shard | None = None
     """The part of the run that is played here; all of it when None."""
+    retry_stalled: bool = False
+    """Play units again in which a trial stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class HeldOut:
     """What was asked for, to be kept with the run."""
     shard: str = ""
     """``i/n`` of the part that is played here; empty when that is all."""
+    retry_stalled: bool = False
+    """Whether units are played again in which a trial stalled."""
 
     @property
     def asked(self) -> dict[str, str]:
@@ -137,6 +142,8 @@ class HeldOut:
             self.given.keep(self.store.folder, self.store.place.write)
             for record in self.taken:
                 self.store.save(record)
+            if self.retry_stalled:
+                give_up_stalled(self.plan, self.store)
             forget_followers(self.plan, self.store)
             left = missing(self.plan, self.store)  # another process may just have finished some
             log = EventLog(self.store, observer, told, listeners)
@@ -187,19 +194,21 @@ def prepare(
     store.read_only = read_only
     store.check(bound_to, fingerprints(programs))
     check_streams(plan, store)
-    left = missing(plan, store)
+    again = stalled(plan, store) if order.retry_stalled else []
+    left = missing(plan, store, again)
     taken: list[UnitRecord | TrainingRecord] = []
     if order.fork:
         source = Store(order.fork)
         source.read_only = True
         wanted = set(map(source.path_of, left))
         taken = [r for r in reusable(source, plan, bound_to, fingerprints(programs)) if source.path_of(r) in wanted]
+        taken = [record for record in taken if not (order.retry_stalled and record.stalled)]
         have = set(map(store.path_of, taken))
         left = [work for work in left if store.path_of(work) not in have]
     begun = {store.path_of(record): len(record.trajectories) for record in store.begun()}
-    played = {work.key: begun.get(store.path_of(work), 0) for work in left}
-    given, shard = Given.of(config, order), str(order.shard or "")
-    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, given, shard)
+    played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
+    given, shard, retry = Given.of(config, order), str(order.shard or ""), order.retry_stalled
+    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, given, shard, retry)
 
 
 def _limit(purse: Purse) -> str:

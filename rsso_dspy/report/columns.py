@@ -64,6 +64,7 @@ TRIAL = {
     "malformed": Column("int32", "steps at which the model's answer held no action", "steps"),
     "error": Column("string", "what failed, when infrastructure did; may quote what a server said"),
     "unit_errored": Column("bool", "whether any trial of the unit errored; the report leaves such units out"),
+    "unit_stalled": Column("int32", "trials of the unit that stalled; the report's means include them"),
     "replayed": Column("int32", "how often the trial was played again because the simulator died"),
     "failed_requests": Column("int64", "requests that failed, of all kinds", "requests"),
     "reflections_held": Column("int32", "reflections at the start; null without that memory, or when not known"),

@@ -187,6 +187,7 @@ def _about(record: Record) -> dict[str, Any]:
         "model": record.model,
         "rule_based": record.rule_based,
         "unit_errored": record.errored,
+        "unit_stalled": record.stalled,
         "start": record.start,
         "learnt_on": record.learnt_on,
         **{f"provenance_{name}": record.provenance.get(name) for name in PROVENANCE},

@@ -41,6 +41,8 @@ class ArmMetrics:
     mean_over_trials: float | None
     """Mean accumulator over all trials played, per variant, then over variants."""
     trials_played: int
+    stalled: int
+    """Of these, trials that a step ended which took too long; they count with what they had until then."""
     best_of_t: tuple[float, ...]
     """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
     invalid_rate: float | None
@@ -75,6 +77,7 @@ def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         trial_1=_mean(trials[0].accumulator for trials in plays),
         mean_over_trials=_mean(fmean(map(_accumulator, trials)) for trials in plays),
         trials_played=len(everything),
+        stalled=sum(record.stalled for record in scored),
         best_of_t=tuple(fmean(_best(trials[:t], _accumulator) for trials in plays) for t in range(1, longest + 1)),
         invalid_rate=sum(trajectory.invalid for trajectory in everything) / steps if steps else None,
         steps=steps,
@@ -93,6 +96,8 @@ class TrainingMetrics:
     errored: int
     episodes: int
     """Trials played."""
+    stalled: int
+    """Of these, trials that a step ended which took too long."""
     rounds: tuple[float, ...]
     """Mean accumulator of the first, second, ... trials on the training variants."""
     tokens: dict[str, Usage]
@@ -116,6 +121,7 @@ def _training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMe
         tasks=len(records),
         errored=sum(record.errored for record in records),
         episodes=sum(map(len, by_round.values())),
+        stalled=sum(record.stalled for record in records),
         rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
         tokens=_tokens(records),
     )

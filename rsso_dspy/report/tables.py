@@ -49,6 +49,7 @@ def methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         notes.append(f"The best of more trials is higher by itself. Trials that a unit may play: {allowed}.")
     if not found.alike:
         notes.append(UNEVEN)
+    notes += stalled_note([(row.arm, row.stalled, row.trials_played) for row in found.arms])
     if found.missing:
         units = f"{found.missing:,} units that were" if found.missing > 1 else "1 unit that was"
         notes.append(f"Not all is there: {units} to be played {'have' if found.missing > 1 else 'has'} no record.")
@@ -84,6 +85,18 @@ def _published(row: dict) -> tuple[Cell, ...]:
         points(macro),
         *shares,
     )
+
+
+def stalled_note(counted: Sequence[tuple[str, int, int]]) -> list[str]:
+    """What is said of trials that stalled: `counted` are arm, such trials, and all. Nothing where none did."""
+    units = [f"{arm} {stalled} of {trials} trials" for arm, stalled, trials in counted if stalled]
+    if not units:
+        return []
+    return [
+        f"Stalled: {', '.join(units)}. There a step took longer than environment.step_seconds; means include such "
+        "trials with what they had until then, and memories learnt from them. `rsso-dspy run --retry stalled` plays "
+        "them again."
+    ]
 
 
 def learning_table(found: Analysis) -> Sheet:
@@ -192,7 +205,8 @@ def trainings_table(found: Analysis) -> Sheet:
         tasks = whole(row.tasks) if not row.errored else Cell(f"{row.tasks} ({row.errored} err)", row.tasks)
         rows.append((named(row.arm), tasks, whole(row.episodes), *padded))
     columns = ("arm", "tasks", "episodes", *(f"round {number}" for number in range(1, rounds + 1)))
-    return Sheet("trainings", "Training", columns, tuple(rows))
+    notes = stalled_note([(row.arm, row.stalled, row.episodes) for row in found.trainings])
+    return Sheet("trainings", "Training", columns, tuple(rows), tuple(notes))
 
 
 def tokens_table(found: Analysis) -> Sheet:
