@@ -6,14 +6,23 @@ with whole(path) as temporary:      # for what writes a file itself
 """
 
 import errno
+import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.redaction import redact, redact_json
+
+HEAD = 4096
+"""Bytes at the beginning of a file in which a mark is looked for."""
+
+OWN_FOLDERS = ("units", "trainings", "started", "given")
+OWN_FILES = ("run.json", "mlflow.json", ".lock")
+"""What a run keeps in its folder, beside its journals (*.jsonl)."""
 
 
 @contextmanager
@@ -49,10 +58,68 @@ def write_whole(path: Path, text: str, folders: bool = True) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def check_place(path: Path, option: str = "-o") -> None:
-    """Raise `UsageError` when no file or folder can be made at `path`, which `option` names: known before any work."""
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Files that a command writes, and so may write over."""
+
+    name: str
+    """What one of them is called, e.g. ``skill library``."""
+    holds: Callable[[Path], bool]
+    """Whether a file is one."""
+
+
+def json_kind(name: str, kind: str) -> Kind:
+    """JSON objects whose ``kind`` says what they are."""
+
+    def holds(path: Path) -> bool:
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(data, dict) and data.get("kind") == kind
+
+    return Kind(name, holds)
+
+
+def marked_kind(name: str, *marks: bytes) -> Kind:
+    """Files near whose beginning one of these stands."""
+
+    def holds(path: Path) -> bool:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        return any(mark in head for mark in marks)
+
+    return Kind(name, holds)
+
+
+def check_place(path: Path, option: str = "-o", kind: Kind | None = None) -> None:
+    """Raise `UsageError` when no file or folder can be made at `path`, which `option` names, or none may be: a run
+    keeps its own files there, or a file is there that is not of the `kind` that would be written. Known before any
+    work. An empty file is nobody's."""
     if why := obstacle(path):
         raise UsageError(f"{path} cannot be written: {why}; name another {option}")
+    if run := owner(path):
+        raise UsageError(f"{path} is where the run in {run} keeps its own files; name another {option}")
+    if kind is None or not path.exists():
+        return
+    if not path.is_file():
+        raise UsageError(f"{path} is no file; name another {option}")
+    if path.stat().st_size and not kind.holds(path):
+        raise UsageError(
+            f"{path} is there and is no {kind.name} of rsso-dspy: nothing is written over it; name another {option}, "
+            "or move it away"
+        )
+
+
+def owner(path: Path) -> Path | None:
+    """The folder of the run that keeps its own files at `path`; None when that is no run's."""
+    whole = path.resolve()
+    for folder in whole.parents:
+        first, *rest = whole.relative_to(folder).parts
+        own = first in OWN_FOLDERS or (not rest and (first in OWN_FILES or first.endswith(".jsonl")))
+        if own and (folder / "run.json").is_file():
+            return folder
+    return None
 
 
 def obstacle(path: Path) -> str:

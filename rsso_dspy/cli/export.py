@@ -8,7 +8,6 @@ import typer
 from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
 from rsso_dspy.errors import UnknownName
-from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +37,7 @@ def export(
     from typing import get_args
 
     from rsso_dspy.config import load, prices
-    from rsso_dspy.report.export import Rows, write_parquet
+    from rsso_dspy.report.export import Rows, check_target, write_parquet
 
     chosen = next((each for each in get_args(Rows) if each == rows), None)
     if chosen is None:
@@ -46,7 +45,7 @@ def export(
     pool = opened(folders, separate)
     first, whole = folders[0], folders[0].resolve()
     target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
-    check_place(target)
+    check_target(target)
     price_of = prices(load(config, set_ or ()).prices)
     records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
     written = write_parquet(target, chosen, records, price_of)

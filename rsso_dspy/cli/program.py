@@ -34,11 +34,11 @@ def show(
     from rsso_dspy.cli.candidates import figure_of
     from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.describe import describe
-    from rsso_dspy.report.figures import save
+    from rsso_dspy.report.figures import PICTURE, save
 
     found = describe(load(file))
     if figure is not None:
-        check_place(figure, "--figure")
+        check_place(figure, "--figure", PICTURE)
         figure.parent.mkdir(parents=True, exist_ok=True)
         save(figure_of(found, file.name), figure)
         typer.echo(f"figure: {figure}", err=True)

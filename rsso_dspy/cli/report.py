@@ -1,6 +1,6 @@
 """`rsso-dspy report`: the numbers of a finished or unfinished run, on the terminal, as files and as one page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +9,7 @@ import typer
 from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
 from rsso_dspy.errors import NotInstalled, UsageError
+from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
     from rsso_dspy.money import PriceOf
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rsso_dspy.report.figures import Picture
     from rsso_dspy.report.page import Drawing
     from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+
+FORMATS = (".svg", ".png")
+"""What every figure is written as."""
 
 
 def report(
@@ -55,6 +59,7 @@ def report(
 
     from rsso_dspy.config import load, prices
     from rsso_dspy.report.analysis import analyse, as_json
+    from rsso_dspy.report.files import table_files
     from rsso_dspy.report.page import check_replaceable
 
     if against is not None and every:
@@ -62,6 +67,9 @@ def report(
     price_of = prices(load(config, set_ or ()).prices)
     if html:
         check_replaceable(html)
+    for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
+        if folder:
+            check_place(folder, option)
     pool = opened(folders, separate)
     found = of(pool)
     for file in (file for store in pool.stores for file in store.set_aside):
@@ -69,10 +77,13 @@ def report(
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
     analysis = analyse(found, price_of, against, every)
+    pictures = pictures_of(found, analysis, price_of, with_paper) if figure_folder else []
+    files = table_files(analysis, with_paper) if table_folder else {}
+    check_places(figure_folder, pictures, table_folder, files)
     if figure_folder:
-        write_figures(pictures_of(found, analysis, price_of, with_paper), figure_folder)
+        write_figures(pictures, figure_folder)
     if table_folder:
-        write_tables(analysis, table_folder, with_paper)
+        write_tables(files, table_folder)
     if html:
         write_html(pool.stores, found, analysis, price_of, with_paper, html)
     if json_:
@@ -121,13 +132,26 @@ def show(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> 
     terminal.show(view(analysis, whole, with_paper))
 
 
-def write_tables(analysis: "Analysis", folder: Path, with_paper: bool) -> None:
-    """Every table as files."""
-    from rsso_dspy.report.files import table_files
+def check_places(
+    figures: Path | None, pictures: "list[Picture]", tables: Path | None, files: "Mapping[Path, str]"
+) -> None:
+    """Raise `UsageError` when a figure or table cannot be written into its folder, or would take the place of what is
+    something else: before any of them is written."""
+    from rsso_dspy.report.figures import PICTURE
+    from rsso_dspy.report.files import table_kind
+
+    for name in (f"{picture.name}{ending}" for picture in pictures for ending in FORMATS):
+        if figures:
+            check_place(figures / name, "--figures", PICTURE)
+    for file, text in files.items():
+        if tables:
+            check_place(tables / file, "--tables", table_kind(text))
+
+
+def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
+    """Every table as files, by name."""
     from rsso_dspy.whole import write_whole
 
-    files = table_files(analysis, with_paper)
-    _made(folder)
     for name, text in files.items():
         write_whole(folder / name, text)
     say(f"{count(files, 'file')} in {folder}")
@@ -148,10 +172,9 @@ def write_figures(drawn: "list[Picture]", folder: Path) -> None:
     """Every figure as files."""
     from rsso_dspy.report.figures import save
 
-    _made(folder)
     for picture in drawn:
-        for ending in ("svg", "png"):
-            save(picture.figure, folder / f"{picture.name}.{ending}")
+        for ending in FORMATS:
+            save(picture.figure, folder / f"{picture.name}{ending}")
     say(f"{count(drawn, 'figure')} in {folder}, each as SVG and PNG")
 
 
@@ -194,11 +217,3 @@ def _candidates(folder: Path) -> "list[Drawing]":
             continue
         found.append(Drawing(file.stem, words, svg(figure, f"candidates-{file.stem}", themed=True)))
     return found
-
-
-def _made(folder: Path) -> None:
-    """Raises `UsageError` when files cannot be put there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write into {folder}: {error.strerror}; name another folder") from None

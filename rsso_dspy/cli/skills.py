@@ -257,12 +257,12 @@ def export(
 
     From Python, `rsso_dspy.memory.skills.load_library` restores it.
     """
-    from rsso_dspy.protocol.libraries import exported, finished
+    from rsso_dspy.protocol.libraries import LIBRARY, exported, finished
     from rsso_dspy.whole import write_whole
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
-    check_place(out)
+    check_place(out, kind=LIBRARY)
     found = finished(run, unit, arm, say_left_out)
     write_whole(out, exported(found).text())
     typer.echo(f"{out}: {count(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")

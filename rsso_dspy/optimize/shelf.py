@@ -59,6 +59,11 @@ class Shelf:
     def check(self, request: dict[str, Any]) -> int:
         """How many rollouts are there. Raises `RunMismatch` when they were played for another request."""
         if not self._request.exists():
+            if self.folder.exists() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
+                raise UsageError(
+                    f"{self.folder} holds no rollouts, which are kept there while a program is compiled, and is "
+                    "removed when it is; name another -o, or move it away"
+                )
             return 0
         try:
             known = json.loads(self._request.read_text(encoding="utf-8"))

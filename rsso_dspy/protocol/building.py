@@ -195,7 +195,13 @@ def building(
         return in_streams(replace(made, writings=protocol.constitution, stream_trials=1))
 
     explored = plan(variants[:explore]) if explore else None
-    return Building(config, plan(variants), explored, out)
+    made = Building(config, plan(variants), explored, out)
+    if made.folder.exists() and any(entry.name not in ("1", "2") for entry in made.folder.iterdir()):
+        raise UsageError(
+            f"{made.folder} holds something else than what is played while {out.name} is built, and is removed when it "
+            "is; name another -o, or move that away"
+        )
+    return made
 
 
 def drawn_examples(trajectories: Sequence[Trajectory]) -> tuple[str, ...]:

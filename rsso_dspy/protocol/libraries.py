@@ -22,7 +22,7 @@ from rsso_dspy.environments.scienceworld.tasks import parse
 from rsso_dspy.errors import ConfigError, SplitError, UnknownName, UsageError
 from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.contents import Contents
-from rsso_dspy.memory.skills.library import Library, contents, load_library, read_library
+from rsso_dspy.memory.skills.library import KIND, Library, contents, load_library, read_library
 from rsso_dspy.memory.skills.offline import inspected, offline, trajectories
 from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.memory.skills.use import Account, account, pursued
@@ -32,8 +32,11 @@ from rsso_dspy.protocol.playing import Carried
 from rsso_dspy.protocol.presets import configured, preset
 from rsso_dspy.protocol.store import Store, unit_in
 from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord
+from rsso_dspy.whole import json_kind
 
 __all__ = ["Finished", "build", "carried", "exported", "finished", "offline_settings", "read_trajectories", "weights"]
+
+LIBRARY = json_kind("skill library", KIND)
 
 PARTIAL = (
     "A unit keeps its library after the last trial only: these are the skills that prompts of this trial held; "

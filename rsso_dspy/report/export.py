@@ -10,6 +10,7 @@ What each column holds stands in its field metadata (``description``, and ``unit
 A trial that ended in an error has no score: its scores are null, never 0.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -24,7 +25,7 @@ from rsso_dspy.report.columns import COLUMNS, PROVENANCE, ROLES, Column, Rows
 from rsso_dspy.report.learning import REFLECTIONS, SKILLS
 from rsso_dspy.report.tally import spent
 from rsso_dspy.trajectory import SCHEMA_VERSION, Record, TrainingRecord, TrialResult, UnitRecord, Usage
-from rsso_dspy.whole import whole
+from rsso_dspy.whole import Kind, check_place, whole
 
 GROUP = 4096
 """Rows that are held before they are written."""
@@ -41,6 +42,22 @@ LEARNT = {"reflections_held": (REFLECTIONS, "held"), "library_size": (SKILLS, "l
 ENDINGS = (".parquet", ".pq")
 
 MAGIC = b"PAR1"
+
+SCHEMA_KEY = "rsso_dspy.schema"
+"""In the metadata of a file: who wrote it."""
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file is a Parquet file of this kind, by its end: footer, length of the footer, magic."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(MAGIC) - 4))
+        length, magic = int.from_bytes(file.read(4), "little"), file.read()
+        file.seek(max(0, size - len(MAGIC) - 4 - length))
+        return magic == MAGIC and SCHEMA_KEY.encode() in file.read()
+
+
+PARQUET = Kind("Parquet file", _ours)
 
 
 def trial_rows(
@@ -100,11 +117,11 @@ def write_parquet(
     """Write the rows of all records; gives how many. Trainings have to come before the units that start from them. The
     file is there whole or not at all, and no more than `GROUP` rows are held at once.
 
-    Raises `UsageError` when pyarrow is not installed, when `path` holds something that is no Parquet file, and when
+    Raises `UsageError` when pyarrow is not installed, when `path` holds something that is no such file, and when
     there is no row.
     """
     arrow, parquet = _pyarrow()
-    _check(path)
+    check_target(path)
     schema = _schema(arrow, COLUMNS[rows])
     written, strike = 0, redactor()
     with whole(path) as temporary:
@@ -234,17 +251,15 @@ def _schema(arrow: Any, columns: Mapping[str, Column]) -> Any:
             )
             for name, column in columns.items()
         ],
-        metadata={"rsso_dspy.schema": str(SCHEMA_VERSION)},
+        metadata={SCHEMA_KEY: str(SCHEMA_VERSION)},
     )
 
 
-def _check(path: Path) -> None:
+def check_target(path: Path) -> None:
+    """Raise `UsageError` when no such file can be made there, or what is there would be lost."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file, e.g. -o {path / 'trials.parquet'}")
-    if path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
-                raise UsageError(f"{path} is there and no Parquet file; name another -o, or remove it")
+    check_place(path, "-o", PARQUET)
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{path} does not end like a Parquet file; name it {path.with_suffix('.parquet').name}")
 

@@ -1,6 +1,7 @@
 """The report of a run as files, to be kept elsewhere or put into a paper."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from rsso_dspy.report.bills import Abandoned
 from rsso_dspy.report.sheets import FORMS, markdown
 from rsso_dspy.report.tables import methods_table, tables
 from rsso_dspy.trajectory import Record, TrainingRecord, UnitRecord
+from rsso_dspy.whole import Kind
 
 
 def report_files(
@@ -38,6 +40,19 @@ def table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]
         for sheet in tables(found, with_paper)
         for ending, form in FORMS.items()
     }
+
+
+def table_kind(text: str) -> Kind:
+    """Files of the table that `text` is: whose first line begins as this one does. Numbers in it may differ."""
+
+    def beginning(of: str) -> list[str]:
+        return re.sub(r"[0-9,]+(?= )", "#", of.partition("\n")[0]).split(",")[:2]
+
+    def holds(path: Path) -> bool:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return beginning(file.readline()) == beginning(text)
+
+    return Kind("table", holds)
 
 
 def about(found: Analysis) -> list[str]:

@@ -70,8 +70,8 @@ def test_comparisons_are_chosen(run):
         (("--against", "rso"), "rsso"),
         (("--against", "sso", "--all-pairs"), "leave one out"),
         (("--html", "."), "is a folder"),
-        (("--tables", "/dev/null/x"), "name another folder"),
-        (("--figures", "/dev/null/x"), "name another folder"),
+        (("--tables", "/dev/null/x"), "name another --tables"),
+        (("--figures", "/dev/null/x"), "name another --figures"),
     ],
 )
 def test_what_cannot_be_done_is_said(run, words, message):

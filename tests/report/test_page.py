@@ -85,23 +85,23 @@ def test_a_page_that_cannot_be_written_says_so(tmp_path):
     with pytest.raises(UsageError, match="is a folder; name a file"):
         write_page(tmp_path, "Run", [], [])
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="name another file"):
+    with pytest.raises(UsageError, match="name another --html"):
         write_page(tmp_path / "file" / "run.html", "Run", [], [])
 
 
 def test_only_a_page_is_replaced(tmp_path):
-    for name, before in [("page.html", b"<!DOCTYPE HTML>\n<p>of another tool</p>"), ("empty", b"")]:
-        (tmp_path / name).write_bytes(before)
+    (tmp_path / "empty").touch()
+    for name in ("page.html", "page.html", "empty"):
         write_page(tmp_path / name, "Run", [SECTION], [])
         assert b"What each arm reached." in (tmp_path / name).read_bytes()
-    identity = tmp_path / "run.json"
-    for kept in ('{"hash": "ab"}', "<", "<html>", " "):
+    identity = tmp_path / "other.json"
+    for kept in ('{"hash": "ab"}', "<", "<html>", " ", "<!DOCTYPE HTML>\n<p>of another tool</p>"):
         identity.write_text(kept, encoding="utf-8")
-        with pytest.raises(UsageError, match=r"run\.json is there and is no HTML page; name another file"):
+        with pytest.raises(UsageError, match=r"is there and is no page of rsso-dspy.*name another --html"):
             write_page(identity, "Run", [SECTION], [])
         assert identity.read_text(encoding="utf-8") == kept
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is no plain file; name another"):
+    with pytest.raises(UsageError, match="is no file; name another"):
         write_page(tmp_path / "pipe", "Run", [SECTION], [])
     with pytest.raises(UsageError, match="name another file"):
         write_page(tmp_path / ("x" * 300), "Run", [SECTION], [])

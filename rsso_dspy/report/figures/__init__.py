@@ -9,7 +9,7 @@ they look like stands in `style` and `canvas`. `pictures` gives those that the r
 """
 
 from rsso_dspy.report.figures.candidates import Shown, candidates_figure
-from rsso_dspy.report.figures.export import save, svg
+from rsso_dspy.report.figures.export import PICTURE, save, svg
 from rsso_dspy.report.figures.pictures import Picture, pictures
 
-__all__ = ["Picture", "Shown", "candidates_figure", "pictures", "save", "svg"]
+__all__ = ["PICTURE", "Picture", "Shown", "candidates_figure", "pictures", "save", "svg"]

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 from rsso_dspy.errors import UsageError
 from rsso_dspy.report.figures.canvas import drawing
 from rsso_dspy.report.figures.style import INK
+from rsso_dspy.whole import marked_kind, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = (".svg", ".png")
+
+WRITER = "rsso-dspy"
+"""What a figure's file says that it was made by."""
+
+PICTURE = marked_kind("figure", b"<dc:title>%s<" % WRITER.encode(), b"Software\0%s" % WRITER.encode())
 
 DOTS = 150
 """Per inch, of a PNG."""
@@ -24,13 +30,13 @@ _BETWEEN = re.compile(r"\s*\n\s*")
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure as SVG or PNG, by the name's ending. Raises `UsageError` for another ending."""
+    """Write a figure as SVG or PNG, by the name's ending, whole. Raises `UsageError` for another ending."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise UsageError(f"{path} is neither .svg nor .png, the two forms that figures are written in")
-    made: dict[str, Any] = {"Date": None} if ending == ".svg" else {"Software": None}
-    with drawing():
-        figure.savefig(path, dpi=DOTS, metadata=made)
+    made: dict[str, Any] = {"Date": None, "Creator": WRITER} if ending == ".svg" else {"Software": WRITER}
+    with drawing(), whole(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], dpi=DOTS, metadata=made)
 
 
 def svg(figure: "Figure", name: str, themed: bool = False) -> str:

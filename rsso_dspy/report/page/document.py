@@ -26,7 +26,7 @@ from rsso_dspy.report.page.drawing import inline
 from rsso_dspy.report.sheets import Cell, Sheet
 from rsso_dspy.report.terminal import visible
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
-from rsso_dspy.whole import whole
+from rsso_dspy.whole import check_place, marked_kind, whole
 
 SCRIPTS = ("dom.js", "data.js", "route.js", "list.js", "track.js", "prompt.js", "learnt.js", "unit.js", "main.js")
 """Joined in this order into one script. early.js stands alone, before anything is painted."""
@@ -76,9 +76,9 @@ def write_page(
     """Write the page, whole or not at all.
 
     `records` are read once, one at a time. `notes` stand at the top of every view, `facts` are labels and values of
-    where the run came from, `templates` is the text of the prompt's action_templates region. A page that is there is
-    replaced, and an empty file; `UsageError` is raised for any other, and when the file cannot be written, `ValueError`
-    for sections of one name or of one that makes no route.
+    where the run came from, `templates` is the text of the prompt's action_templates region. A page of this
+    kind that is there is replaced, and an empty file; `UsageError` is raised for any other, and when the file cannot be
+    written, `ValueError` for sections of one name or of one that makes no route.
     """
     names = [section.name for section in sections]
     if bad := [name for name in names if not _NAME.fullmatch(name) or name == VIEWER or names.count(name) > 1]:
@@ -92,18 +92,14 @@ def write_page(
         file.write(b"</body>\n</html>\n")
 
 
+PAGE = marked_kind("page", b'<meta name="generator" content="rsso-dspy">')
+
+
 def check_replaceable(path: Path) -> None:
     """Nothing is lost when a page takes the place of this file. Raises `UsageError` where something would be."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file, e.g. {path / 'report.html'}")
-    if not path.exists():
-        return
-    if not path.is_file():
-        raise UsageError(f"{path} is no plain file; name another, e.g. report.html")
-    with path.open("rb") as file:
-        start = file.read(len(DOCTYPE))
-    if start and start.lower() != DOCTYPE:
-        raise UsageError(f"{path} is there and is no HTML page; name another file, or delete it first")
+    check_place(path, "--html", PAGE)
 
 
 def _entries(records: Iterable[UnitRecord | TrainingRecord], chunks: IO[bytes]) -> Iterator[dict[str, Any]]:
