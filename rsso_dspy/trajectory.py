@@ -224,6 +224,11 @@ class TrialResult:
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Per role the names under which the server said that its models answered; empty likewise."""
 
+    @property
+    def stalled(self) -> bool:
+        """Whether a step that took too long ended it: its score is what it had until then."""
+        return self.trajectory is not None and self.trajectory.outcome == "stalled"
+
 
 def paid_for(trials: Iterable[TrialResult]) -> dict[str, Usage]:
     """What several trials cost together, by role."""
@@ -232,11 +237,6 @@ def paid_for(trials: Iterable[TrialResult]) -> dict[str, Usage]:
         for role, usage in trial.usage.items():
             total[role] = total.get(role, Usage()) + usage
     return total
-
-    @property
-    def stalled(self) -> bool:
-        """Whether a step that took too long ended it: its score is what it had until then."""
-        return self.trajectory is not None and self.trajectory.outcome == "stalled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
