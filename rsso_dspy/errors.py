@@ -5,6 +5,7 @@ RssoError                       exit code 1
 │   ├── UnknownName             no such task, method, backend, config key, ...: the nearest names are offered
 │   ├── ConfigError             a value in the configuration does not fit
 │   ├── NotInstalled            an extra of the package is needed
+│   ├── DamagedFile             a file that was to be read is none, or does not hold what it should
 │   ├── SplitError              a variant outside the split it was asked from
 │   └── RunMismatch             an output folder holds a run of another configuration
 ├── LimitReached                the run has cost what it was allowed to
@@ -62,6 +63,14 @@ class ConfigError(UsageError):
 
 class NotInstalled(UsageError):
     """An extra of the package is needed."""
+
+
+class DamagedFile(UsageError):
+    """A file that was to be read is none, or does not hold what it should."""
+
+    def __init__(self, path: object, why: str):
+        self.why = why
+        super().__init__(f"{path} cannot be read: {why}")
 
 
 class SplitError(UsageError):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
-BASE = {"trajectory", "errors", "whole", "redaction"}
+BASE = {"trajectory", "errors", "whole", "redaction", "reading"}
 ALLOWED = {
     "trajectory": set(),
     "errors": set(),
@@ -16,6 +16,7 @@ ALLOWED = {
     "redaction": set(),
     "addresses": set(),
     "whole": {"errors", "redaction"},
+    "reading": {"errors"},
     "money": {"trajectory"},
     "config": BASE | {"money"},
     "signatures": set(),

@@ -49,8 +49,8 @@ def export(
     price_of = prices(load(config, set_ or ()).prices)
     records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
     written = write_parquet(target, chosen, records, price_of)
-    for file in (file for store in pool.stores for file in store.set_aside):
-        say_left_out(file)
+    for store in pool.stores:
+        say_left_out(store)
     if left := sum(len(store.begun()) for store in pool.stores):
         say(f"{left} that are not finished are left out")
     typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

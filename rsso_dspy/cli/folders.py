@@ -10,17 +10,19 @@ from rsso_dspy.cli.options import say
 
 if TYPE_CHECKING:
     from rsso_dspy.protocol.pooling import Pool
+    from rsso_dspy.protocol.store import Store
 
 Separate = Annotated[
     bool, typer.Option("--separate", help="Of several folders: the arms of each are arms of their own, ARM (DIR).")
 ]
 
 
-def say_left_out(file: Path) -> None:
-    """A line on stderr for a file that a store counts as `set_aside`."""
-    from rsso_dspy.protocol.store import said_of
-
-    say(f"{said_of(file)}: left out, and set aside by the next run")
+def say_left_out(store: "Store") -> None:
+    """A line on stderr for every file that was not read."""
+    for file in store.set_aside:
+        say(f"{store.said_of(file)}: left out, and set aside by the next run")
+    for file, why in store.left_out.items():
+        say(f"{file} cannot be read ({why}): left out, and set aside by the next run")
 
 
 def opened(folders: Sequence[Path], separate: bool = False) -> "Pool":

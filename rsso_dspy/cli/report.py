@@ -72,8 +72,8 @@ def report(
             check_place(folder, option)
     pool = opened(folders, separate)
     found = of(pool)
-    for file in (file for store in pool.stores for file in store.set_aside):
-        say_left_out(file)
+    for store in pool.stores:
+        say_left_out(store)
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
     analysis = analyse(found, price_of, against, every)

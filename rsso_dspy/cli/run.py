@@ -223,7 +223,6 @@ def held_out_run(
     from rsso_dspy.optimize.compiled import check_methods
     from rsso_dspy.protocol.executor import check_engine
     from rsso_dspy.protocol.held_out import prepare
-    from rsso_dspy.protocol.store import said_of
     from rsso_dspy.protocol.tracking import check_address
 
     check_engine(engine)
@@ -232,7 +231,8 @@ def held_out_run(
     check_methods(programs, order.methods)
     planned = prepare(settings, order, lambda plan: agents(plan, programs), dry_run, say)
     for file in planned.store.set_aside:
-        say(f"{said_of(file)}: {'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again")
+        what = f"{'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again"
+        say(f"{planned.store.said_of(file)}: {what}")
     if order.fork:
         say(f"{count(planned.taken, 'record')} of {order.fork} are valid here and are taken over")
     describe(planned)

@@ -34,8 +34,7 @@ def show(
     store = Store(folder)
     store.read_only = True
     played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
-    for file in store.set_aside:
-        say_left_out(file)
+    say_left_out(store)
     records = [r for r in played if r.key == unit]
     if not records:
         raise UnknownName("unit", unit, {r.key for r in played} or {"(none finished)"})

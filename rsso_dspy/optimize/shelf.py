@@ -22,6 +22,7 @@ from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.protocol.journals import costs_in, line_of
 from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.store import difference
+from rsso_dspy.reading import read_lines
 from rsso_dspy.trajectory import TrialResult, Usage, Variant, paid_for
 
 SCHEMA = 1
@@ -108,7 +109,7 @@ class Shelf:
     def abandoned(self) -> dict[str, Usage]:
         """What was paid for that is in no rollout here, by role."""
         noted: dict[str, Usage] = {}
-        for role, usage, _ in costs_in(self._spent):
+        for role, usage, _ in costs_in(read_lines(self._spent)):
             noted[role] = noted.get(role, Usage()) + usage
         stored = [found for file in self.folder.glob("*/*.json") if (found := _read(file))]
         kept = paid_for(trial for each in stored for trial in each.trials)

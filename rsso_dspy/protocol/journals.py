@@ -9,15 +9,19 @@ A kill may leave half a line: it is read past, and swallows nothing that comes a
 
 import json
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.errors import DamagedFile
+from rsso_dspy.protocol.doubts import read_usage
 from rsso_dspy.protocol.place import Place
+from rsso_dspy.reading import parse_entry, read_lines
 from rsso_dspy.trajectory import SCHEMA_VERSION, Usage
+
+LOG, TIMINGS, ABANDONED = "run.log.jsonl", "timings.jsonl", "abandoned.jsonl"
 
 
 class Journals:
@@ -27,16 +31,18 @@ class Journals:
         self.folder = folder
         self.place = Place(folder)
         """All that is written below the folder goes through it."""
+        self.left_out: dict[Path, str] = {}
+        """Journals that were not read, and why."""
         self._appending = threading.Lock()
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         """Append how long a trial took."""
-        self._append("timings.jsonl", {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
+        self._append(TIMINGS, {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
 
     def note_event(self, event: str, details: Mapping[str, Any]) -> None:
         """Append what happened; see `events.py`."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._append("run.log.jsonl", {"time": now, "event": event, **details})
+        self._append(LOG, {"time": now, "event": event, **details})
 
     def note_abandoned(self, arm: str, unit: str, usage: Mapping[str, Usage], file: int = 0) -> None:
         """Append what a trial cost, by role, that no record will tell of. `file` is when the file was written that told
@@ -44,40 +50,49 @@ class Journals:
         if usage and not (file and (unit, file) in self.given_up()):
             costs = {role: asdict(spent) for role, spent in usage.items()}
             told = {"file": file} if file else {}
-            self._append("abandoned.jsonl", {"arm": arm, "unit": unit, "usage": costs, **told})
+            self._append(ABANDONED, {"arm": arm, "unit": unit, "usage": costs, **told})
 
     def abandoned(self) -> list[tuple[str, str, Usage]]:
-        """Arm, role and usage of every such cost. A line that a kill cut off is left out."""
+        """Arm, role and usage of every such cost. A line that a kill cut off, or that tells of no cost, is left out."""
         found = []
-        for line in self._lines("abandoned.jsonl"):
-            with suppress(ValueError, KeyError, TypeError, AttributeError):
-                entry = json.loads(line)
-                found += [(entry["arm"], role, Usage(**spent)) for role, spent in entry["usage"].items()]
+        for line in self._lines(ABANDONED):
+            match parse_entry(line):
+                case {"arm": str(arm), "usage": dict(costs)}:
+                    read = [(arm, str(role), read_usage(spent)) for role, spent in costs.items()]
+                    found += [(arm, role, usage) for arm, role, usage in read if usage]
         return found
 
     def given_up(self) -> set[tuple[str, int]]:
         """Unit and time of writing of the files whose costs are noted so, whether they are still there or not."""
-        return {known for line in self._lines("abandoned.jsonl") if (known := _file_of(line))}
+        return {known for line in self._lines(ABANDONED) if (known := _file_of(line))}
 
     def copy_notes(self, other: "Journals") -> None:
         """Take over another folder's notes of such costs and of what happened when, each once."""
-        for name in ("abandoned.jsonl", "run.log.jsonl"):
+        for name in (ABANDONED, LOG):
             known, given_up = set(self._lines(name)), self.given_up()
             for line in other._lines(name):
                 if line not in known and _file_of(line) not in given_up:
                     self.place.append(self.folder / name, line)
 
+    def journals(self) -> list[Path]:
+        """The files."""
+        return [self.folder / name for name in (LOG, TIMINGS, ABANDONED)]
+
+    def lines_of(self, file: Path) -> list[str]:
+        """The whole lines of a file of the folder, none of one that is not there. One that cannot be read, and why,
+        stands in `left_out`."""
+        try:
+            return [line for line in read_lines(file) if line]
+        except DamagedFile as error:
+            self.left_out[file] = error.why
+            return []
+
     def _lines(self, name: str) -> list[str]:
-        return lines_of(self.folder / name)
+        return self.lines_of(self.folder / name)
 
     def _append(self, name: str, entry: dict[str, Any]) -> None:
         with self._appending:
             self.place.append(self.folder / name, json.dumps({"schema": SCHEMA_VERSION, **entry}))
-
-
-def lines_of(file: Path) -> list[str]:
-    """The lines of a file, none of one that is not there."""
-    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []
 
 
 def line_of(role: str, usage: Usage, trial: int = 0) -> str:
@@ -85,20 +100,18 @@ def line_of(role: str, usage: Usage, trial: int = 0) -> str:
     return json.dumps([role, asdict(usage), trial])
 
 
-def costs_in(file: Path) -> list[tuple[str, Usage, int]]:
-    """Role, usage and trial of every answer that such a journal holds. A line that is being written, or that a kill cut
-    off, is left out."""
-    found = []
-    for line in lines_of(file):
-        with suppress(ValueError, TypeError):
-            role, usage, *trial = json.loads(line)  # an older version named no trial
-            found.append((str(role), Usage(**usage), int(trial[0]) if trial else 0))
-    return found
+def costs_in(lines: Iterable[str]) -> Iterator[tuple[str, Usage, int]]:
+    """Role, usage and trial of every answer that the lines of such a journal tell of. A line that is being written, or
+    that a kill cut off, is left out."""
+    for line in lines:
+        match parse_entry(line):
+            case [str(role), dict(spent), *trial] if usage := read_usage(spent):  # an older version named no trial
+                yield role, usage, trial[0] if trial and isinstance(trial[0], int) else 0
 
 
 def _file_of(line: str) -> tuple[str, int] | None:
     """The unit and file that a note of an abandoned trial is about; None where it names none."""
-    with suppress(ValueError, KeyError, TypeError):
-        entry = json.loads(line)
-        return str(entry["unit"]), int(entry["file"])
+    match parse_entry(line):
+        case {"unit": str(unit), "file": int(file)}:
+            return unit, file
     return None

@@ -103,10 +103,10 @@ class Finished:
 
 
 def finished(
-    folder: Path, key: str, arm: str | None = None, damaged: Callable[[Path], None] = lambda _: None
+    folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
 ) -> Finished:
     """The unit ``task::index`` of a run, or the training of a ``task``, of its first arm that keeps skills when none is
-    named. Changes nothing. `damaged` is told of every file that cannot be read, as `Store.set_aside` names it.
+    named. Changes nothing. `left_out` is told of the files that were not read, as the store names them.
 
     Raises `UsageError` that says what there is instead, and what to do.
     """
@@ -114,8 +114,7 @@ def finished(
     store.read_only = True
     identity, arms = store.about()
     records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
-    for file in store.set_aside:
-        damaged(file)
+    left_out(store)
     if not records and "::" not in key:
         raise UsageError(f"{folder} holds no finished training; name a unit, TASK::VARIANT")
     record = _chosen(records, folder, key, arm, arms)

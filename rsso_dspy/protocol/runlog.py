@@ -7,11 +7,12 @@
 `events.py` writes it. No result is read from it: results are the records.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from rsso_dspy.protocol.journals import LOG
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.reading import MOST_BYTES, misfit, parse_entry
 
 Event = Mapping[str, Any]
 
@@ -25,22 +26,26 @@ class Log:
         self.done = 0
         self.units: set[str] = set()
         """Keys of all units that some command had to play, those of trainings left out."""
-        self._file = store.folder / "run.log.jsonl"
+        self._store = store
+        self._file = store.folder / LOG
         self._offset = 0
 
     def read(self) -> list[Event]:
         """The entries since the last time. A line that is still being written is left for the next time."""
+        if why := misfit(self._file):
+            self._store.left_out[self._file] = why
+            return []
         try:
             with self._file.open("rb") as file:
                 if file.seek(0, 2) < self._offset:  # another run took its place
                     self._offset = 0
                 file.seek(self._offset)
-                text = file.read()
+                text = file.read(MOST_BYTES)
         except FileNotFoundError:
             return []
         whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
-        found = [entry for line in whole.splitlines() if (entry := _entry(line))]
+        found = [entry for line in whole.split(b"\n") if (entry := _entry(line))]
         for entry in found:
             self._note(entry)
         return found
@@ -56,10 +61,7 @@ class Log:
 
 def _entry(line: bytes) -> Event | None:
     """What a line says, None when it is no entry: a kill may have cut it off."""
-    try:
-        entry = json.loads(line.decode(errors="replace"))
-    except ValueError:
-        return None
+    entry = parse_entry(line)
     if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
         return None
     if entry["event"] == "started":

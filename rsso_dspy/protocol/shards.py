@@ -17,7 +17,7 @@ from rsso_dspy.protocol.given import carry
 from rsso_dspy.protocol.plan import Plan, Unit
 from rsso_dspy.protocol.pooling import Kinds
 from rsso_dspy.protocol.spending import key_of
-from rsso_dspy.protocol.store import Store, difference, said_of
+from rsso_dspy.protocol.store import Store, difference
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, paid_for
 
 
@@ -103,7 +103,7 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
     records = [part for part in chosen.values() if not part.begun]
     for store in (*stores, target):
         for file in store.set_aside:
-            say(f"{said_of(file)}: its unit is missing")
+            say(f"{store.said_of(file)}: its unit is missing")
     return len(records)
 
 

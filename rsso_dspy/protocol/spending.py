@@ -86,7 +86,7 @@ class Spending(Journals):
         records = [self.load(each) if file.parts[-4] == "units" else self.load_training(each) for each in paths]
         known = {trial.trial for record in records if record for trial in record.trials}
         costs: dict[str, Usage] = {}
-        for role, usage, trial in costs_in(file):
+        for role, usage, trial in costs_in(self.lines_of(file)):
             if trial not in known:
                 costs[role] = costs.get(role, Usage()) + usage
         return costs

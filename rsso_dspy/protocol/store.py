@@ -24,9 +24,11 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
+from rsso_dspy.protocol.doubts import foreign, impossible, unusable
 from rsso_dspy.protocol.plan import Unit, Work
 from rsso_dspy.protocol.spending import Spending
+from rsso_dspy.reading import misfit, read_json
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
 
 _UNIT = TypeAdapter(UnitRecord)
@@ -40,18 +42,28 @@ PATIENCE = 0.2
 """Seconds for which a lock is asked for: somebody may just be looking whether it is held."""
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
-Unread = Literal["damaged", "newer"]
+Kind = Literal["damaged", "newer", "misplaced", "foreign", "impossible"]
 
-WHY = {
+WHY: Mapping[Kind, str] = {
     "damaged": "cannot be read",
     "newer": "is of a newer rsso-dspy",
     "misplaced": "holds another unit than its name says",
+    "foreign": "is of another run",
+    "impossible": "tells what cannot have been",
 }
 """What is wrong with a file that is set aside, by the ending of its new name."""
 
 
 UNTOLD = ',"sent":{},"answered":{}'
 """What a trial of the embedded model says of requests, and leaves out: within JSON texts no quote stands bare."""
+
+
+class Unread(Exception):
+    """A file that is not taken for a record: what it is instead, and why."""
+
+    def __init__(self, kind: Kind, why: str = ""):
+        super().__init__(f"{WHY[kind]} ({why})" if why else WHY[kind])
+        self.kind = kind
 
 
 class Store(Spending):
@@ -62,8 +74,9 @@ class Store(Spending):
         self.read_only = False
         """Whether damaged files stay where they are."""
         self.set_aside: list[Path] = []
-        """Files that could not be read, renamed to *.damaged; to *.newer those of a later version, and to *.misplaced
-        those of another unit than their path says, as copies are."""
+        """Files that are not taken for records, each renamed to end in what it is instead, one of `WHY`."""
+        self._why: dict[Path, str] = {}
+        self._known: tuple[tuple[int, int], dict[str, Any], dict[str, str]] | None = None
 
     def check(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
         """The arms of the run that is there (name to fingerprint of the program), none when the folder is empty. Raises
@@ -94,6 +107,7 @@ class Store(Spending):
         run it is."""
         file = self.folder / "run.json"
         before = self.check(identity, arms)
+        self.mend()
         arms = {**before, **(arms or {})}
         if not (file.exists() and arms == before):
             data = {"schema": SCHEMA_VERSION, **({"shard": shard} if shard else {}), "arms": arms, "identity": identity}
@@ -111,23 +125,28 @@ class Store(Spending):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
                 raise UsageError(f"{self.folder} holds runs and is none itself: name one of them, {some}")
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
-        try:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            schema, identity, arms = data["schema"], dict(data["identity"]), dict(data["arms"])
-        except (ValueError, KeyError, TypeError) as error:
-            why = str(error) if isinstance(error, ValueError) else "it is no object with schema, identity and arms"
-            raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
-        if not _readable(schema):
-            raise UsageError(
-                f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
-            )
-        return identity, arms
+        data = self._run_file()
+        return data["identity"], data["arms"]
 
     def shard(self) -> str:
         """Which part of a run this is, ``i/n``; empty when it is no part."""
         self.about()
-        data = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
-        return str(data.get("shard", ""))
+        return str(self._run_file().get("shard", ""))
+
+    def _run_file(self) -> dict[str, Any]:
+        """The content of ``run.json``. Raises `UsageError` when that is damaged."""
+        file = self.folder / "run.json"
+        try:
+            data = read_json(file)
+            _check_run(data)
+        except (DamagedFile, ValueError) as error:
+            why = error.why if isinstance(error, DamagedFile) else error
+            raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
+        if not _readable(schema := data["schema"]):
+            raise UsageError(
+                f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+            )
+        return data
 
     def path(self, arm: str, task: str, index: int, seed: int) -> Path:
         """The file of a unit."""
@@ -157,8 +176,9 @@ class Store(Spending):
         self.place.write(self.started(self.path_of(record)), _text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
-        """A unit, or None when it was never written. A file that is damaged, of a newer version or of another unit
-        than its path says is set aside under another name and counts as missing."""
+        """A unit, or None when it was never written. A file that is damaged, of a newer version, of another unit than
+        its path says, of another run, or that tells what cannot have been is set aside under another name and counts as
+        missing."""
         return self._load(path, _UNIT)
 
     def load_training(self, path: Path) -> TrainingRecord | None:
@@ -166,19 +186,57 @@ class Store(Spending):
         return self._load(path, _TRAINING)
 
     def _load(self, path: Path, form: TypeAdapter[R]) -> R | None:
-        found = _read(path, form)
-        if found is None:
+        try:
+            record = _read(path, form)
+            self._doubt(path, record)
+            return record
+        except FileNotFoundError:
             return None
-        why = found if isinstance(found, str) else "misplaced"
-        if not isinstance(found, str) and path in (home := self.path_of(found), self.started(home)):
-            return found
-        aside = next(name for n in count() if not (name := path.with_name(f"{path.name}.{why}{n or ''}")).exists())
+        except Unread as error:
+            self._put_aside(path, error)
+            return None
+
+    def _doubt(self, path: Path, record: UnitRecord | TrainingRecord) -> None:
+        """Raise `Unread` when the record does not belong here, or cannot be true."""
+        home = self.path_of(record)
+        if path not in (home, self.started(home)):
+            raise Unread("misplaced")
+        if why := foreign(record, *self._bound()):
+            raise Unread("foreign", why)
+        if why := impossible(record, finished=path == home):
+            raise Unread("impossible", why)
+        if not self.read_only and (path != home or isinstance(record, TrainingRecord)) and (why := unusable(record)):
+            raise Unread("damaged", why)
+
+    def _bound(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """What `about` tells, read again only when it changed; nothing where there is no run yet."""
+        try:
+            seen = (self.folder / "run.json").stat()
+        except FileNotFoundError:
+            return {}, {}
+        stamp = seen.st_mtime_ns, seen.st_size
+        if self._known is None or self._known[0] != stamp:
+            self._known = (stamp, *self.about())
+        return self._known[1:]
+
+    def _put_aside(self, path: Path, why: Unread) -> None:
+        aside = next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{why.kind}{n or ''}")))
         if not self.read_only:
             self.place.check()
             os.replace(path, aside)
         if aside not in self.set_aside:
             self.set_aside.append(aside)
-        return None
+            self._why[aside] = str(why)
+
+    def mend(self) -> None:
+        """Put aside what stands where journals belong and is no file: a named pipe would be waited for, for ever."""
+        for file in self.journals():
+            if why := misfit(file):
+                self._put_aside(file, Unread("damaged", why))
+
+    def said_of(self, aside: Path) -> str:
+        """What is wrong with a file of `set_aside`, under the name it had."""
+        return f"{aside.with_suffix('')} {self._why[aside]}"
 
     def units(self) -> Iterator[UnitRecord]:
         """All units, ordered by arm (as the run was asked for), task, variant and seed."""
@@ -190,8 +248,7 @@ class Store(Spending):
 
     def _all(self, kind: str, load: Callable[[Path], R | None]) -> Iterator[R]:
         _, arms = self.about()
-        paths = [path for path in self.folder.glob(f"{kind}/*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
-        for path in sorted(paths, key=lambda path: _order(path, list(arms))):
+        for path in sorted(_record_files(self.folder / kind), key=lambda path: _order(path, list(arms))):
             record = load(path)
             if record is not None:
                 yield record
@@ -222,6 +279,8 @@ class Store(Spending):
         try:
             import fcntl
 
+            if misfit(self.folder / ".lock"):
+                return None
             with (self.folder / ".lock").open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
@@ -235,11 +294,19 @@ class Store(Spending):
     def begun(self) -> list[UnitRecord | TrainingRecord]:
         """Finished trials of units and trainings that have no record yet."""
         found: list[UnitRecord | TrainingRecord] = []
-        for file in sorted((self.folder / "started").rglob("*.json")):
-            if not (self.folder / file.relative_to(self.folder / "started")).exists():
-                begun = self.load(file) if file.parts[-4] == "units" else self.load_training(file)
-                found += [begun] if begun else []
+        for kind in ("trainings", "units"):
+            for file in sorted(_record_files(self.folder / "started" / kind)):
+                if not (self.folder / file.relative_to(self.folder / "started")).exists():
+                    begun = self.load(file) if kind == "units" else self.load_training(file)
+                    found += [begun] if begun else []
         return found
+
+    def recover_under_way(self, work: Work) -> None:
+        """Note what a trial cost that was cut short. What stands in the journal's place and is no file is put aside."""
+        file = self._under_way(work)
+        if why := misfit(file):
+            self._put_aside(file, Unread("damaged", why))
+        super().recover_under_way(work)
 
 
 def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
@@ -253,33 +320,53 @@ def _text(record: UnitRecord | TrainingRecord) -> str:
     return data.decode().replace(UNTOLD, "") + "\n"
 
 
-def _read(path: Path, form: TypeAdapter[R]) -> R | Unread | None:
-    """A record, or why it is none; None where there is no file."""
+def _read(path: Path, form: TypeAdapter[R]) -> R:
+    """A record. Raises `Unread` when it is none."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if not _readable(json.loads(text).get("schema", 0)):
-            return "newer"
-        record = form.validate_json(text)
-        return record if record.trials else "damaged"
-    except FileNotFoundError:
-        return None
-    except (ValidationError, json.JSONDecodeError, UnicodeDecodeError, AttributeError):
-        return "damaged"
+        data = read_json(path)
+        if not isinstance(data, dict):
+            raise Unread("damaged")
+        if not _readable(data.get("schema", 0)):
+            raise Unread("newer" if type(data["schema"]) is int else "damaged")
+        record = form.validate_python(data)
+    except DamagedFile as error:
+        raise Unread("damaged", misfit(path)) from error
+    except (ValidationError, RecursionError) as error:
+        raise Unread("damaged") from error
+    if not record.trials:
+        raise Unread("damaged", "it holds no trial")
+    return record
 
 
-def said_of(aside: Path) -> str:
-    """What is wrong with a file of `Store.set_aside`, under the name it had."""
-    return f"{aside.with_suffix('')} {WHY[aside.suffix[1:].rstrip('0123456789')]}"
+def _record_files(folder: Path) -> list[Path]:
+    """What is called like a unit or training, below a folder of arms."""
+    return [path for path in folder.glob("*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
 
 
 def unit_in(file: Path) -> UnitRecord | None:
-    """The unit in a file of any name; None when it cannot be read as one."""
-    found = _read(file, _UNIT)
-    return None if isinstance(found, str) else found
+    """The unit in a file of any name; None when there is none to be believed."""
+    try:
+        record = _read(file, _UNIT)
+    except (FileNotFoundError, Unread):
+        return None
+    return None if impossible(record, finished=False) and impossible(record, finished=True) else record
 
 
 def _readable(version: Any) -> bool:
-    return isinstance(version, int) and version <= SCHEMA_VERSION
+    return type(version) is int and version <= SCHEMA_VERSION
+
+
+def _check_run(data: Any) -> None:
+    """Raise `ValueError` when this is not what ``run.json`` holds."""
+    if not isinstance(data, dict) or not {"schema", "identity", "arms"} <= data.keys():
+        raise ValueError("it is no object with schema, identity and arms")
+    identity, arms = data["identity"], data["arms"]
+    if not isinstance(identity, dict) or not isinstance(arms, dict):
+        raise ValueError("it is no object with schema, identity and arms")
+    if not all(isinstance(program, str) for program in arms.values()):
+        raise ValueError("its arms have no programs")
+    if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
+        raise ValueError(f"the {wrong[0]} of its identity is no object")
 
 
 def difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:

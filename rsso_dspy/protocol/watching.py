@@ -223,7 +223,7 @@ class Watched:
 
     def _journal(self, path: Path) -> Spent:
         total = Spent()
-        for role, usage, _ in costs_in(path):
+        for role, usage, _ in costs_in(self._store.lines_of(path)):  # less a line that is being written
             total += spent({role: usage}, self._models, self._price_of)
         return total
 
@@ -247,7 +247,7 @@ def _fresh(
     """What `read` gives for every file that is there; of one that did not change, what it gave before."""
     found = {}
     for path in paths:
-        with suppress(FileNotFoundError):  # it is finished, or played again
+        with suppress(OSError):  # it is finished, or played again, or a link to itself
             stat = path.stat()
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             before = known.get(path)

@@ -25,7 +25,8 @@ def run_of(folder, *settings, trials=((10, 20), (30,)), programs=PROGRAMS):
     store.open(identity(config, configured(config)), programs)
     for unit in plan.units:
         made = record(unit.arm.name, KEPT, unit.variant.index, trials)
-        store.save(replace(made, budget=unit.budget, variant=unit.variant, provenance={"commit": "c"}))
+        made = replace(made, protocol=plan.protocol, provenance={"commit": "c"})
+        store.save(replace(made, budget=unit.budget, variant=unit.variant))
     return store
 
 
@@ -97,6 +98,7 @@ def test_trainings_are_taken_over_with_the_units_that_start_from_them(tmp_path):
     plan = plan_held_out(config, METHODS, [KEPT], per_task=1)
     for training in plan.trainings:
         made = record(training.arm.name, KEPT, 0, ((10,),))
+        made = replace(made, protocol=plan.protocol)
         fields = {name: getattr(made, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
         store.save(
             TrainingRecord(**fields, rule_based=True, seed=0, trials=made.trials, task=KEPT, budgets=training.budgets)
