@@ -24,6 +24,7 @@ from rsso_dspy.cli import (
     tasks,
     watch,
 )
+from rsso_dspy.cli.prose import echo
 
 app = typer.Typer(
     name="rsso-dspy",
@@ -59,7 +60,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from rsso_dspy import __version__
 
-        typer.echo(f"rsso-dspy {__version__}")
+        echo(f"rsso-dspy {__version__}")
         raise typer.Exit
 
 

@@ -21,6 +21,7 @@ from rsso_dspy.cli.options import (
     say,
 )
 from rsso_dspy.cli.playing import playing
+from rsso_dspy.cli.prose import echo
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -189,7 +190,7 @@ def _report(compiled: "Compiled", out: Path) -> None:
         "lm-calls": "; the model calls were spent",
         "cost": "; the money was spent",
     }
-    typer.echo(
+    echo(
         f"{compiled.method}, {compiled.optimizer}: {said}, on {count(compiled.choose, 'variant')} to choose by; "
         f"{count(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
@@ -199,14 +200,14 @@ def _report(compiled: "Compiled", out: Path) -> None:
         lost = compiled.abandoned.values()
         sent, answered = tokens(sum(each.input for each in lost)), tokens(sum(each.output for each in lost))
         calls = sum(each.calls for each in lost)
-        typer.echo(f"attempts that were cut short cost {calls:,} model calls more, {sent} tokens in, {answered} out")
+        echo(f"attempts that were cut short cost {calls:,} model calls more, {sent} tokens in, {answered} out")
     if compiled.improved:
-        typer.echo(f"changed: {', '.join(compiled.changes)}")
-        typer.echo("The best of several on few variants looks better than it is: held-out variants tell.")
+        echo(f"changed: {', '.join(compiled.changes)}")
+        echo("The best of several on few variants looks better than it is: held-out variants tell.")
     else:
-        typer.echo(f"{out} holds {'the zero-shot program' if start == 'zero-shot' else start}, marked as such.")
+        echo(f"{out} holds {'the zero-shot program' if start == 'zero-shot' else start}, marked as such.")
     for note in compiled.notes:
-        typer.echo(f"note: {note}")
+        echo(f"note: {note}")
     if compiled.rule_based:
-        typer.echo(RULE_BASED_NOTE)
-    typer.echo(f"\nprogram: {out}  ({command('evaluate', out)})")
+        echo(RULE_BASED_NOTE)
+    echo(f"\nprogram: {out}  ({command('evaluate', out)})")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UsageError
 from rsso_dspy.whole import check_place
 
@@ -23,7 +24,7 @@ def show(config: ConfigFile = None, set_: Overrides = None, backend: BackendName
 
     settings = configuration(config, set_, backend)
     ways = {"proxies": through} if (through := proxies(settings)) else {}
-    typer.echo(json.dumps({"hash": settings.hash(), **settings.resolved(), **ways}, indent=1))
+    echo(json.dumps({"hash": settings.hash(), **settings.resolved(), **ways}, indent=1))
 
 
 @app.command()
@@ -38,4 +39,4 @@ def init(
         raise UsageError(f"{path} exists; name another file or move it away")
     check_place(path, "file")
     write_whole(path, template())
-    typer.echo(f"wrote {path}; it is read from this folder, or with {shlex.join(['--config', str(path)])}")
+    echo(f"wrote {path}; it is read from this folder, or with {shlex.join(['--config', str(path)])}")

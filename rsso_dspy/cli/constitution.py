@@ -22,7 +22,7 @@ from rsso_dspy.cli.options import (
     say,
 )
 from rsso_dspy.cli.playing import playing
-from rsso_dspy.cli.prose import print_json
+from rsso_dspy.cli.prose import echo, print_json, print_json_text
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
 from rsso_dspy.whole import check_place
@@ -94,7 +94,7 @@ def build(
     if not dry_run:
         _print(play(built, max_cost, max_tokens))
         read = command("run", "--methods", "rsso", "--constitution", out)
-        typer.echo(f"\nconstitution: {out}  ({read})")
+        echo(f"\nconstitution: {out}  ({read})")
 
 
 def describe(built: "Building", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
@@ -155,15 +155,15 @@ def show(
 
     book = opened(source, arm)
     if json_:
-        typer.echo(book.text(), nl=False)
+        print_json_text(book.text())
         return
     _print(book)
     if edits:
-        typer.secho("Edits", bold=True)
+        echo("Edits", bold=True)
         for edit in book.constitution.edits:
             of = f" of {', '.join(edit.of)}" if edit.of else ""
             why = f" ({edit.why})" if edit.why else ""
-            typer.echo(visible(f"  {edit.what} {edit.id}{of}{why}, {edit.source or 'given'}: {edit.text}".rstrip(": ")))
+            echo(visible(f"  {edit.what} {edit.id}{of}{why}, {edit.source or 'given'}: {edit.text}".rstrip(": ")))
 
 
 @app.command()
@@ -178,10 +178,10 @@ def diff(a: Source, b: Source, json_: Json = False) -> None:
         print_json({"only": only, "shared": shared})
         return
     for mark, (name, lines) in zip("-+", only.items(), strict=True):
-        typer.secho(f"only in {name}: {count(lines, 'rule')}", bold=True)
+        echo(f"only in {name}: {count(lines, 'rule')}", bold=True)
         for line in lines:
-            typer.echo(visible(f"{mark} {line}"))
-    typer.echo(f"in both: {shared}")
+            echo(visible(f"{mark} {line}"))
+    echo(f"in both: {shared}")
 
 
 @app.command()
@@ -213,12 +213,13 @@ def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution
     import click
 
     from rsso_dspy.protocol.constitutions import editable, edited, read_book
+    from rsso_dspy.reading import read_text
     from rsso_dspy.whole import write_whole
 
     book = read_book(file)
     check_place(file, "file")
     draft = file.with_name(f"{file.name}.draft")
-    before = draft.read_text(encoding="utf-8") if draft.exists() else editable(book.constitution)
+    before = read_text(draft) if draft.exists() else editable(book.constitution)
     try:
         text = click.edit(before, extension=".txt")
     except click.ClickException as error:
@@ -242,11 +243,11 @@ def _print(book: "Book") -> None:
     rules = book.constitution
     for category in ("abstract", "error"):
         held = [rule for rule in rules.rules if rule.lesson.category == category]
-        typer.secho(f"{category.capitalize()} rules: {len(held)}", bold=True)
+        echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
         for rule in held:
             said = f" (said {rule.count} times)" if rule.count > 1 else ""
-            typer.echo(visible(f"  {rule.id} {rule.lesson.line}{said}"))
+            echo(visible(f"  {rule.id} {rule.lesson.line}{said}"))
     if book.variants:
-        typer.echo(f"learnt on {count(book.variants, 'variant')}: {', '.join(book.variants)}")
+        echo(f"learnt on {count(book.variants, 'variant')}: {', '.join(book.variants)}")
     if book.provenance.get("rule_based"):
-        typer.echo(RULE_BASED_NOTE)
+        echo(RULE_BASED_NOTE)

@@ -9,6 +9,7 @@ import typer
 
 from rsso_dspy.cli.forecast import proxied
 from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.redaction import redact
 from rsso_dspy.report.terminal import visible
@@ -43,15 +44,15 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
         ("disk", _disk),
     ]
     for line in proxied(settings):
-        typer.echo(f"note    {line}")
+        echo(f"note    {line}")
     failed = 0
     for name, check in checks:
-        typer.echo(f"checking {name} ...", err=True)
+        echo(f"checking {name} ...", err=True)
         try:
-            typer.echo(f"ok      {name}: {check(settings)}")
+            echo(f"ok      {name}: {check(settings)}")
         except Exception as error:  # every failure is a finding here
             failed += 1
-            typer.secho(f"failed  {name}: {visible(' '.join(redact(str(error)).split()))}", fg="red")
+            echo(f"failed  {name}: {visible(' '.join(redact(str(error)).split()))}", fg="red")
     if failed:
         raise typer.Exit(1)
 

@@ -26,6 +26,7 @@ from rsso_dspy.cli.options import (
     say,
 )
 from rsso_dspy.cli.programs import load_programs
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.cli.run import held_out_run
 
 
@@ -86,4 +87,4 @@ def evaluate(
     playing = load_programs([ZERO_SHOT, str(program)], settings)
     held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
-        typer.echo(f"program: {program}")
+        echo(f"program: {program}")

@@ -7,6 +7,7 @@ import typer
 
 from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -53,4 +54,4 @@ def export(
         say_left_out(store)
     if left := sum(len(store.begun()) for store in pool.stores):
         say(f"{left} that are not finished are left out")
-    typer.echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")
+    echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

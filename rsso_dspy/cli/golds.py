@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from rsso_dspy.cli.prose import echo
+
 app = typer.Typer(help="The shipped table of gold lengths, which fixes the step budgets.", no_args_is_help=True)
 
 
@@ -24,7 +26,7 @@ def verify(
     for check in golds.recompute(sample, seed):
         checks.append(check)
         found = "equal" if check.holds else f"DIFFERS: {check.shipped} in the table, {check.computed} now"
-        typer.echo(f"[{len(checks)}/{sample}] {check.variant.key}: {check.computed} actions, {found}", err=True)
+        echo(f"[{len(checks)}/{sample}] {check.variant.key}: {check.computed} actions, {found}", err=True)
     if not all(check.holds for check in checks):
         raise typer.Exit(1)
-    typer.echo(f"{len(checks)} gold lengths computed again: all equal to the table")
+    echo(f"{len(checks)} gold lengths computed again: all equal to the table")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.whole import check_place
 
 
@@ -25,4 +26,4 @@ def merge(
     store = Store(out)
     merged = shards.merge(folders, store, say)
     print_report(store, prices(load(config, set_ or ()).prices))
-    typer.echo(f"\nrun: {out}, {count(range(merged), 'record')} of {count(folders, 'folder')}")
+    echo(f"\nrun: {out}, {count(range(merged), 'record')} of {count(folders, 'folder')}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -85,4 +86,4 @@ def command(*words: object) -> str:
 
 def say(text: str) -> None:
     """A line for the person who waits, on stderr."""
-    typer.echo(text, err=True)
+    echo(text, err=True)

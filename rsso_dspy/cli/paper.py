@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from rsso_dspy.cli.prose import echo
+
 
 def paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False) -> None:
     """Print the tables of the rSSO paper, and what follows from them.
@@ -18,6 +20,6 @@ def paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead 
     from rsso_dspy.report.terminal import show
 
     if json_:
-        typer.echo(json.dumps({**published(), "recomputed": asdict(recomputed())}, indent=1))
+        echo(json.dumps({**published(), "recomputed": asdict(recomputed())}, indent=1))
         return
     show(paper_tables())

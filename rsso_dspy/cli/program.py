@@ -7,7 +7,7 @@ import typer
 
 from rsso_dspy.cli.program_diff import show_difference
 from rsso_dspy.cli.program_show import show_candidates, show_origin, show_role
-from rsso_dspy.cli.prose import paragraph, print_json
+from rsso_dspy.cli.prose import echo, paragraph, print_json
 from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.whole import check_place
 
@@ -41,7 +41,7 @@ def show(
         check_place(figure, "--figure", PICTURE)
         figure.parent.mkdir(parents=True, exist_ok=True)
         save(figure_of(found, file.name), figure)
-        typer.echo(f"figure: {figure}", err=True)
+        echo(f"figure: {figure}", err=True)
     if json_:
         print_json(found.data())
         return
@@ -74,7 +74,7 @@ def diff(a: Program, b: Program, json_: Json = False) -> None:
     for role in found:
         show_difference(role, ours.name, theirs.name)
     if same := [role.name for role in found if not role.changed]:
-        typer.echo()
+        echo()
         paragraph(f"the same: {', '.join(same)}")
 
 

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from rsso_dspy.cli.options import count
-from rsso_dspy.cli.prose import WIDE, paragraph, side_by_side, title, width
+from rsso_dspy.cli.prose import WIDE, echo, paragraph, side_by_side, title, width
 from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -76,11 +74,11 @@ def show_candidates(candidates: "Sequence[Candidate]", choose: Sequence[str]) ->
     """All programs that were compared, then their scores variant by variant where the file holds them."""
     title(f"{count(candidates, 'program')} compared, on the variants to choose by")
     if candidates:
-        typer.echo(f"{'#':>3} {'program':<12} metric   Mean")
+        echo(f"{'#':>3} {'program':<12} metric   Mean")
     for number, each in enumerate(candidates):
         marks = [name for name, there in (("zero-shot", each.zero_shot), ("chosen", each.chosen)) if there]
         line = f"{number:3d} {visible(each.program)[:12]:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
-        typer.echo(line.rstrip())
+        echo(line.rstrip())
     if not any(each.per_variant for each in candidates):
         return
     keys = dict.fromkeys([*choose, *(key for each in candidates for key in each.per_variant)])
@@ -97,12 +95,12 @@ def _scores(rows: Mapping[str, Sequence[float | None]]) -> None:
     columns = max(map(len, rows.values()))
     for first in range(0, columns, room):
         here = range(first, min(first + room, columns))
-        typer.echo(" " * (2 if narrow else names) + "".join(f"{f'#{number}':>7}" for number in here))
+        echo(" " * (2 if narrow else names) + "".join(f"{f'#{number}':>7}" for number in here))
         for name, scores in rows.items():
             cells = "".join("      -" if scores[n] is None else f"{scores[n]:7.3f}" for n in here)
             if narrow:
-                typer.echo("\n".join(visible(name)[at : at + width()] for at in range(0, len(name), width())))
-            typer.echo(("  " if narrow else f"{visible(name):<{names}}") + cells)
+                echo("\n".join(visible(name)[at : at + width()] for at in range(0, len(name), width())))
+            echo(("  " if narrow else f"{visible(name):<{names}}") + cells)
 
 
 def show_role(role: "Role") -> None:
@@ -114,7 +112,7 @@ def show_role(role: "Role") -> None:
         side_by_side("zero-shot", "compiled", [(_cell(role.zero_shot), _cell(role.instruction))])
     else:
         for name, text in (("zero-shot", role.zero_shot), ("compiled", role.instruction)):
-            typer.secho(f"  {name}:", bold=True)
+            echo(f"  {name}:", bold=True)
             _paragraphs(text, "    ")
     if role.fields:
         paragraph(f"other words of the fields: {', '.join(role.fields)}", "  ")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -16,7 +16,7 @@ from rsso_dspy.config import prices
 from rsso_dspy.protocol.plan import Training, Unit, Work
 from rsso_dspy.report.live import Row, live_table
 from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.report.terminal import SafeConsole
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class Bar:
     """A bar with a line of text, in a `with` block."""
 
     def __init__(self, title: str, total: int):
-        self.console = Console(file=sys.stderr)
+        self.console = SafeConsole(file=sys.stderr)
         self.total = total
         self._lock = threading.Lock()
         wide = self.console.width >= WIDE
         columns = [
-            *([TextColumn("{task.description}"), BarColumn(bar_width=None)] if wide else []),
+            *([TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)] if wide else []),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             *([TimeElapsedColumn()] if wide else []),
             TextColumn("eta"),
             TimeRemainingColumn(),
@@ -60,7 +60,7 @@ class Bar:
 
     def say(self, text: str) -> None:
         """One line above the bar."""
-        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def stopping(self) -> None:
         """Threads are being waited for."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.report.terminal import escaped, visible
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -14,16 +14,27 @@ WIDE = 100
 """Columns from which on two texts stand side by side."""
 
 
+def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
+    """Every text that a verb prints goes out here: whoever wrote what it quotes, it only stands there. `style` as in
+    `typer.style`."""
+    typer.secho(visible(text), err=err, nl=nl, **style)
+
+
 def print_json(data: Any) -> None:
-    """Data in place of text."""
+    """Data in place of text. What would act on a terminal stands in it as JSON writes it, so that nothing is lost."""
     import json
 
-    typer.echo(json.dumps(data, indent=1, ensure_ascii=False))
+    print_json_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+
+
+def print_json_text(text: str) -> None:
+    """The same of a file's text."""
+    typer.echo(escaped(text), nl=False)
 
 
 def title(text: str) -> None:
     """A line that begins a part."""
-    typer.echo()
+    echo()
     paragraph(text, bold=True)
 
 
@@ -32,7 +43,7 @@ def paragraph(text: str, indent: str = "", bold: bool | None = None, color: str 
     from textwrap import fill
 
     lines = fill(visible(text), width(), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
-    typer.secho(lines, bold=bold, fg=color)
+    echo(lines, bold=bold, fg=color)
 
 
 def width() -> int:
@@ -51,16 +62,17 @@ def on_terminal() -> bool:
 
 def side_by_side(a: str, b: str, rows: "Iterable[tuple[Text, Text]]") -> None:
     """Two columns of texts under their names."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from rsso_dspy.report.terminal import SafeConsole
 
     table = Table(box=None, padding=(0, 2), expand=True)
     for name in (a, b):
         table.add_column(Text(visible(name)), ratio=1, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = Console(width=width(), highlight=False)
+    console = SafeConsole(width=width(), highlight=False)
     with console.capture() as printed:
         console.print(table)
     lines = (line.rstrip() for line in printed.get().splitlines())

@@ -8,6 +8,7 @@ import typer
 
 from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import NotInstalled, UsageError
 from rsso_dspy.whole import check_place
 
@@ -87,7 +88,7 @@ def report(
     if html:
         write_html(pool.stores, found, analysis, price_of, with_paper, html)
     if json_:
-        typer.echo(json.dumps(as_json(analysis), indent=1))
+        echo(json.dumps(as_json(analysis), indent=1))
     elif not (table_folder or figure_folder or html):
         show(analysis, with_paper=with_paper)
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rsso_dspy.cli.options import Jobs, MaxCost, Overrides, count, say
-from rsso_dspy.errors import UsageError
+from rsso_dspy.cli.prose import echo
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.reading import read_json
 from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | 
     options = [{**order.options(store.folder, more), "--out": str(out)} for order in orders]
     if not play:
         for each in options:
-            typer.echo(visible(_command(each)))
+            echo(visible(_command(each)))
         return True
     if certain := [change.what for change in changed if change.certain]:
         raise UsageError(
@@ -146,16 +148,16 @@ def _compared(store: "Store", again: "Store", orders: "list[Asked]") -> bool:
 
     # The path of the examples is in a protocol's name; the copy is at another.
     found = compare(store, again, ["protocol"] if any(order.examples for order in orders) else [])
-    typer.echo(f"\n{_in_words(found)}")
+    echo(f"\n{_in_words(found)}")
     lines = [
         f"{name}: {where} is {ours} in {store.folder} and {theirs} in {again.folder}"
         for name, where, ours, theirs in found.different
     ]
     lines += [f"{name} is not in {again.folder}" for name in found.missing]
     for line in lines[:SHOWN]:
-        typer.echo(visible(f"  {line}"))
+        echo(visible(f"  {line}"))
     if len(lines) > SHOWN:
-        typer.echo(f"  and {len(lines) - SHOWN} more")
+        echo(f"  and {len(lines) - SHOWN} more")
     return found.equal == found.total > 0 or not (found.total or found.new)
 
 
@@ -176,8 +178,8 @@ def _of_file(file: Path) -> None:
     from rsso_dspy.protocol.reproduction import CONSTITUTION
 
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        data = read_json(file)
+    except (OSError, DamagedFile) as error:
         raise UsageError(
             f"{file} is no run's folder, no compiled program and no constitution ({error}); name one of these"
         ) from None
@@ -193,7 +195,7 @@ def _of_file(file: Path) -> None:
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is damaged, or of another version ({type(error).__name__}: {error})") from None
     for line in lines:
-        typer.echo(visible(line))
+        echo(visible(line))
 
 
 def _compiled(data: dict[str, Any], again: Path) -> list[str]:

@@ -33,6 +33,7 @@ from rsso_dspy.cli.options import (
 )
 from rsso_dspy.cli.playing import playing
 from rsso_dspy.cli.programs import agents, load_programs
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.protocol.experiments import experiment, listed
 
@@ -254,7 +255,7 @@ def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads",
     print_report(planned.store, prices(planned.config.prices))
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
-    typer.echo(f"\nrun: {folder}  ({command('report', folder)}; {command('show', folder, first)})")
+    echo(f"\nrun: {folder}  ({command('report', folder)}; {command('show', folder, first)})")
     stop_unless_whole(outcome, limit, stalled_in(planned.store))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.cli.folders import say_left_out
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
 
@@ -52,26 +53,26 @@ def show(
 def _head(record: "UnitRecord | TrainingRecord") -> None:
     from rsso_dspy.trajectory import RULE_BASED_NOTE
 
-    typer.secho(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
+    echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
-        typer.secho(RULE_BASED_NOTE, dim=True)
+        echo(RULE_BASED_NOTE, dim=True)
     if record.trajectories:
-        typer.echo(visible(record.trajectories[0].task.strip()))
+        echo(visible(record.trajectories[0].task.strip()))
 
 
 def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool) -> None:
     from rsso_dspy.trajectory import UnitRecord
 
-    typer.echo()
+    echo()
     if result.trajectory is None:
-        typer.secho(f"Trial {result.trial}: error, no score: {visible(result.error or '')}", fg="red")
+        echo(f"Trial {result.trial}: error, no score: {visible(result.error or '')}", fg="red")
         return
     trajectory = result.trajectory
     if isinstance(record, UnitRecord):
         where, budget = "", record.budget
     else:
         where, budget = f" ({trajectory.variant.key})", record.budgets[result.trial - 1]
-    typer.secho(
+    echo(
         f"Trial {result.trial}{where}: {trajectory.outcome} after "
         f"{len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
@@ -81,31 +82,31 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
     for role, names in result.answered.items():
         sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
         seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
-        typer.secho(f"{role}: answered by {visible(', '.join(names))}; sent {sent}{seeds}", dim=True)
+        echo(f"{role}: answered by {visible(', '.join(names))}; sent {sent}{seeds}", dim=True)
     if prompts:
         from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 
-        typer.secho(_indented(f"[task]\n{trajectory.task.strip()}\n[action_templates]\n{ACTION_TEMPLATES}"), fg="cyan")
+        echo(_indented(f"[task]\n{trajectory.task.strip()}\n[action_templates]\n{ACTION_TEMPLATES}"), fg="cyan")
         for region in (name for name in result.shown if ":" not in name and "@" not in name):
-            typer.secho(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
-    typer.echo(_indented(trajectory.start.look))
+            echo(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
+    echo(_indented(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
         if prompts:
             for region in (name for name in result.shown if name.endswith(f"@{number}")):
-                typer.secho(_indented(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
+                echo(_indented(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
             shown = result.shown.get(f"skills:{','.join(step.recalled)}")
-            typer.secho(_indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
-            typer.secho(_indented(f"[said] {step.reasoning}"), dim=True)
+            echo(_indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
+            echo(_indented(f"[said] {step.reasoning}"), dim=True)
         reward = f"  {step.reward:+d}" if step.reward else ""
-        typer.secho(
+        echo(
             f"{number:3d} > {visible(step.action) or '(malformed answer)'}{reward}",
             fg="green" if step.reward > 0 else None,
         )
         if step.subgoal:
-            typer.echo(f"      subgoal: {visible(step.subgoal)}")
-        typer.echo(_indented(step.state.observation))
+            echo(f"      subgoal: {visible(step.subgoal)}")
+        echo(_indented(step.state.observation))
     for memory, counts in result.learnt.items():
-        typer.echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
+        echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
 
 
 def _indented(text: str) -> str:

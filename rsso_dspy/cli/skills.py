@@ -7,7 +7,7 @@ import typer
 
 from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.cli.options import count, say
-from rsso_dspy.cli.prose import paragraph, print_json
+from rsso_dspy.cli.prose import echo, paragraph, print_json
 from rsso_dspy.errors import UsageError
 from rsso_dspy.whole import check_place
 
@@ -88,30 +88,28 @@ def build(
         print_json(data)
         return
     for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
-        typer.secho(
-            f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True
-        )
+        echo(f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True)
         _update(update)
-    typer.secho(f"Library: {count(built['library'], 'skill')}, worded from their examples", bold=True)
+    echo(f"Library: {count(built['library'], 'skill')}, worded from their examples", bold=True)
     for number, skill in enumerate(built["library"], start=1):
         _words(number, skill)
 
 
 def _update(update: dict[str, Any]) -> None:
     """One update: pieces, candidates, pool and skill set. A window is piece[start:end)."""
-    typer.echo(f"  pieces (states): {' '.join(map(str, update['pieces'])) or 'none'}")
+    echo(f"  pieces (states): {' '.join(map(str, update['pieces'])) or 'none'}")
     _rows("candidates (state, action similarity)", update["candidates"], ("state_similarity", "action_similarity"))
     _rows("pool (score), most used first", update["pool"], ("score",))
     _rows("selected (score), best first", update["selected"], ("score",))
 
 
 def _rows(title: str, entries: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    typer.echo(f"  {title}: {len(entries) or 'none'}")
+    echo(f"  {title}: {len(entries) or 'none'}")
     for entry in entries[:ROWS]:
         windows = "  ".join(f"{piece}[{start}:{end})" for piece, start, end in entry["windows"])
-        typer.echo(f"    {windows:<24}" + "".join(f"{entry[column]:>13.9f}" for column in columns))
+        echo(f"    {windows:<24}" + "".join(f"{entry[column]:>13.9f}" for column in columns))
     if len(entries) > ROWS:
-        typer.echo(f"    and {len(entries) - ROWS:,} more; --json has all")
+        echo(f"    and {len(entries) - ROWS:,} more; --json has all")
 
 
 @app.command()
@@ -167,7 +165,7 @@ def _library(found: "Finished") -> dict[str, Any]:
 def _head(data: dict[str, Any]) -> None:
     from rsso_dspy.trajectory import RULE_BASED_NOTE
 
-    typer.secho(f"{data['unit']}  {data['arm']}  seed {data['seed']}", bold=True)
+    echo(f"{data['unit']}  {data['arm']}  seed {data['seed']}", bold=True)
     paragraph(f"{data['protocol']}, {data['model']}")
     if data["rule_based"]:
         paragraph(RULE_BASED_NOTE)
@@ -187,14 +185,14 @@ def _print_library(data: dict[str, Any]) -> None:
         _words(number, skill)
         _history(skill)
     if data["retired"]:
-        typer.echo("\nNo longer in use:")
+        echo("\nNo longer in use:")
     for skill in data["retired"]:
         paragraph(f"- {skill['name']}: {_use(skill)}", "  ")
 
 
 def _words(number: int, skill: dict[str, Any]) -> None:
     """Name, target and instructions."""
-    typer.echo()
+    echo()
     paragraph(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
     paragraph(f"target: {skill['target']}", "   ")
     for index, instruction in enumerate(skill["instructions"], start=1):
@@ -214,7 +212,7 @@ def _history(skill: dict[str, Any]) -> None:
             "   ",
         )
     for example in skill["examples"]:
-        typer.echo(f"   example: trial {example['trial']}, steps {example['first']} to {example['last']}")
+        echo(f"   example: trial {example['trial']}, steps {example['first']} to {example['last']}")
         for at, (action, points) in enumerate(zip(example["actions"], example["points"], strict=True)):
             gain = f"  {points:+d}" if points else ""
             paragraph(f"{example['first'] + at:3d} > {action or '(malformed answer)'}{gain}", "     ")
@@ -227,7 +225,7 @@ def _use(skill: dict[str, Any]) -> str:
 def _print_prompts(data: dict[str, Any]) -> None:
     paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
     for shown in data["prompts"]:
-        typer.echo()
+        echo()
         paragraph(f"steps {_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
         for line in shown["text"].splitlines():
             paragraph(line, "   ")
@@ -265,4 +263,4 @@ def export(
     check_place(out, kind=LIBRARY)
     found = finished(run, unit, arm, say_left_out)
     write_whole(out, exported(found).text())
-    typer.echo(f"{out}: {count(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")
+    echo(f"{out}: {count(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")

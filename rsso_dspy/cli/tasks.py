@@ -2,17 +2,17 @@
 
 from typing import get_args
 
-import typer
+from rsso_dspy.cli.prose import echo
 
 
 def tasks() -> None:
     """List the 18 task types with their splits and held-out variants."""
-    from rich.console import Console
     from rich.table import Table
 
     from rsso_dspy.environments.scienceworld.golds import gold_length
     from rsso_dspy.environments.scienceworld.tasks import held_out, indices
     from rsso_dspy.environments.scienceworld.tasks import tasks as names
+    from rsso_dspy.report.terminal import SafeConsole
     from rsso_dspy.trajectory import Split
 
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -28,5 +28,5 @@ def tasks() -> None:
             " ".join(str(variant.index) for variant in variants),
             f"{min(budgets)}-{max(budgets)}",
         )
-    Console().print(table)
-    typer.echo("Held-out: the paper's sample. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.")
+    SafeConsole().print(table)
+    echo("Held-out: the paper's sample. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.")

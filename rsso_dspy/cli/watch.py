@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
+from rsso_dspy.cli.prose import echo
 from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -47,13 +48,12 @@ def watch(
     It ends with the run: exit code 0 when all that was to be played is there without errors, 1 when it ended otherwise.
     Ctrl-C leaves the run alone. Into a file or a pipe it writes a line per event.
     """
-    from rich.console import Console
-
     from rsso_dspy.config import load, prices
     from rsso_dspy.protocol.watching import Watched
+    from rsso_dspy.report.terminal import SafeConsole
 
     price_of = prices(load(config, set_ or ()).prices)
-    console = Console()
+    console = SafeConsole()
     try:
         if wait and not (folder / "run.json").exists():
             say(f"waiting for a run in {folder}")
@@ -96,7 +96,7 @@ def _in_lines(watched: "Watched", console: "Console", folder: Path, every: float
     """A line for what happens from now on, until the run is over."""
     seen = watched.look()
     if not seen.over:
-        typer.echo(status(seen, folder))
+        echo(status(seen, folder))
     done = seen.done
     while not seen.over:
         _pause(every)
@@ -117,7 +117,7 @@ def _print(seen: "Seen", console: "Console", folder: Path) -> None:
         console.print(_picture(seen, list(seen.news)[-NEWS:], console, folder))
         return
     show(live_table(seen.rows))
-    typer.echo(status(seen, folder))
+    echo(status(seen, folder))
 
 
 def _picture(seen: "Seen", news: "Sequence[Event]", console: "Console", folder: Path) -> "RenderableType":

@@ -10,8 +10,8 @@ Without a file the defaults hold, which need no key and no network. Secrets are 
 the environment variable that holds its key.
 """
 
+import os
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -34,7 +34,8 @@ from rsso_dspy.config.sections import (
     RoleOverride,
 )
 from rsso_dspy.config.template import template
-from rsso_dspy.errors import ConfigError, UnknownName
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
+from rsso_dspy.reading import parse_toml, read_toml
 
 __all__ = [
     "DEFAULT_FILE",
@@ -95,14 +96,14 @@ def override(key: str, value: Any) -> str:
 def _read(path: Path | None) -> dict[str, Any]:
     if path is None:
         path = Path(DEFAULT_FILE)
-        if not path.exists():
+        if not os.path.lexists(path):
             return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}; `rsso-dspy config init` writes one") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    except DamagedFile as error:
+        raise ConfigError(str(error)) from None
 
 
 def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
@@ -121,8 +122,8 @@ def _path(key: str) -> list[str]:
 def _value(text: str) -> Any:
     """A TOML value, or the text itself when it is none: model names need no quotes."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 

@@ -5,7 +5,6 @@ LiteLLM itself is not imported, which takes seconds.
     price_of("anthropic/claude-sonnet-4-6")      # Price(input=3e-06, ...); None when it is not known
 """
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
@@ -13,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config.sections import EMBEDDED, PriceConfig
+from rsso_dspy.errors import DamagedFile
 from rsso_dspy.money import FREE, Price, PriceOf
+from rsso_dspy.reading import read_json
 
 MILLION = 1_000_000
 
@@ -65,6 +66,9 @@ def _table() -> dict[str, dict[str, Any]]:
         return {}
     file = Path(spec.origin).parent / "model_prices_and_context_window_backup.json"
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        table = read_json(file)
+    except (OSError, DamagedFile):
         return {}
+    return (
+        {model: entry for model, entry in table.items() if isinstance(entry, dict)} if isinstance(table, dict) else {}
+    )

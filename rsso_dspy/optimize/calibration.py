@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.environments.scienceworld import tasks
-from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.errors import DamagedFile, SplitError, UsageError
+from rsso_dspy.reading import misfit, read_json
 from rsso_dspy.trajectory import Variant
 
 if TYPE_CHECKING:
@@ -165,14 +166,15 @@ def _parsed(key: str, source: str) -> Variant:
 
 def _content(text: str) -> dict[str, list[str]]:
     try:
-        content: Any = json.loads(Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
+        content: Any = read_json(Path(text))
+    except (OSError, DamagedFile) as error:
+        why = error.why if isinstance(error, DamagedFile) else error.strerror
+        if isinstance(error, DamagedFile) and not misfit(Path(text)):
+            raise UsageError(f"{text} is not JSON ({why}): expected {_FILE_FORM}.") from None
         raise UsageError(
             f"--calib {text!r} is neither K-per-task with K from 1 (e.g. 1-per-task) nor a file that can be read "
-            f"({error.strerror}) with {_FILE_FORM}."
+            f"({why}) with {_FILE_FORM}."
         ) from None
-    except ValueError as error:
-        raise UsageError(f"{text} is not JSON ({error}): expected {_FILE_FORM}.") from None
     wrong = "no object at its top"
     if isinstance(content, dict):
         wrong = "; ".join(_wrong(content))

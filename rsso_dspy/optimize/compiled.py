@@ -15,11 +15,12 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from rsso_dspy.environments.scienceworld.tasks import parse
-from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.methods import ADDITIONS
+from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import ZERO_SHOT, Usage
 from rsso_dspy.whole import write_whole
 
@@ -203,14 +204,15 @@ def load(path: Path | str) -> Compiled:
     other signatures or changed since, `SplitError` when it was compiled on held-out variants."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text)
+        data = read_json(path)
     except OSError as error:
         raise UsageError(
             f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
         ) from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is damaged or no compiled program ({error}); restore it, or compile again") from None
+    except DamagedFile as error:
+        raise UsageError(
+            f"{path} is damaged or no compiled program ({error.why}); restore it, or compile again"
+        ) from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UsageError(f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one")
     if data.get("schema") != SCHEMA:
@@ -219,7 +221,7 @@ def load(path: Path | str) -> Compiled:
             "use the rsso-dspy it was made with, or compile again"
         )
     try:
-        compiled = _FILE.validate_json(text)
+        compiled = _FILE.validate_python(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -17,12 +17,14 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.environments.scienceworld.progress import Goal
-from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.optimize.candidates import Rollout
+from rsso_dspy.optimize.metric import score
+from rsso_dspy.protocol.doubts import doubt_trials
 from rsso_dspy.protocol.journals import costs_in, line_of
 from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.store import difference
-from rsso_dspy.reading import read_lines
+from rsso_dspy.reading import read_json, read_lines
 from rsso_dspy.trajectory import TrialResult, Usage, Variant, paid_for
 
 SCHEMA = 1
@@ -42,6 +44,16 @@ class _Stored:
 
 
 _FORM = TypeAdapter(_Stored)
+
+
+def _possible(stored: _Stored) -> bool:
+    """Whether the trials can have been, and earned that score."""
+    return (
+        bool(stored.trials)
+        and not doubt_trials(stored.trials, stored.variant)
+        and abs(score(stored.trials) - stored.score) < 1e-9
+        and stored.requests >= 0
+    )
 
 
 class Shelf:
@@ -67,9 +79,11 @@ class Shelf:
                 )
             return 0
         try:
-            known = json.loads(self._request.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise UsageError(f"{self._request} is damaged ({error}); move {self.folder} away") from None
+            known = read_json(self._request)
+            if not isinstance(known, dict):
+                raise DamagedFile(self._request, "it is no object")
+        except DamagedFile as error:
+            raise UsageError(f"{self._request} is damaged ({error.why}); move {self.folder} away") from None
         wanted = json.loads(json.dumps(request))
         if known != wanted:
             raise RunMismatch(
@@ -86,7 +100,8 @@ class Shelf:
         self.place.mark(self._request.name)
 
     def find(self, program: str, variant: Variant) -> Rollout | None:
-        """The rollout of a program on a variant; None when it was never played, or its file is damaged."""
+        """The rollout of a program on a variant; None when it was never played, or its file is damaged or tells what
+        cannot have been."""
         stored = _read(self._file(program, variant))
         if stored is None or stored.variant != variant:
             return None
@@ -134,9 +149,9 @@ class Shelf:
 
 
 def _read(file: Path) -> _Stored | None:
-    """A rollout in a file; None when there is none, or it is damaged."""
+    """A rollout in a file; None when there is none, or it is damaged or tells what cannot have been."""
     try:
-        stored = _FORM.validate_json(file.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+        stored = _FORM.validate_python(read_json(file))
+    except (FileNotFoundError, ValidationError, DamagedFile):
         return None
-    return stored if stored.schema == SCHEMA else None
+    return stored if stored.schema == SCHEMA and _possible(stored) else None

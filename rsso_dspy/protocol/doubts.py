@@ -7,12 +7,12 @@ that a file copied in from another run is told apart, whoever copied it. What no
 budget, rewards that are not the change of the score, a trial missing in the middle) was not written by a run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
 from rsso_dspy.errors import RunMismatch, UsageError
-from rsso_dspy.trajectory import SOLVED_SCORE, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Usage
+from rsso_dspy.trajectory import SOLVED_SCORE, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Usage, Variant
 
 MOST = 10**15
 """Of anything that is counted: more tokens than will ever be sent, and few enough to calculate with."""
@@ -42,6 +42,16 @@ def impossible(record: UnitRecord | TrainingRecord, finished: bool) -> str:
     """What of the record cannot be; empty when all of it can. `finished`: it stands where finished ones stand, not
     among those that are begun."""
     return next(_faults(record, finished), "")
+
+
+def doubt_trials(trials: Sequence[TrialResult], variant: Variant) -> str:
+    """What of trials of one variant, whose budget is not known, cannot be; empty when all of it can."""
+    for number, result in enumerate(trials, start=1):
+        if result.trial != number or result.trajectory is None or result.trajectory.variant != variant:
+            return f"trial {number} is not what belongs there"
+        if why := next(_of_trial(result, MOST), ""):
+            return why
+    return ""
 
 
 def read_usage(data: Any) -> Usage | None:

@@ -12,7 +12,6 @@ The configuration is one for all commands of a folder as far as results depend o
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import is_here, plain
 from rsso_dspy.config import Config, override
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.reading import misfit, parse_json, read_bytes, read_text
 from rsso_dspy.trajectory import SCHEMA_VERSION, ZERO_SHOT
 from rsso_dspy.whole import write_whole
 
@@ -109,7 +109,7 @@ class Given:
             "constitution": [order.constitution] if order.constitution else [],
             "examples": [Path(book)] if book else [],
         }
-        files = {f"{kind}/{path.name}": path.read_bytes() for kind, paths in named.items() for path in paths}
+        files = {f"{kind}/{path.name}": read_bytes(path) for kind, paths in named.items() for path in paths}
         copies = {path.stem: f"programs/{path.name}" for path in order.compiled}
         asked = Asked(
             methods=order.methods,
@@ -130,8 +130,12 @@ class Given:
         given = folder / FOLDER
         for name, content in self.files.items():
             _write(given / name, content, write)
-        if not (given / CONFIG).exists() or (given / CONFIG).read_text(encoding="utf-8") != self.config:
+        if _text_of(given / CONFIG) != self.config:
             write(given / CONFIG, self.config)
+        try:
+            kept(folder)
+        except UsageError:  # what earlier commands asked for is lost, and the run can go on
+            os.replace(given / ORDERS, given / f"{ORDERS}.damaged")
         _add(folder, [self.asked], write)
 
 
@@ -139,11 +143,11 @@ def kept(folder: Path) -> list[Asked]:
     """What commands asked for that played into the folder, in order; none of a folder that keeps nothing. Raises
     `UsageError` when that is damaged."""
     file = folder / FOLDER / ORDERS
-    if not file.exists():
+    if not os.path.lexists(file):
         return []
     try:
-        return [_ASKED.validate_json(line) for line in file.read_text(encoding="utf-8").splitlines() if line]
-    except (ValidationError, UnicodeDecodeError):
+        return [_ASKED.validate_python(parse_json(line, file)) for line in read_text(file).split("\n") if line]
+    except (ValidationError, DamagedFile):
         raise UsageError(f"{file} is damaged, or of a newer rsso-dspy; restore it, or remove it") from None
 
 
@@ -153,9 +157,9 @@ def carry(sources: Iterable[Path], target: Path) -> None:
         if asked := kept(source):
             _add(target, [replace(each, shard="") for each in asked])
             for file in sorted((source / FOLDER).glob("*/*")):
-                _write(target / FOLDER / file.relative_to(source / FOLDER), file.read_bytes())
+                _write(target / FOLDER / file.relative_to(source / FOLDER), read_bytes(file))
             if not (target / FOLDER / CONFIG).exists():
-                shutil.copyfile(source / FOLDER / CONFIG, target / FOLDER / CONFIG)
+                write_whole(target / FOLDER / CONFIG, read_text(source / FOLDER / CONFIG))
 
 
 def toml_of(config: Config) -> tuple[str, tuple[str, ...]]:
@@ -203,6 +207,16 @@ def _add(folder: Path, asked: Iterable[Asked], write: Write = write_whole) -> No
     if after != before:
         lines = [json.dumps(asdict(each), ensure_ascii=False) for each in after]
         write(folder / FOLDER / ORDERS, "\n".join(lines) + "\n")
+
+
+def _text_of(file: Path) -> str | None:
+    """The text that is kept there; None when there is none. What is no file makes room."""
+    if misfit(file):
+        os.replace(file, f"{file}.damaged")
+    try:
+        return read_text(file)
+    except (FileNotFoundError, DamagedFile):
+        return None
 
 
 def _write(file: Path, content: bytes, write: Write = write_whole) -> None:

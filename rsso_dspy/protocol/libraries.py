@@ -8,7 +8,6 @@ No language model and no simulator has a part in any of it.
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ import numpy as np
 
 from rsso_dspy.config import Config
 from rsso_dspy.environments.scienceworld.tasks import parse
-from rsso_dspy.errors import ConfigError, SplitError, UnknownName, UsageError
+from rsso_dspy.errors import ConfigError, DamagedFile, SplitError, UnknownName, UsageError
 from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.contents import Contents
 from rsso_dspy.memory.skills.library import KIND, Library, contents, load_library, read_library
@@ -31,6 +30,7 @@ from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried
 from rsso_dspy.protocol.presets import configured, preset
 from rsso_dspy.protocol.store import Store, unit_in
+from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord
 from rsso_dspy.whole import json_kind
 
@@ -126,7 +126,8 @@ def finished(
         )
     memory = record.memories.get("skills") or _of_training(store, record)
     held, _ = contents(memory, f"{key} of {record.arm} in {folder}")
-    embedder = identity.get("config", {}).get("embedder", {}).get("model")
+    settings = identity.get("config", {}).get("embedder")
+    embedder = str(settings["model"]) if isinstance(settings, dict) and "model" in settings else None
     return Finished(record, memory, embedder, held)
 
 
@@ -265,11 +266,11 @@ def read_trajectories(file: Path, case: int | None = None) -> list[Trajectory]:
     """Trajectories of a file: a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such, of which
     ``case`` (from 1) names one, or a run's unit. Raises `UsageError` that says what is wrong and where."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
+        data = read_json(file)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"{file} is no JSON ({error})") from None
+    except DamagedFile as error:
+        raise UsageError(f"{file} is no JSON ({error.why})") from None
     try:
         if isinstance(data, dict) and "cases" in data:
             data = _case(data["cases"], case)

@@ -29,6 +29,7 @@ from rsso_dspy.protocol.provenance import commit, prompts
 from rsso_dspy.protocol.runlog import days
 from rsso_dspy.protocol.selection import choose
 from rsso_dspy.protocol.store import Store, flat
+from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, UnitRecord
 
 ABSENT = "(absent)"
@@ -137,10 +138,10 @@ def compare(store: Store, again: Store, ignored: Sequence[str] = ()) -> Likeness
         other = again.folder / path.relative_to(store.folder)
         if record.errored:
             found.errored += 1
-        elif not other.exists() or _errored(data := _json(other)):
+        elif not _finished(again, other, record):
             found.missing.append(name)
         else:
-            ours = _json(path)
+            ours, data = read_json(path), read_json(other)
             known = {key: value for key, value in data.items() if key in ours or key not in NEWER}
             differences = list(_differences(ours, known))
             tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
@@ -182,6 +183,7 @@ def _config_of(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
         config = known["config"]
         parts = [config["backends"][config["backend"]]["model"], config["embedder"]["model"]]
         whole = all(isinstance(part, str) for part in [*parts, config["environment"]["simplification"]])
+        whole = whole and isinstance(config["seed"], int)
     except (KeyError, TypeError):
         whole = False
     if not whole:
@@ -210,12 +212,10 @@ def _contradictions(store: Store, known: Mapping[str, Any], orders: Sequence[Ask
                 yield f"run.json holds results of {key} = {there}, and what was asked for says {now}"
 
 
-def _json(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _errored(record: Mapping[str, Any]) -> bool:
-    return any(trial["trajectory"] is None for trial in record["trials"])
+def _finished(store: Store, path: Path, like: UnitRecord | TrainingRecord) -> bool:
+    """Whether the store has a record there, and one without an error."""
+    found = store.load(path) if isinstance(like, UnitRecord) else store.load_training(path)
+    return found is not None and not found.errored
 
 
 def _differences(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:

@@ -20,7 +20,6 @@ import hashlib
 import itertools
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any
 
 from rsso_dspy.config import override
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.reading import read_toml
 
 KEYS = ("methods", "tasks", "variants", "per_task", "constitution", "set", "grid", "build")
 SPECIAL = ("constitution", "calib", "advisor", "writer")
@@ -93,11 +93,9 @@ class Sweep:
 def read_sweep(path: Path) -> Sweep:
     """The sweep of a file. Raises `UsageError` or `UnknownName` that says what is wrong with it."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from None
     for key in data:
         if key not in KEYS:
             raise UnknownName(f"key in {path}", key, KEYS, "Settings stand in quotes under [set] or [grid].")

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rsso_dspy.backends import Backend
+from rsso_dspy.errors import DamagedFile
 from rsso_dspy.protocol.executor import fingerprints
 from rsso_dspy.protocol.provenance import provenance
+from rsso_dspy.reading import read_json
 from rsso_dspy.redaction import redact
 from rsso_dspy.report.tally import Tally
 from rsso_dspy.trajectory import RULE_BASED_NOTE, SCHEMA_VERSION
@@ -74,8 +76,8 @@ def identity_of(folder: Path, write: Callable[[Path, str], None] = write_whole) 
     """What the folder's MLflow run is found by, wherever the folder goes."""
     file = folder / ID_FILE
     try:
-        return uuid.UUID(json.loads(file.read_text(encoding="utf-8"))["id"]).hex
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return uuid.UUID(read_json(file)["id"]).hex
+    except (OSError, DamagedFile, ValueError, KeyError, TypeError, AttributeError):
         known = uuid.uuid4().hex
         write(file, json.dumps({"schema": SCHEMA_VERSION, "id": known}) + "\n")
         return known

@@ -1,11 +1,12 @@
 """Tables for a terminal of any width, and texts that are safe to show there."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -29,6 +30,20 @@ def visible(text: str) -> str:
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def escaped(text: str) -> str:
+    """A text of JSON with every such character as JSON writes it: the data is the same."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class SafeConsole(Console):
+    """A console that shows every text as `visible` does. Its own colours and moves are not among the texts."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The parts of what is shown."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(visible(part.text), part.style)
+
+
 def plain(text: str) -> Text:
     """The text as it is: nothing in it is markup, or moves the cursor."""
     return Text(visible(text))
@@ -46,7 +61,7 @@ def named_table(title: str, *columns: str, words: Sequence[str] = WORDS) -> Tabl
 def show(shown: RenderableType) -> None:
     """Print it on stdout: texts as wide as the terminal is, every table as wide as its digits need. One that is wider
     than the terminal is drawn together first."""
-    console = Console()
+    console = SafeConsole()
     for part in shown.renderables if isinstance(shown, Group) else [shown]:
         width = console.width
         if not isinstance(part, Text) and width_needed(console, part) > width:
@@ -56,7 +71,7 @@ def show(shown: RenderableType) -> None:
                     if (over := width_needed(console, table) - width) > 0:
                         column.max_width = max(NAME_WIDTH, _longest(console, column) - over)
             width = max(width, width_needed(console, part))
-        Console(width=width).print(part)
+        SafeConsole(width=width).print(part)
 
 
 def _draw_together(console: Console, table: Table) -> None:

@@ -46,7 +46,8 @@ def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
     store = Store(tmp_path / "old")
     store.open({**known, "prompts": "0", "carried": {"skills": "0123456789ab"}}, {"sso": "1"})
     for index in (22, 27):
-        store.save(replace(record("sso", "boil", index, [[1]]), start="mine.json (0123456789ab)"))
+        unit = replace(record("sso", "boil", index, [[1]]), protocol=known["protocol"])
+        store.save(replace(unit, start="mine.json (0123456789ab)"))
     code, out, err = rsso("reproduce", "old")
     assert code == 0
     assert "put together from the records" in err
@@ -93,7 +94,7 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     store, config = bare(tmp_path / "run")
     models = {"actor": EMBEDDED, "verbalizer": "openai/one", "advisor": "openai/never-asked"}
     usage = {"actor": Usage(calls=1), "verbalizer": Usage(calls=1)}
-    unit = record("sso", "boil", 22, [[1]])
+    unit = replace(record("sso", "boil", 22, [[1]]), protocol=configured(config).id)
     about = provenance(config)
     store.save(replace(unit, provenance=about, models=models))
     assert not [change for change in changes(store) if "answered" in change.what], "nobody asked it"

@@ -1,3 +1,45 @@
-"""What tests of hostile surroundings share: typing a command, and a simulator at hand."""
+"""What tests of hostile surroundings share: one small run, really played once, that they copy and spoil; a command
+typed in process; a simulator at hand."""
 
-from tests.cli.conftest import at_hand, rsso  # noqa: F401 - fixtures
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.cli import main
+from rsso_dspy.environments.scienceworld import ScienceWorld
+from tests.cli.conftest import Typed, at_hand, rsso  # noqa: F401 - fixtures
+
+ORDER = (
+    *("run", "--methods", "rsso", "--tasks", "lifespan-longest-lived", "--per-task", "1", "--trials", "2"),
+    *("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash", "--set", "protocol.stop_on_success=false"),
+)
+
+
+@pytest.fixture(scope="session")
+def played(tmp_path_factory, env: ScienceWorld) -> Path:
+    """A run of one unit, two trials, with a skill library and reflections."""
+    folder = tmp_path_factory.mktemp("played") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(env, "close", lambda: None)
+        patch.setattr("rsso_dspy.protocol.session.ScienceWorld", lambda **_: env)
+        patch.setattr(sys, "argv", ["rsso-dspy", *ORDER, "--out", str(folder)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert not ended.value.code
+    return folder
+
+
+@pytest.fixture
+def run(played, tmp_path) -> Path:
+    """A copy to spoil."""
+    shutil.copytree(played, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def unit(run) -> Path:
+    """Its one record."""
+    (found,) = (run / "units").rglob("*.json")
+    return found

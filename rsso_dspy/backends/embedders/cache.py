@@ -25,6 +25,7 @@ import numpy as np
 from filelock import FileLock
 
 from rsso_dspy.cache import cache_folder
+from rsso_dspy.reading import misfit
 
 LIMIT = 1 << 30
 """Bytes that the file may have: about half a million texts of 384 dimensions."""
@@ -96,6 +97,9 @@ class VectorCache:
     def _open(self) -> sqlite3.Connection | None:
         if self._connection is None and not self._aside:
             self.file.parent.mkdir(parents=True, exist_ok=True)
+            for file in (self.file, Path(f"{self.file}.lock")):
+                if why := misfit(file):
+                    raise OSError(f"{file}: {why}")
             # SQLite does not wait for its turn when several processes switch a new file to write-ahead mode.
             with FileLock(f"{self.file}.lock", timeout=PATIENCE):
                 self._connection = sqlite3.connect(self.file, timeout=PATIENCE, check_same_thread=False)

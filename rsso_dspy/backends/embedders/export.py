@@ -2,7 +2,6 @@
 happens once, in a process of its own, which takes torch along when it ends."""
 
 import inspect
-import json
 import logging
 import subprocess
 import sys
@@ -18,7 +17,8 @@ from filelock import FileLock
 
 from rsso_dspy.backends.embedders.weights import weights_digest
 from rsso_dspy.cache import CACHE_VARIABLE, cache_folder
-from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError
+from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, DamagedFile
+from rsso_dspy.reading import read_json
 
 INSTALL = "pip install 'rsso-dspy[onnx]'"
 EXPORTER = ("onnx", "torch", "transformers")
@@ -101,10 +101,10 @@ def _limit(network: Path) -> int:
 def _json(file: Path) -> Any:
     """The file's content; None when there is no such file."""
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return read_json(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, DamagedFile) as error:
         raise BackendUnreachable(f"{file} cannot be read ({error}); get the model anew") from error
 
 

@@ -23,9 +23,13 @@ from rsso_dspy.cache import CACHE_VARIABLE as CACHE_VARIABLE
 from rsso_dspy.cache import cache_folder
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.errors import GoldUnknown, SimulatorDied
+from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
+from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import Variant
 from rsso_dspy.whole import write_whole
+
+MOST_ACTIONS = 100_000
+"""Of a gold path that is believed."""
 
 TIME_LIMIT = 1800.0
 """Seconds that computing one path may take."""
@@ -51,9 +55,10 @@ def known_length(variant: Variant) -> int | None:
     if shipped is not None:
         return shipped
     try:
-        return json.loads(_cache_file(variant).read_text(encoding="utf-8"))["gold_length"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None  # not there, or not written by us: to be computed and written again
+        kept = read_json(_cache_file(variant))["gold_length"]
+    except (OSError, DamagedFile, KeyError, TypeError):
+        kept = None
+    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # to be computed and written again
 
 
 def gold_length(variant: Variant) -> int:

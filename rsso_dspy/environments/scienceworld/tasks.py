@@ -22,6 +22,9 @@ Selection = Literal["sso", "first"]
 """How held-out variants are chosen. ``sso``: the sample that the SSO reference draws (seed 42, training variants first,
 then test variants). ``first``: the lowest indices of the test split."""
 
+LONGEST = 9
+"""Digits of an index: more name no variant."""
+
 SAMPLE_SIZE = 10
 """Variants per task in the papers; fewer where the split has fewer."""
 
@@ -60,7 +63,7 @@ def variant(task: str, index: int, split: Split | None = None, simplification: s
 def parse(key: str, split: Split | None = None) -> Variant:
     """The variant that ``task::index`` names. Raises ``UsageError`` for a text of another form."""
     task, separator, index = key.strip().partition("::")
-    if not separator or not index.isdecimal():
+    if not separator or not index.isdecimal() or len(index) > LONGEST:
         raise UsageError(f"{key!r} does not name a variant: expected task::index, e.g. find-plant::228.")
     return variant(task, int(index), split)
 

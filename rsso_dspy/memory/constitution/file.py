@@ -18,15 +18,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.memory.constitution.constitution import Constitution, Edit
 from rsso_dspy.memory.constitution.rules import LASTING, Rule, plain, said
+from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import Category, Lesson
 
 KIND = "rsso-dspy constitution"
 
 SCHEMA = 1
 """Version of the file. Another version is refused by name."""
+
+LONGEST_ID = 10
+"""Characters of an id: a letter and a number."""
 
 BY_HAND = "written by hand"
 
@@ -68,11 +72,11 @@ class Book:
 def read_book(path: Path) -> Book:
     """A file as data. Raises `UsageError` that names the file, what is wrong with it and where."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except OSError as error:
         raise UsageError(f"cannot read the constitution {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no JSON ({error}); mend it, or build it again") from None
+    except DamagedFile as error:
+        raise UsageError(f"{path} is no JSON ({error.why}); mend it, or build it again") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UsageError(f"{path} is no constitution; `rsso-dspy constitution build -o FILE` makes one")
     if data.get("schema") != SCHEMA:
@@ -88,6 +92,7 @@ def read_book(path: Path) -> Book:
     if not isinstance(variants, list) or not all(isinstance(key, str) and "::" in key for key in variants):
         raise UsageError(f'{path}: variants of its provenance are a list of keys, e.g. ["boil::3"]')
     try:
+        _check_edits(data.get("edits", []))
         last = max([data.get("numbered", 0), *(int(edit["id"][1:]) for edit in data.get("edits", ()))])
         rules = _numbered([_row(row, number, path) for number, row in enumerate(rows, start=1)], last)
         book = Constitution.load({**data, "rules": rules, "numbered": last})
@@ -111,6 +116,19 @@ def examples_of(path: Path | None) -> str:
     if not found:
         raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with some")
     return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
+
+
+def _check_edits(edits: Any) -> None:
+    """Raise `ValueError` unless every edit says in texts what was done."""
+    for edit in edits:
+        texts = [
+            edit["what"],
+            edit["id"],
+            *(edit.get(key, "") for key in ("source", "text", "why")),
+            *edit.get("of", ()),
+        ]
+        if not all(isinstance(text, str) for text in texts) or len(edit["id"]) > LONGEST_ID:
+            raise ValueError(f"an edit that is no text: {str(edit)[:80]}")
 
 
 def _row(row: Any, number: int, path: Path) -> dict[str, Any]:

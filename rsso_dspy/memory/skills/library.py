@@ -15,13 +15,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.contents import Contents
+from rsso_dspy.memory.skills.form import check_form
 from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.settings import stored as as_stored
 from rsso_dspy.memory.skills.texts import Embed
+from rsso_dspy.reading import read_json
 
 __all__ = ["KIND", "SCHEMA", "Library", "contents", "load_library", "read_library"]
 
@@ -47,11 +49,11 @@ class Library:
 def read_library(path: Path | str) -> Library:
     """A file as data. Raises `UsageError` for one that is absent, damaged, of another kind or of another schema."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = read_json(Path(path))
     except OSError as error:
         raise UsageError(f"cannot read the skill library {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged ({error}); export it again") from None
+    except DamagedFile as error:
+        raise UsageError(f"{path} is damaged ({error.why}); export it again") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UsageError(f"{path} is no skill library; `rsso-dspy skills export RUN TASK::VARIANT -o FILE` makes one")
     if data.get("schema") != SCHEMA:
@@ -68,6 +70,7 @@ def contents(snapshot: dict[str, Any], where: str) -> tuple[Contents, SkillSetti
     """What a snapshot holds, and the settings it was made with. Raises `UsageError` naming ``where`` when it is
     damaged, `RunMismatch` when another version of this program made it."""
     try:
+        check_form(snapshot)
         known = {entry.name for entry in fields(SkillSettings)}
         if stored := [name for name in snapshot["settings"] if name not in known]:
             raise RunMismatch(
@@ -75,7 +78,7 @@ def contents(snapshot: dict[str, Any], where: str) -> tuple[Contents, SkillSetti
             )
         settings = SkillSettings(**as_stored(snapshot["settings"]))
         return archive.load(snapshot, settings), settings
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
 

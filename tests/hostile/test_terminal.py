@@ -1,0 +1,127 @@
+"""What a record, a file or a log says is shown, and does nothing else, whichever verb shows it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.report.terminal import escaped, visible
+from tests.hostile.conftest import ORDER
+
+ATTACK = (
+    "\x1b]0;owned\x07\x1b[2J\x1b[8m\x9b31m\x9d0;x\x9c\u202eevil\u2066[red]red[/red][/][link=file:///x]x[/link]\r\x08"
+)
+ACTS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+KEPT = {"protocol", "arm", "method", "program", "backend", "task", "split", "simplification", "outcome", "provenance"}
+"""Texts that say where a record belongs, or one of a few words."""
+
+BOOK = {
+    "kind": "rsso-dspy constitution",
+    "schema": 1,
+    "rules": [{"category": "error", "text": f"a {ATTACK}", "solution": f"b {ATTACK}", "source": f"c {ATTACK}"}],
+    "provenance": {"variants": [f"boil::3{ATTACK}"], "writer": f"w {ATTACK}", "backend": ATTACK},
+    "edits": [{"what": "add", "id": "E1", "source": ATTACK, "text": ATTACK, "why": ATTACK, "of": [ATTACK]}],
+}
+
+
+def poisoned(data, key=""):
+    """The data with the attack in every text and every key that is free."""
+    if isinstance(data, dict):
+        free = key in ("learnt", "shown", "failures", "usage", "counts")
+        inner = "counts" if key == "learnt" else ""
+        named = {name: poisoned(value, inner or name) for name, value in data.items() if name not in KEPT}
+        kept = {name: value for name, value in data.items() if name in KEPT}
+        extra = {f"x{ATTACK}": next(iter(named.values()))} if free and named else {}
+        return {**named, **kept, **extra}
+    if isinstance(data, list):
+        return [poisoned(each, key) for each in data]
+    return f"{data}{ATTACK}" if isinstance(data, str) and key not in KEPT else data
+
+
+@pytest.fixture
+def hostile(run, unit) -> Path:
+    """The run with the attack wherever a text stands, and an arm that is called so."""
+    data = poisoned(json.loads(unit.read_text()))
+    data["trials"][1] = {**data["trials"][1], "trajectory": None, "error": f"Error: {ATTACK}"}
+    data["model"] = data["models"]["actor"] = f"m/{ATTACK}"
+    store, arm = Store(run), f"react{ATTACK.replace('/', '|')}"
+    unit.write_text(json.dumps(data))
+    store.note_event("failed", {"error": ATTACK})
+    store.note_abandoned(arm, ATTACK, {})
+    about = json.loads((run / "run.json").read_text())
+    about["arms"][arm] = "1"
+    (run / "run.json").write_text(json.dumps(about))
+    named = run / "units" / arm / data["variant"]["task"] / unit.name
+    named.parent.mkdir(parents=True)
+    named.write_text(json.dumps({**data, "arm": arm, "provenance": {}}))
+    (named.parent / "99-s0.json").write_text("{")
+    (run.parent / "book.json").write_text(json.dumps(BOOK))
+    (run.parent / "bad.json").write_text(f'{{"{ATTACK}')
+    (run.parent / "bad.toml").write_text(f'methods = ["{ATTACK.encode().decode("ascii", "ignore")}')
+    (run.parent / "odd.toml").write_text(f"{json.dumps(ATTACK)} = 1\n")
+    return run
+
+
+UNIT = "lifespan-longest-lived::{index}"
+VERBS = [
+    ("report", "run"),
+    ("report", "run", "--json"),
+    ("report", "run", "--all-pairs"),
+    ("show", "run", UNIT),
+    ("show", "run", UNIT, "--prompts"),
+    ("show", "run", ATTACK.replace("\x00", "")),
+    ("watch", "run", "--once"),
+    ("reproduce", "run"),
+    ("reproduce", "bad.json"),
+    ("reproduce", "book.json"),
+    ("export", "run", "-o", "x.parquet"),
+    ("skills", "show", "run", UNIT),
+    ("skills", "show", "bad.json", UNIT),
+    ("skills", "build", "bad.json"),
+    ("constitution", "show", "book.json", "--edits"),
+    ("constitution", "show", "book.json", "--json"),
+    ("constitution", "show", "bad.json"),
+    ("constitution", "diff", "book.json", "bad.json"),
+    ("program", "show", "bad.json"),
+    ("program", "diff", "zero-shot", "bad.json"),
+    ("sweep", "bad.toml"),
+    ("sweep", "odd.toml"),
+    ("config", "show", "--config", "odd.toml"),
+    (*ORDER, "--out", "run", "--dry-run"),
+]
+
+
+@pytest.mark.parametrize("words", VERBS, ids=lambda words: " ".join(words[:3]).replace(ATTACK, "ATTACK"))
+def test_no_verb_hands_on_what_a_terminal_acts_on(rsso, hostile, words):
+    (index,) = {path.stem.partition("-")[0] for path in hostile.rglob("units/rsso/*/*.json")}
+    code, out, err = rsso(*(word.format(index=index) if word == UNIT else word for word in words))
+    assert code in (0, 1, 2)
+    assert "evil" in out + err or words[0] in ("export", "skills"), "it says what stands there"
+    assert not (found := ACTS.search(out + err)), repr((out + err)[max(found.start() - 200, 0) : found.end() + 50])
+
+
+def test_brackets_stand_as_they_are(rsso, hostile):
+    assert "[red]red[/red][/]" in rsso("report", hostile)[1].replace("\n", "").replace(" ", "")
+    assert "[red]red[/red][/]" in rsso("constitution", "show", "book.json")[1]
+
+
+def test_json_loses_nothing():
+    data = {"text": ATTACK}
+    shown = escaped(json.dumps(data, ensure_ascii=False))
+    assert not ACTS.search(shown)
+    assert json.loads(shown) == data
+
+
+def test_a_text_keeps_its_lines():
+    assert visible("a\n\tb") == "a\n\tb"
+
+
+def test_every_verb_prints_through_the_one_exit():
+    """`prose.echo`, or a console that shows texts as it does."""
+    for file in (Path(__file__).parents[2] / "rsso_dspy/cli").glob("*.py"):
+        text = file.read_text()
+        if file.name not in ("prose.py", "reference.py", "__init__.py"):
+            assert not re.search(r"typer\.s?echo\(|(?<![\w.])print\(|(?<!Safe)Console\(", text), file
