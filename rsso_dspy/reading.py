@@ -15,6 +15,7 @@ import json
 import os
 import stat
 import tomllib
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ def misfit(path: Path) -> str:
     if str(path) == os.devnull or str(path).startswith(HANDED_OVER):
         return ""
     return next((why for is_kind, why in KINDS if is_kind(mode)), "")
+
+
+def aside_of(path: Path, ending: str = "damaged") -> Path:
+    """A name beside `path` that is free, for what stands there and is no use."""
+    return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
 
 
 def read_bytes(path: Path) -> bytes:

@@ -49,9 +49,11 @@ def export(
     check_target(target)
     price_of = prices(load(config, set_ or ()).prices)
     records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
-    written = write_parquet(target, chosen, records, price_of)
-    for store in pool.stores:
-        say_left_out(store)
+    try:
+        written = write_parquet(target, chosen, records, price_of)
+    finally:
+        for store in pool.stores:
+            say_left_out(store)
     if left := sum(len(store.begun()) for store in pool.stores):
         say(f"{left} that are not finished are left out")
     echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

@@ -40,7 +40,8 @@ def reproduce(
     """
     from rsso_dspy.protocol.store import Store
 
-    target = out or source.resolve().with_name(f"{source.resolve().name}-again")
+    there = Path(os.path.realpath(source))
+    target = out or there.with_name(f"{there.name}-again")
     if out is None and not source.is_absolute() and source.name:
         target = source.with_name(target.name)
     if source.is_file():

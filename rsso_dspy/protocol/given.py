@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.addresses import is_here, plain
 from rsso_dspy.config import Config, override
 from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.reading import misfit, parse_json, read_bytes, read_text
+from rsso_dspy.reading import aside_of, misfit, parse_json, read_bytes, read_text
 from rsso_dspy.trajectory import SCHEMA_VERSION, ZERO_SHOT
 from rsso_dspy.whole import write_whole
 
@@ -135,7 +135,7 @@ class Given:
         try:
             kept(folder)
         except UsageError:  # what earlier commands asked for is lost, and the run can go on
-            os.replace(given / ORDERS, given / f"{ORDERS}.damaged")
+            os.replace(given / ORDERS, aside_of(given / ORDERS))
         _add(folder, [self.asked], write)
 
 
@@ -212,7 +212,7 @@ def _add(folder: Path, asked: Iterable[Asked], write: Write = write_whole) -> No
 def _text_of(file: Path) -> str | None:
     """The text that is kept there; None when there is none. What is no file makes room."""
     if misfit(file):
-        os.replace(file, f"{file}.damaged")
+        os.replace(file, aside_of(file))
     try:
         return read_text(file)
     except (FileNotFoundError, DamagedFile):

@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,7 +27,7 @@ from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.protocol.doubts import foreign, impossible, unusable
 from rsso_dspy.protocol.plan import Unit, Work
 from rsso_dspy.protocol.spending import Spending
-from rsso_dspy.reading import misfit, read_json
+from rsso_dspy.reading import aside_of, misfit, read_json
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
 
 _UNIT = TypeAdapter(UnitRecord)
@@ -220,7 +219,7 @@ class Store(Spending):
         return self._known[1:]
 
     def _put_aside(self, path: Path, why: Unread) -> None:
-        aside = next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{why.kind}{n or ''}")))
+        aside = aside_of(path, why.kind)
         if not self.read_only:
             self.place.check()
             os.replace(path, aside)

@@ -25,7 +25,7 @@ def played(tmp_path_factory) -> Path:
     assert done.exit_code == 0, done.output
     store = Store(folder)
     (unit,) = store.units()
-    store.open(store.about()[0], {"react-sso": "0", "rsso": "0"})
+    store.open(store.about()[0], dict.fromkeys(("react-sso", "rsso"), unit.provenance["program"]))
     store.save(replace(unit, arm="react-sso", method="react-sso", memories={}))
     return folder
 
@@ -130,7 +130,7 @@ def test_what_is_not_there_is_refused_with_what_is(rsso, played, tmp_path, verb,
 
 def test_units_without_skills_errored_units_and_trials_never_played_are_named(rsso, played, unit, tmp_path):
     store = Store(tmp_path / "run")
-    store.open({}, {"sso": "1", "react-sso": "2"})
+    store.open({}, dict.fromkeys(("sso", "react-sso"), unit.provenance["program"]))
     assert "holds no finished unit yet" in rsso("skills", "show", "run", UNIT)[2]
     store.save(replace(unit, arm="react-sso", memories={}))
     code, _, err = rsso("skills", "show", "run", UNIT)
@@ -149,7 +149,7 @@ def test_units_without_skills_errored_units_and_trials_never_played_are_named(rs
 
 def test_an_empty_library_is_explained_and_a_damaged_file_left_alone(rsso, unit, tmp_path):
     store = Store(tmp_path / "run")
-    store.open({}, {"sso": "1"})
+    store.open({}, {"sso": unit.provenance["program"]})
     empty = unit.memories["skills"] | {"library": [], "skills": [], "selected": [], "pool": []}
     damaged = store.save(unit).with_name("413-s0.json")
     store.save(replace(unit, memories={"skills": empty}))
