@@ -13,7 +13,7 @@ Fate = Literal["recovers", "plays on", "error", "suspect", "stops"]
 error: the trial has none, the run goes on; suspect: likewise, and after three in a row the run stops; stops: the run
 stops at once."""
 
-How = Literal["answer", "raw", "drop before headers", "drop after headers", "cut", "hang", "length", "refused"]
+How = Literal["answer", "raw", "drop before headers", "drop after headers", "cut", "hang", "drip", "length", "refused"]
 
 HTML = "<html><body><h1>502 Bad Gateway</h1><p>nginx</p></body></html>"
 
@@ -193,3 +193,6 @@ FAULTS: dict[str, Fault] = {
     "refused": Fault("plays on", how="refused"),
     "cut at the length limit": Fault("plays on", how="length"),
 }
+
+DRIPPING = {"dripping": Fault("recovers", "LMTimeoutError", how="drip")}
+"""An answer that comes byte by byte and would take minutes. Apart from the others, which meet every wire in seconds."""

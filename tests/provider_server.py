@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.provider_faults import FAULTS, Fault
+from tests.provider_faults import DRIPPING, FAULTS, Fault
 from tests.provider_formats import CHAT, FORMATS, Format, Said
 
 Reply = tuple[int, dict[str, Any]]
@@ -26,6 +26,8 @@ Answer = Callable[[dict[str, Any]], Reply | Said]
 
 LONGEST_HANG = 120.0
 """Seconds after which a request that hangs is let go in any case; the end of the block lets go of all."""
+DRIP = 0.3
+"""Seconds between two bytes of an answer that drips: fewer than any client waits for the next."""
 PATIENCE = 60.0
 """Seconds that requests may take to be read and answered once the block ends."""
 
@@ -46,6 +48,9 @@ class Provider:
     """Numbers of the requests that met a fault."""
     given: int = 0
     """Whole answers that were sent, without those to requests that met a fault."""
+
+    tokens: list[int] = field(default_factory=list)
+    """What each of them is billed, in and out."""
 
     def heard(self, requests: int) -> int:
         """How many requests came, once these have: one that its sender gave up may be read a moment later."""
@@ -100,11 +105,13 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 self._send_json(400, {"error": {"type": "invalid_request_error", "message": flaw}})
             elif name:
                 served.inflicted.append(number)
-                self._fail(FAULTS[name], form, body)
+                self._fail((FAULTS | DRIPPING)[name], form, body)
             else:
-                self._send_json(*_in_form(answer(body), form))
+                said = answer(body)
+                self._send_json(*_in_form(said, form))
                 with counting:
                     served.given += 1
+                    served.tokens.append(said.input + said.output if isinstance(said, Said) else 0)
 
         def _keep(self, body: dict[str, Any]) -> int:
             with counting:
@@ -130,11 +137,21 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
         def _break_off(self, fault: Fault, answer: bytes) -> None:
             if fault.how == "hang":
                 released.wait(LONGEST_HANG)
+            elif fault.how == "drip":
+                self._drip(answer)
             elif fault.how in ("drop after headers", "cut"):
                 self._start(200, len(answer), "application/json")
                 self.wfile.write(answer[:40] if fault.how == "cut" else b"")
             with suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
+
+        def _drip(self, answer: bytes) -> None:
+            """Send a byte now and then, until nobody reads them any more."""
+            self._start(200, len(answer), "application/json")
+            for byte in answer:
+                if released.wait(DRIP):
+                    return
+                self.wfile.write(bytes([byte]))
 
         def _send_json(self, status: int, reply: dict[str, Any], headers: Mapping[str, str] | None = None) -> None:
             self._send(status, json.dumps(reply).encode(), "application/json", headers)

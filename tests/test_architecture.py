@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
-BASE = {"trajectory", "errors", "whole", "redaction", "reading"}
+BASE = {"trajectory", "errors", "whole", "redaction", "reading", "bounds", "scarcity"}
 ALLOWED = {
     "trajectory": set(),
     "errors": set(),
+    "bounds": set(),
+    "scarcity": set(),
     "cache": set(),
     "redaction": set(),
     "addresses": set(),

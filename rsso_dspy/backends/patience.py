@@ -25,11 +25,12 @@ from dspy.utils.exceptions import (
     LMUnsupportedFeatureError,
 )
 
-from rsso_dspy.backends.bounds import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.backends.marks import marked
 from rsso_dspy.backends.policies import meant, policy
+from rsso_dspy.backends.request_limits import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.errors import Stopped
 from rsso_dspy.redaction import redact, register_secret
+from rsso_dspy.scarcity import shortage
 
 T = TypeVar("T")
 
@@ -185,9 +186,10 @@ class PatientLM(dspy.LM):
         try:
             answer = self._in_time(prompt, messages, kwargs, heard)
         except Overdue as error:
-            failure: LMError = LMTimeoutError(str(error), model=self.model)
+            failure: Exception = LMTimeoutError(str(error), model=self.model)
         except LMError as error:
-            failure = _restated(error)
+            # A lack of this machine is no fault of the provider's, and asking again mends it no more.
+            failure = shortage(error) or _restated(error)
         else:
             if heard.changed:
                 failure = LMUnsupportedFeatureError(

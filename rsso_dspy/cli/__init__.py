@@ -13,30 +13,33 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line and exit."""
+    from rsso_dspy.cli.missing_streams import open_missing_streams
     from rsso_dspy.cli.streams import redacted_streams
 
+    open_missing_streams()
     with redacted_streams():
         _run()
 
 
 def _run() -> None:
-    from rsso_dspy.cli.app import app
+    from rsso_dspy.cli.missing_streams import give_up
     from rsso_dspy.cli.refusals import failed
     from rsso_dspy.errors import RssoError
+    from rsso_dspy.scarcity import shortage
 
     try:
-        app()
+        _typed()
     except RssoError as error:
         _end(error)
     except BrokenPipeError:
-        sys.stderr.close()
+        give_up(1)
+        give_up(2)
         raise SystemExit(1) from None
-    except OSError as error:
-        if error.errno is None:
+    except Exception as error:
+        refused = shortage(error) or (error if isinstance(error, OSError) else None)
+        if refused is None or refused.errno is None:
             _crash()
-        _end(failed(error))
-    except Exception:
-        _crash()
+        _end(failed(refused))
 
 
 def _crash() -> NoReturn:
@@ -45,6 +48,24 @@ def _crash() -> NoReturn:
 
     traceback.print_exc()
     raise SystemExit(1)
+
+
+def _typed() -> None:
+    """The command, ended by SIGTERM as by Ctrl-C, and its output to the last byte."""
+    from rsso_dspy.cli.missing_streams import flush
+    from rsso_dspy.cli.playing import INTERRUPTED, Ending, terminable
+
+    ending = Ending()
+    try:
+        with terminable(ending):
+            from rsso_dspy.cli.app import app
+
+            app()
+    except KeyboardInterrupt:
+        raise SystemExit(ending.code) from None
+    except SystemExit as end:
+        flush()
+        raise SystemExit(ending.code if end.code == INTERRUPTED else end.code) from None
 
 
 def _end(error: "RssoError") -> NoReturn:

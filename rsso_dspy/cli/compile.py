@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_DOLLARS, MOST_STEPS, MOST_TRIALS
 from rsso_dspy.cli.forecast import answering, cost
 from rsso_dspy.cli.options import (
     BackendName,
@@ -46,19 +47,26 @@ def compile_program(
         ),
     ] = "gepa",
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
-    compile_trials: Annotated[int, typer.Option(min=1, help="Trials per rollout.")] = 2,
+    compile_trials: Annotated[int, typer.Option(min=1, max=MOST_TRIALS, help="Trials per rollout.")] = 2,
     compile_steps: Annotated[
-        int, typer.Option(min=1, help="Steps per trial at most; or what the protocol allows.")
+        int, typer.Option(min=1, max=MOST_STEPS, help="Steps per trial at most; or what the protocol allows.")
     ] = 60,
     max_rollouts: Annotated[
         int | None, typer.Option(min=1, help="Rollouts at most; four times all calibration variants when absent.")
     ] = None,
     max_lm_calls: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="US dollars at most; the best so far is kept.", metavar="USD")
+        float | None,
+        typer.Option(
+            min=0,
+            max=MOST_DOLLARS,
+            help="US dollars at most; the best so far is kept.",
+            metavar="USD",
+        ),
     ] = None,
     max_idle: Annotated[
-        int | None, typer.Option(min=1, help="End a trial after this many steps in a row that earned nothing.")
+        int | None,
+        typer.Option(min=1, max=MOST_STEPS, help="End a trial after this many steps in a row that earned nothing."),
     ] = None,
     roles: Annotated[
         str | None,

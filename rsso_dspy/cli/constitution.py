@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli.options import (
     BackendName,
     ConfigFile,
@@ -56,7 +57,8 @@ def build(
         str, typer.Option(help="Who writes the rules: neural (a model), symbolic (patterns, no call), neuro-symbolic.")
     ] = "neural",
     explore: Annotated[
-        int, typer.Option(min=0, help="Episodes without a task before, to learn about the world alone.")
+        int,
+        typer.Option(min=0, max=MOST_EPISODES, help="Episodes without a task before, to learn about the world alone."),
     ] = 1,
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
     out: Out = Path("constitution.json"),

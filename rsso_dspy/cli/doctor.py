@@ -59,7 +59,7 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
 
 def _simulator(config: "Config") -> str:
     from rsso_dspy.environments.scienceworld.driver import ScienceWorld
-    from rsso_dspy.environments.scienceworld.jvm import java_candidates
+    from rsso_dspy.environments.scienceworld.java import java_candidates
     from rsso_dspy.environments.scienceworld.tasks import parse
 
     with ScienceWorld(step_limit=config.environment.step_seconds, heap=config.environment.heap) as environment:

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_SEED
 from rsso_dspy.cli.prose import echo
+from rsso_dspy.errors import UsageError
 
 app = typer.Typer(help="The shipped table of gold lengths, which fixes the step budgets.", no_args_is_help=True)
 
@@ -17,11 +19,13 @@ def _group() -> None:
 @app.command()
 def verify(
     sample: Annotated[int, typer.Option(min=1, help="How many variants to compute again.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Which sample.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Which sample.")] = 0,
 ) -> None:
     """Compute a sample of gold lengths again, each in a fresh simulator, and compare exactly."""
     from rsso_dspy.environments.scienceworld import golds
 
+    if sample > (there := len(golds.shipped_lengths())):
+        raise UsageError(f"--sample {sample}: the table holds {there} lengths; ask for {there} at most")
     checks = []
     for check in golds.recompute(sample, seed):
         checks.append(check)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_DOLLARS, MOST_JOBS, MOST_PER_TASK, MOST_SEED, MOST_TRIALS
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UnknownName, UsageError
 
@@ -22,18 +23,26 @@ Overrides = Annotated[
 ]
 WHICH_VARIANTS = "sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21."
 Variants = Annotated[str, typer.Option(help=WHICH_VARIANTS)]
-PerTask = Annotated[int | None, typer.Option(min=1, help="At most this many variants per task.")]
-Trials = Annotated[int | None, typer.Option(min=1, help="Trials per variant; the preset's when absent.")]
+PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="At most this many variants per task.")]
+Trials = Annotated[
+    int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant; the preset's when absent.")
+]
 ProtocolName = Annotated[str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed of everything that is drawn or played.")]
-Jobs = Annotated[int, typer.Option(min=1, max=256, help="Played at once, each with its own simulator.")]
+Seed = Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Seed of everything that is drawn or played.")]
+Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Played at once, each with its own simulator.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")]
 MaxCost = Annotated[
     float | None,
-    typer.Option(min=0, help="Stop between two steps once this many US dollars are spent on the run.", metavar="USD"),
+    typer.Option(
+        min=0,
+        max=MOST_DOLLARS,
+        help="Stop between two steps once this many US dollars are spent on the run.",
+        metavar="USD",
+    ),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option(min=1, help="Stop between two steps once this many tokens, in and out, are spent.")
+    int | None,
+    typer.Option(min=1, help="Stop between two steps once this many tokens, in and out, are spent."),
 ]
 Mlflow = Annotated[
     str | None,

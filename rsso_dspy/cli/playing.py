@@ -17,6 +17,8 @@ from types import FrameType
 import typer
 
 from rsso_dspy.cli.refusals import failed
+from rsso_dspy.errors import RssoError
+from rsso_dspy.scarcity import shortage
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -40,20 +42,24 @@ def playing() -> Iterator[Ending]:
     that says what is kept."""
     ending = Ending()
     try:
-        with _terminable(ending):
+        with terminable(ending):
             yield ending
     except KeyboardInterrupt:
         if ending.code == INTERRUPTED:
             raise
         raise typer.Exit(ending.code) from None  # before anything was played, or after it
-    except OSError as error:
-        if error.errno is None:
+    except RssoError:
+        raise
+    except Exception as error:
+        refused = shortage(error) or (error if isinstance(error, OSError) else None)
+        if refused is None or refused.errno is None:
             raise
-        raise failed(error, playing=True) from error
+        raise failed(refused, playing=True) from error
 
 
 @contextmanager
-def _terminable(ending: Ending) -> Iterator[None]:
+def terminable(ending: Ending) -> Iterator[None]:
+    """SIGTERM in the block interrupts it; `ending` knows then."""
     here = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     if not here or before in (None, signal.SIG_IGN):

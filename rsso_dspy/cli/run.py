@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_PER_TASK, MOST_TRIALS
 from rsso_dspy.cli.forecast import describe
 from rsso_dspy.cli.options import (
     WHICH_VARIANTS,
@@ -81,10 +82,12 @@ def run(
             "variants, then play each held-out variant once."
         ),
     ] = None,
-    train_trials: Annotated[int | None, typer.Option(min=1, help="Transfer: rounds over the training variants.")] = (
-        None
-    ),
-    train_per_task: Annotated[int | None, typer.Option(min=1, help="Transfer: training variants per task.")] = None,
+    train_trials: Annotated[
+        int | None, typer.Option(min=1, max=MOST_TRIALS, help="Transfer: rounds over the training variants.")
+    ] = (None),
+    train_per_task: Annotated[
+        int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Transfer: training variants per task.")
+    ] = None,
     skills: Annotated[
         Path | None,
         typer.Option(help="Skill library that every unit starts from; `rsso-dspy skills export` writes one."),

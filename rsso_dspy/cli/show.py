@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UnknownName, UsageError
@@ -21,7 +22,7 @@ def show(
         typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228; TASK alone for a training."),
     ],
     arm: Annotated[str | None, typer.Option(help="Which arm; the first one when absent.")] = None,
-    trial: Annotated[int | None, typer.Option(min=1, help="Only this trial.")] = None,
+    trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Only this trial.")] = None,
     prompts: Annotated[
         bool,
         typer.Option(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rsso_dspy.bounds import MOST_STATES, MOST_TRIALS
 from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.cli.options import count, say
 from rsso_dspy.cli.prose import echo, paragraph, print_json
@@ -44,11 +45,13 @@ def build(
     pairs: Annotated[
         str | None, typer.Option(help="across-trials, or any: windows of one long trajectory make a skill too.")
     ] = None,
-    max_window: Annotated[int | None, typer.Option(min=2, help="States in a window at most.")] = None,
+    max_window: Annotated[int | None, typer.Option(min=2, max=MOST_STATES, help="States in a window at most.")] = None,
     feedback: Annotated[
         bool | None, typer.Option("--feedback/--no-feedback", help="Let what followed a skill enter its score.")
     ] = None,
-    beams: Annotated[int | None, typer.Option(min=1, help="Width of the search for a skill set.")] = None,
+    beams: Annotated[
+        int | None, typer.Option(min=1, max=MOST_STATES, help="Width of the search for a skill set.")
+    ] = None,
     weights: Annotated[
         str | None, typer.Option(help="Weights of the score, e.g. coverage=0.01,reward=0.1,state=1,action=1.")
     ] = None,
@@ -118,7 +121,8 @@ def show(
     unit: Unit,
     arm: Arm = None,
     trial: Annotated[
-        int | None, typer.Option(min=1, help="What the prompts of this trial held, instead of the library.")
+        int | None,
+        typer.Option(min=1, max=MOST_TRIALS, help="What the prompts of this trial held, instead of the library."),
     ] = None,
     json_: Json = False,
 ) -> None:

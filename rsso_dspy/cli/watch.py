@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.bounds import MOST_SECONDS
 from rsso_dspy.cli.options import ConfigFile, Overrides, say
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.report.terminal import visible
@@ -37,7 +38,10 @@ NAP = 0.2
 
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.", metavar="SECONDS")] = 2.0,
+    every: Annotated[
+        float,
+        typer.Option(min=0.1, max=MOST_SECONDS, help="Seconds between two looks.", metavar="SECONDS"),
+    ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once, whatever goes on.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
     config: ConfigFile = None,

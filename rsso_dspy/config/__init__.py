@@ -18,10 +18,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from rsso_dspy.bounds import MOST_TRIALS, shortened
 from rsso_dspy.config.prices import prices
 from rsso_dspy.config.sections import (
     EMBEDDED,
-    MOST_TRIALS,
     PROFILES,
     BackendConfig,
     Config,
@@ -123,7 +123,7 @@ def _value(text: str) -> Any:
     """A TOML value, or the text itself when it is none: model names need no quotes."""
     try:
         return parse_toml(f"value = {text}")["value"]
-    except ValueError:
+    except ValueError:  # also a number of thousands of digits
         return text
 
 
@@ -142,11 +142,11 @@ def _explained(error: ValidationError, path: Path | None) -> ConfigError | Unkno
 
 
 def _shown(flaw: Any) -> str:
-    """The value that does not fit; of an address without what stands before an @."""
+    """The value that does not fit, in short; of an address without what stands before an @."""
     value = flaw["input"]
     if flaw["loc"][-1] == "base_url" and isinstance(value, str) and "@" in value:
         return repr(f"***@{value.rpartition('@')[2]}")
-    return repr(value)
+    return shortened(repr(value))
 
 
 def _keys(section: str) -> list[str]:

@@ -8,6 +8,18 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
+from rsso_dspy.bounds import (
+    MOST_DOLLARS,
+    MOST_KEPT,
+    MOST_PER_TASK,
+    MOST_RETRIES,
+    MOST_SECONDS,
+    MOST_SEED,
+    MOST_STATES,
+    MOST_TEMPERATURE,
+    MOST_TOKENS,
+    MOST_TRIALS,
+)
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.redaction import register_address, register_secret, watch_variable
 
@@ -18,12 +30,6 @@ proposer is the optimizer's model."""
 
 EMBEDDED = "embedded/explorer"
 """The rule-based model that answers offline and costs nothing."""
-
-MOST_SEED = 2**31 - 1
-"""The largest seed: what any generator of random numbers takes, and far from the 64 bits that tables hold."""
-
-MOST_TRIALS = 1000
-"""Trials at most of a unit, or of a variant in training: as many have rollout numbers of their own under one seed."""
 
 _LEFT_OUT = ("top_p", "top_k", "repetition_penalty", "seed", "retry_temperature")
 """Settings that results do not depend on where they are not set, so that runs from before them go on."""
@@ -63,12 +69,12 @@ Variable = Annotated[str | None, AfterValidator(_variable)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 TopP = Annotated[float | None, Field(gt=0, le=1)]
-TopK = Annotated[int | None, Field(gt=0)]
-Penalty = Annotated[float | None, Field(gt=0)]
+TopK = Annotated[int | None, Field(gt=0, le=MOST_KEPT)]
+Penalty = Annotated[float | None, Field(gt=0, le=MOST_TEMPERATURE)]
 
 
 class RoleOverride(_Section):
@@ -80,7 +86,7 @@ class RoleOverride(_Section):
     """Endpoint of this role."""
     key_variable: Variable = None
     """Environment variable with the key of this role."""
-    temperature: float | None = Field(None, ge=0)
+    temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
     """Sampling temperature of this role."""
     top_p: TopP = None
     """Share of the likelihood that this role's tokens are drawn from."""
@@ -88,7 +94,7 @@ class RoleOverride(_Section):
     """How many of the likeliest tokens this role's are drawn from."""
     repetition_penalty: Penalty = None
     """Repetition penalty of this role."""
-    max_tokens: int | None = Field(None, gt=0)
+    max_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
     """Longest answer of this role, in tokens."""
 
 
@@ -101,7 +107,7 @@ class BackendConfig(_Section):
     """Endpoint, when it is not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable that holds the key; none for a backend without keys."""
-    temperature: float = Field(0.0, ge=0)
+    temperature: float = Field(0.0, ge=0, le=MOST_TEMPERATURE)
     """Sampling temperature of every role that does not override it."""
     top_p: TopP = None
     """Share of the likelihood that tokens are drawn from (nucleus sampling); not sent when absent."""
@@ -113,13 +119,13 @@ class BackendConfig(_Section):
     seed: bool = False
     """Whether every request carries a seed of its own, derived from the unit, the trial and its number: what is sampled
     then differs between trials, and a run is played alike as far as the server keeps its word. Anthropic takes none."""
-    max_tokens: int = Field(1024, gt=0)
+    max_tokens: int = Field(1024, gt=0, le=MOST_TOKENS)
     """Longest answer in tokens."""
-    timeout: float = Field(120.0, gt=0)
+    timeout: float = Field(120.0, gt=0, le=MOST_SECONDS)
     """Seconds that a request may take from its first byte to the last of its answer; then it counts as failed."""
-    retries: int = Field(4, ge=0)
+    retries: int = Field(4, ge=0, le=MOST_RETRIES)
     """Further tries of a request that failed in transit, was rate limited or met a server error."""
-    longest_wait: float = Field(60.0, ge=0)
+    longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
     """Seconds to wait for a server at most before asking again; one that asks for more fails the trial."""
     adapter: Literal["chat", "json", "xml"] = "chat"
     """Answer format that is asked for."""
@@ -152,9 +158,9 @@ class EmbedderConfig(_Section):
     """Endpoint of a `litellm/` model, when it is not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable that holds the key of a `litellm/` model."""
-    timeout: float = Field(60.0, gt=0)
+    timeout: float = Field(60.0, gt=0, le=MOST_SECONDS)
     """Seconds that a request for vectors may take as a whole; then it counts as failed."""
-    retries: int = Field(4, ge=0)
+    retries: int = Field(4, ge=0, le=MOST_RETRIES)
     """Further tries of such a request that failed in transit, was rate limited or met a server error."""
     cache: bool = True
     """Whether vectors are kept in the user's cache folder for later runs."""
@@ -194,7 +200,7 @@ class EnvironmentConfig(_Section):
     """Comma-separated simplifications of ScienceWorld; the paper plays `easy`. Gold lengths are shipped for `easy`."""
     heap: str = "512m"
     """Memory cap of each simulator process, e.g. 512m or 2g."""
-    step_seconds: float = Field(20.0, gt=0)
+    step_seconds: float = Field(20.0, gt=0, le=MOST_SECONDS)
     """A step that takes longer ends its trial as stalled."""
 
     @field_validator("heap", mode="before")
@@ -221,7 +227,7 @@ class ProtocolConfig(_Section):
     """`sso-adapt/1` (the paper), `release` (the SSO code's choices) or `sso-adapt/1-cap60` (60 steps at most)."""
     trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
     """Trials per variant; the preset's when absent."""
-    retry_temperature: float | None = Field(None, ge=0)
+    retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
     """Temperature of the actor from the second trial of a variant on; the backend's when absent. At temperature 0 a
     model answers the same request alike, and trials that repeat each other are no control."""
     stop_on_success: bool | None = None
@@ -240,7 +246,7 @@ class ProtocolConfig(_Section):
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""
     train_trials: int = Field(3, gt=0, le=MOST_TRIALS)
     """Transfer: trials on each training variant, in as many rounds."""
-    train_per_task: int = Field(10, gt=0)
+    train_per_task: int = Field(10, gt=0, le=MOST_PER_TASK)
     """Transfer: training variants per task."""
     stream_trials: int = Field(1, gt=0, le=MOST_TRIALS)
     """Trials per variant of methods that write a constitution and carry it from variant to variant."""
@@ -253,11 +259,11 @@ class SkillsConfig(_Section):
     """Which stretches of a trajectory are candidates."""
     pairs: Literal["across-trials", "any"] | None = None
     """`across-trials`: a skill takes windows of two trials; `any`: two pieces of one long trial make one too."""
-    max_window: int | None = Field(None, ge=3)
+    max_window: int | None = Field(None, ge=3, le=MOST_STATES)
     """Longest candidate in states."""
     feedback: bool | None = None
     """Whether the fate of skills the actor pursued enters their scores."""
-    retrieved: int | None = Field(None, gt=0)
+    retrieved: int | None = Field(None, gt=0, le=MOST_STATES)
     """Skills shown per step."""
     inventory_first: bool | None = None
     """Whether states are embedded with the inventory in front, which embedders that read short texts cut off."""
@@ -266,15 +272,15 @@ class SkillsConfig(_Section):
 class ConstitutionConfig(_Section):
     """The constitution: when rules are written, and which are kept. Defaults are those of OmniReflect (section 3.2)."""
 
-    r_freq: int = Field(10, gt=0)
+    r_freq: int = Field(10, gt=0, le=MOST_KEPT)
     """Steps between two writings by a model inside an episode."""
-    s_freq: int = Field(10, gt=0)
+    s_freq: int = Field(10, gt=0, le=MOST_KEPT)
     """Tasks between two summaries."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
     """Categories of rules that are kept; a model is asked for no other."""
-    max_rules: int = Field(50, gt=0)
+    max_rules: int = Field(50, gt=0, le=MOST_KEPT)
     """Rules of one category at most; more are summarized early."""
-    max_chars: int = Field(12_000, gt=0)
+    max_chars: int = Field(12_000, gt=0, le=MOST_TOKENS)
     """Characters of all rules at most; more are summarized early."""
     examples: str | None = None
     """Constitution file whose examples a neuro-symbolic writer is shown; those of the package when absent."""
@@ -283,7 +289,7 @@ class ConstitutionConfig(_Section):
 class MemoryConfig(_Section):
     """What survives between trials."""
 
-    reflections: int = Field(3, gt=0, le=1_000_000)
+    reflections: int = Field(3, gt=0, le=MOST_KEPT)
     """Reflections kept; the oldest goes first."""
     skills: SkillsConfig = SkillsConfig()
     """The skill memory."""
@@ -294,13 +300,13 @@ class MemoryConfig(_Section):
 class PriceConfig(_Section):
     """Price of a model in US dollars per million tokens."""
 
-    input: float = Field(ge=0)
+    input: float = Field(ge=0, le=MOST_DOLLARS)
     """Tokens sent."""
-    output: float = Field(ge=0)
+    output: float = Field(ge=0, le=MOST_DOLLARS)
     """Tokens answered."""
-    cached: float | None = Field(None, ge=0)
+    cached: float | None = Field(None, ge=0, le=MOST_DOLLARS)
     """Tokens the provider reads from its cache; the price of input when absent."""
-    cache_write: float | None = Field(None, ge=0)
+    cache_write: float | None = Field(None, ge=0, le=MOST_DOLLARS)
     """Tokens it writes to its cache; the price of input when absent."""
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shortened
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.reading import misfit, read_json
@@ -82,6 +83,8 @@ def draw(text: str, names: Sequence[str] | None, seed: int, simplification: str 
     for name in names:
         tasks.indices(name, "train")  # raises for an unknown name
     per_task = _PER_TASK.fullmatch(text)
+    if per_task and (len(per_task[1]) > MOST_DIGITS or int(per_task[1]) > MOST_PER_TASK):
+        raise UsageError(f"--calib {shortened(text)}: {MOST_PER_TASK:,}-per-task at most; no task has as many variants")
     found = _drawn(names, int(per_task[1]), seed) if per_task else _listed(text, names)
     learn, choose = (
         tuple(replace(variant, simplification=simplification) for variant in part)

@@ -61,7 +61,11 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
     backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
     settings, book = config.environment, config.memory.constitution
-    pool = Pool(lambda: ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds), size=jobs)
+
+    def environment() -> ScienceWorld:
+        return ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=Runtime.stopping)
+
+    pool = Pool(environment, size=jobs)
 
     def variant(key: str) -> Variant:
         return replace(parse(key), simplification=settings.simplification)

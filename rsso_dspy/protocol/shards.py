@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rsso_dspy.bounds import MOST_DIGITS, MOST_SHARDS, shortened
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.given import carry
 from rsso_dspy.protocol.plan import Plan, Unit
@@ -32,9 +33,12 @@ class Shard:
     def parse(cls, text: str) -> "Shard":
         """The shard that ``i/n`` names. Raises `UsageError` for anything else."""
         number, slash, of = text.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise UsageError(f"--shard {text}: expected i/n with i from 1 to n, e.g. 2/8")
-        return cls(int(number), int(of))
+        read = [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else 0 for part in (number, of)]
+        if not (slash and 1 <= read[0] <= read[1] <= MOST_SHARDS):
+            raise UsageError(
+                f"--shard {shortened(text)}: expected i/n with i from 1 to n, and n {MOST_SHARDS:,} at most, e.g. 2/8"
+            )
+        return cls(*read)
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"

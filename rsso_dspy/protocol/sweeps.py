@@ -19,12 +19,14 @@ and the `writer` (neural, symbolic, neuro-symbolic) when these are given (OmniRe
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.bounds import MOST_PER_TASK, MOST_POINTS, shortened
 from rsso_dspy.config import override
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.reading import read_toml
@@ -115,6 +117,11 @@ def read_sweep(path: Path) -> Sweep:
     shared = _table(data, "set", path) | _table(data, "build", path)
     if data.get("constitution") is not None:
         shared["constitution"] = data["constitution"]
+    sizes = [len(values) for values in grid.values()]
+    if math.prod(sizes) > MOST_POINTS:
+        raise UsageError(
+            f"{path}: [grid] has {_product(sizes)} points, {MOST_POINTS:,} at most are played; leave out some"
+        )
     points = [
         Point(dict(zip(grid, chosen, strict=True)), {k: v for k, v in shared.items() if k not in grid})
         for chosen in itertools.product(*grid.values())
@@ -150,9 +157,16 @@ def _listed(data: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...] | 
 
 def _number(data: Mapping[str, Any], key: str, path: Path) -> int | None:
     given = data.get(key)
-    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or given < 1):
-        raise UsageError(f"{path}: {key} is a number from 1 up, not {given!r}")
+    number = isinstance(given, int) and not isinstance(given, bool)
+    if given is not None and not (number and 1 <= given <= MOST_PER_TASK):
+        raise UsageError(f"{path}: {key} is a number from 1 to {MOST_PER_TASK:,}, not {shortened(repr(given))}")
     return given
+
+
+def _product(sizes: Sequence[int]) -> str:
+    """How many that is, in a few characters."""
+    factors = shortened(" x ".join(map(str, sizes)))
+    return f"{math.prod(sizes):,} ({factors})" if math.prod(sizes) < 10**12 else factors
 
 
 def _value(value: Any) -> bool:

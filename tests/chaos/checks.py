@@ -2,8 +2,9 @@
 
 import json
 import re
+from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,11 @@ from rsso_dspy.protocol.store import Store
 from tests.chaos.process import until
 from tests.chaos.run import OUTAGE, SHARES
 from tests.chaos.setup import KEY, Played, Setup
+from tests.chaos.tormentor import SPOILT, STALLED
 from tests.provider_runs import files_with
+
+FORMS = (KEY, b64encode(KEY.encode()).decode().rstrip("="), KEY.encode().hex(), KEY[len("sk-") :])
+"""The key as it is, in other writing, and without what all keys begin with."""
 
 BOOKKEEPING = {
     "failures": "requests of a trial that failed, by kind",
@@ -35,11 +40,22 @@ class Bill:
     abandoned: int
     replayed: int
     """Part of `recorded` that the calm run has not: what simulators that died took with them."""
+    billed: tuple[int, int]
+    """Tokens that the server billed, and those in records and notes."""
+    dearest: int
+    """Tokens of the largest answer."""
+    calm_tokens: int
+    """Tokens in the records of the calm run."""
 
     @property
     def unheard(self) -> int:
         """Answers under way that nobody was there to note."""
         return self.given - self.recorded - self.abandoned
+
+    @property
+    def tokens_unheard(self) -> int:
+        """What the server billed for them."""
+        return self.billed[0] - self.billed[1]
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,9 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
     other = [name for name in expected if name not in records or not _alike(records[name], expected[name])]
     errored = Counter(str(event["error"]).partition(":")[0] for event in events if event.get("error") and _trial(event))
     finished = Counter((event["unit"], event["trial"]) for event in events if _trial(event) and not event.get("error"))
-    deaths = sum(disturbed.ends[end] for end in ("killed", "disk full", "interrupted")) * setup.jobs
+    deadly = ("killed", "disk full", "interrupted", "folder taken away")
+    deaths = sum(disturbed.ends[end] for end in deadly) * setup.jobs
+    stalled = Counter(event["unit"] for event in events if _trial(event) and event.get("outcome") == "stalled")
     checks = {
         "the faults drawn were inflicted": _unless(
             disturbed.inflicted.total() >= disturbed.drawn, f"{disturbed.inflicted.total()} of {disturbed.drawn}"
@@ -85,13 +103,25 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
         "the records are those of the calm run": _names(other),
         "nothing is left in started/": _names(_files(disturbed.out, "started/**/*")),
         "no file is damaged, no temporary file is left": _names(
-            str(file.relative_to(disturbed.out)) for file in _litter(disturbed.out)
+            str(file.relative_to(disturbed.out)) for file in _litter(disturbed.out, disturbed.planted)
         ),
-        "no trial was finished twice": _names(map(str, (key for key, times in finished.items() if times > 1))),
-        "no trial was noted more often than it was played": _names(_noted_too_often(disturbed.out, events)),
+        "no trial was finished twice": _names(
+            map(str, (key for key, times in finished.items() if times > 1 + stalled[key[0]]))
+        ),
+        "no trial was noted more often than it was played": _names(_noted_too_often(disturbed.out, events, stalled)),
         "the calm run's bill is what the server gave": _unless(
             calm.answers == bill.calm, f"{calm.answers} given, {bill.calm} recorded"
         ),
+        "the bill is the server's to the token, but for what was under way at a death": _unless(
+            calm.tokens == bill.calm_tokens
+            and (bill.unheard > 0 or bill.tokens_unheard == 0)
+            and 0 <= bill.tokens_unheard <= bill.unheard * bill.dearest,
+            f"{bill}, calm {calm.tokens}",
+        ),
+        "what is of another run was set aside": _names(
+            name for name in disturbed.planted if not list((disturbed.out / name).parent.glob(f"{Path(name).name}.*"))
+        ),
+        "no folder was made anew": _unless(not disturbed.made_anew, f"{disturbed.made_anew} were"),
         "every answer is on the bill but those under way at a death": _unless(
             0 <= bill.unheard <= deaths, f"{bill.unheard} unheard, {deaths} possible: {bill}"
         ),
@@ -99,7 +129,10 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
             until(lambda: not any(each.alive for each in disturbed.simulators), 60.0), "Java processes are left"
         ),
         "the key is in no file and in no message": _names(
-            [*map(str, files_with(KEY, setup.folder)), *(said for said in disturbed.said if KEY in said)]
+            [
+                *(str(file) for form in FORMS for file in files_with(form, setup.folder)),
+                *(said for said in disturbed.said if any(form in said for form in FORMS)),
+            ]
         ),
     }
     differs = _differences(expected, records)
@@ -120,6 +153,10 @@ def consequences(disturbed: Played, verdict: Verdict) -> list[tuple[str, int, st
         OUTAGE: f"{errored['LMServerError']} trials errored, played again by the next start",
         "invalid JSON": f"{errored['LMProviderError']} trials errored (with the next line), played again",
         "a page for an answer": "see above",
+        "simulator paused": f"{ends[STALLED]} ends with stalled trials, played again with --retry stalled",
+        "folder taken away": f"the run ended {ends['folder taken away']} times, started again where it was put back",
+        "record of another run": f"{len(disturbed.planted)} set aside, their units played",
+        SPOILT: "nothing",
     }
     return [(kind, disturbed.inflicted[kind], said.get(kind, "asked again")) for kind in SHARES]
 
@@ -202,16 +239,19 @@ def _trial(event: dict[str, Any]) -> bool:
     return event["event"] == "trial"
 
 
-def _noted_too_often(out: Path, events: list[dict[str, Any]]) -> list[str]:
-    """Trials with more timings than they had attempts: one that finished, and those that errored."""
+def _noted_too_often(out: Path, events: list[dict[str, Any]], stalled: Counter[str]) -> list[str]:
+    """Trials with more timings than they had attempts: one that finished, those that errored, and those before the
+    unit was played again because it had stalled."""
     noted = [entry for line in (out / "timings.jsonl").read_text().splitlines() if (entry := _entry(line))]
     times = Counter((entry["unit"], entry["trial"]) for entry in noted)
     errored = Counter((event["unit"], event["trial"]) for event in events if _trial(event) and event.get("error"))
-    return [str(key) for key, number in times.items() if number > 1 + errored[key]]
+    return [str(key) for key, number in times.items() if number > 1 + errored[key] + stalled[key[0]]]
 
 
-def _litter(out: Path) -> list[Path]:
-    files = [path for path in out.rglob("*") if path.is_file()]
+def _litter(out: Path, planted: Collection[str]) -> list[Path]:
+    """Files that no run leaves, but for the records of another run that were set aside."""
+    aside = {path for name in planted for path in (out / name).parent.glob(f"{Path(name).name}.*")}
+    files = [path for path in out.rglob("*") if path.is_file() and path not in aside]
     known = re.compile(r"[^.].*\.(jsonl?|toml)|\.lock")
     return [path for path in files if not known.fullmatch(path.name)]
 
@@ -222,6 +262,14 @@ def _bill(calm: Played, disturbed: Played) -> Bill:
             use["calls"] for each in records.values() for trial in each["trials"] for use in trial["usage"].values()
         )
 
-    plain, recorded = calls(_records(calm.out)), calls(_records(disturbed.out))
-    abandoned = sum(usage.calls for _, _, usage in Store(disturbed.out).abandoned())
-    return Bill(plain, disturbed.answers, recorded, abandoned, recorded - plain)
+    def tokens(records: dict[str, dict[str, Any]]) -> int:
+        uses = [use for each in records.values() for trial in each["trials"] for use in trial["usage"].values()]
+        return sum(use["input"] + use["output"] for use in uses)
+
+    kept, expected = _records(disturbed.out), _records(calm.out)
+    plain, recorded = calls(expected), calls(kept)
+    notes = [usage for _, _, usage in Store(disturbed.out).abandoned()]
+    abandoned, noted = sum(usage.calls for usage in notes), sum(usage.input + usage.output for usage in notes)
+    billed = (disturbed.tokens, tokens(kept) + noted)
+    dearest = max(disturbed.served.tokens, default=0)
+    return Bill(plain, disturbed.answers, recorded, abandoned, recorded - plain, billed, dearest, tokens(expected))

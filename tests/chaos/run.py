@@ -16,7 +16,7 @@ from typing import Any
 from tests.chaos.clock import Clock
 from tests.chaos.process import small_disk
 from tests.chaos.setup import Played, Setup, running, scripted
-from tests.chaos.tormentor import BY_HAND, Tormentor
+from tests.chaos.tormentor import BY_HAND, SPOILT, Tormentor
 from tests.provider_formats import Said
 from tests.provider_server import provider
 
@@ -31,12 +31,13 @@ BY_SERVER = {
     "cut in the middle": 12,
     "invalid JSON": 7,
     "a page for an answer": 4,
+    "dripping": 6,
 }
 """Faults that a request meets, by their names in `provider_faults`."""
 
 OUTAGE = "nothing but 503, eight times in a row"
 OUTAGE_LENGTH = 8
-SHARES = {**BY_HAND, **BY_SERVER, OUTAGE: 6}
+SHARES = {**BY_HAND, **BY_SERVER, OUTAGE: 6, SPOILT: 6}
 """Everything, and how much of it is among 200 faults."""
 
 THINKING = 0.1
@@ -84,7 +85,8 @@ def play_disturbed(
 
     with small_disk(setup.folder / "disk") as disk, provider(behind, requests) as served:
         played = Played(disk.folder / "run", served, disk=disk.how, drawn=len(stock) + len(names))
-        tormentor = Tormentor(setup, played, dice, stock, disk, answers, say)
+        played.drawn += shares.get(SPOILT, 0)
+        tormentor = Tormentor(setup, played, dice, stock, disk, answers, say, shares.get(SPOILT, 0))
         tormentor.until_complete()
         shutil.copytree(played.out, setup.folder / "disturbed")
     played.out = setup.folder / "disturbed"

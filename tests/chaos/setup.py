@@ -18,6 +18,8 @@ KEY = "sk-planted-secret"
 VARIABLE = "CHAOS_KEY"
 RETRIES = 2
 TIMEOUT = 3.0
+STEP_SECONDS = 10.0
+"""Seconds that a step of the simulator may take."""
 
 PATIENCE = 60.0
 """Seconds in which a run must end when it has to, and in which it must ask for something when it has not ended."""
@@ -50,8 +52,8 @@ class Setup:
     def units(self) -> int:
         return 2 * len(self.tasks.split(",")) * self.per_task
 
-    def start(self, out: Path, served: Provider) -> Process:
-        """The command: always the same, whatever happened before."""
+    def start(self, out: Path, served: Provider, key: str = KEY, retry: bool = False) -> Process:
+        """The command: always the same, whatever happened before, but that it may ask for what stalled once more."""
         about = {
             "model": "openai/gpt-4.1-mini",
             "base_url": served.url,
@@ -61,11 +63,17 @@ class Setup:
             "retries": RETRIES,
         }
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
-        settings += ["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.stop_on_success=false"]
+        settings += [
+            f"environment.step_seconds={STEP_SECONDS:g}",
+            "embedder.model=hash",
+            "protocol.preset=sso-adapt/1-cap60",
+            "protocol.stop_on_success=false",
+        ]
         arguments = ["run", "--methods", "reflexion,rsso", "--tasks", self.tasks, "--per-task", str(self.per_task)]
         arguments += ["--trials", str(self.trials), "--jobs", str(self.jobs), "--backend", "scripted"]
         arguments += ["--out", str(out), *(word for setting in settings for word in ("--set", setting))]
-        return Process(python(MAIN, str(self.clock), *arguments), {VARIABLE: KEY})
+        arguments += ["--retry", "stalled"] if retry else []
+        return Process(python(MAIN, str(self.clock), *arguments), {VARIABLE: key})
 
     @property
     def clock(self) -> Path:
@@ -98,15 +106,24 @@ class Played:
     simulators: set[Simulator] = field(default_factory=set)
     """All that were seen."""
     disk: str = ""
+    planted: set[str] = field(default_factory=set)
+    """Places in the folder where records of another run were put."""
+    made_anew: int = 0
+    """How often a folder that was taken away was made anew."""
 
     @property
     def answers(self) -> int:
         return self.served.given
 
+    @property
+    def tokens(self) -> int:
+        """What the server billed, in and out."""
+        return sum(self.served.tokens)
+
 
 @contextmanager
-def running(setup: Setup, played: Played) -> Iterator[Process]:
-    process = setup.start(played.out, played.served)
+def running(setup: Setup, played: Played, key: str = KEY, retry: bool = False) -> Iterator[Process]:
+    process = setup.start(played.out, played.served, key, retry)
     try:
         yield process
     finally:

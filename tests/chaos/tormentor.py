@@ -1,6 +1,8 @@
 """Who inflicts faults on a run, and starts it again until it is complete."""
 
+import json
 import random
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,8 +11,8 @@ from itertools import count
 from threading import Event
 
 from tests.chaos.clock import Clock
-from tests.chaos.process import FULL, Disk, Process, kill, until
-from tests.chaos.setup import PATIENCE, Played, Setup, running
+from tests.chaos.process import FULL, Disk, Process, kill, paused, until
+from tests.chaos.setup import KEY, PATIENCE, STEP_SECONDS, Played, Setup, running
 
 BY_HAND = {
     "run killed (-9)": 28,
@@ -19,8 +21,20 @@ BY_HAND = {
     "simulators killed as they come": 4,
     "disk full": 12,
     "clock jumps": 14,
+    "simulator paused": 6,
+    "folder taken away": 4,
+    "record of another run": 4,
 }
 """Faults inflicted on the run's process, and how many of them are among 200."""
+
+
+STALLED = "ended with stalled trials"
+PAUSE = 3 * STEP_SECONDS
+"""Seconds that a simulator stands still at most."""
+GONE = "is gone: it was"
+"""What the run says of a folder that was taken away."""
+SPOILT = "key with a line break"
+"""A start of the command whose key ends as Windows ends a line."""
 
 
 class Tormentor:
@@ -35,8 +49,13 @@ class Tormentor:
         disk: Disk,
         answers: int,
         say: Callable[[str], None],
+        spoilt: int = 0,
     ):
         self.setup, self.played, self.dice, self.stock, self.disk, self.say = setup, played, dice, stock, disk, say
+        self.spoilt = spoilt
+        """Starts to come whose key is spoilt."""
+        self.gone = False
+        """Whether the folder was taken away from the present start."""
         self.gap = answers / len(stock)
         """Answers between two faults, if they were spread over a calm run."""
         self.all = len(stock)
@@ -53,9 +72,16 @@ class Tormentor:
             time.sleep(0.005)
 
     def until_complete(self) -> None:
+        end = ""
         for start in count(1):
-            with running(self.setup, self.played) as self.process:
+            spoil, asked = self.spoilt > 0 and start % 2 == 1, len(self.played.served.requests)
+            self.gone = False
+            key = f"{KEY}\r\n" if spoil else KEY
+            with running(self.setup, self.played, key, retry=end == STALLED) as self.process:
                 end = self._torment()
+            if spoil and len(self.played.served.requests) > asked:
+                self.spoilt -= 1
+                self.played.inflicted[SPOILT] += 1
             self.played.ends[end] += 1
             self.played.said.append(self.process.said)
             requests = len(self.played.served.inflicted)
@@ -84,10 +110,12 @@ class Tormentor:
         endings = {
             "complete": code == 0,
             "killed": code == -9,
+            "folder taken away": self.gone,
             "disk full": any(words in said for words in FULL),
             "interrupted": code in (130, -2) or "KeyboardInterrupt" in said,
             "stopped after errors in a row": "stopped: " in said or "could be started" in said,
             "ended with errored units": "ended in errors" in said,
+            STALLED: "--retry stalled" in said,
         }
         return next((name for name, holds in endings.items() if holds), "unexplained")
 
@@ -138,7 +166,8 @@ class Tormentor:
     def _how(self) -> dict[str, Callable[[], bool]]:
         """How each kind is inflicted; says whether it really was."""
         ways = (self._kill, self._interrupt, self._kill_simulator, self._kill_simulators, self._fill, self._jump)
-        return dict(zip(BY_HAND, ways, strict=True))
+        more = (self._pause, self._take_away, self._plant)
+        return dict(zip(BY_HAND, (*ways, *more), strict=True))
 
     def _kill(self) -> bool:
         self.process.kill()
@@ -172,3 +201,43 @@ class Tormentor:
     def _jump(self) -> bool:
         self.clock.jump(self.dice.uniform(-48.0, 48.0) * 3600)
         return until(lambda: self.clock.readings > 0 or not self.process.alive, PATIENCE) and self.clock.readings > 0
+
+    def _pause(self) -> bool:
+        """For longer than a step may take: the run gives the simulator up, and scores what was played until then. One
+        that nobody asked for anything goes on as if nothing had been."""
+        simulators = self.process.simulators()
+        if not simulators:
+            return False
+        chosen = self.dice.choice(simulators)
+        with paused(chosen) as there:
+            given_up = there and until(lambda: not chosen.alive or not self.process.alive, PAUSE)
+        return given_up and self.process.alive
+
+    def _take_away(self) -> bool:
+        """Move the folder aside, see the run end, and put it back."""
+        out, aside = self.played.out, self.played.out.with_name("aside")
+        if not (out / "run.json").exists():
+            return False
+        out.rename(aside)
+        self.gone = until(lambda: not self.process.alive, PATIENCE)
+        if out.exists():
+            self.played.made_anew += 1
+            shutil.rmtree(out)
+        aside.rename(out)
+        return self.gone and GONE in self.process.said
+
+    def _plant(self) -> bool:
+        """Kill the run, and put a record where one of its own belongs: as finished, by another configuration."""
+        calm = self.setup.folder / "calm"
+        names = sorted(str(file.relative_to(calm)) for file in calm.glob("units/*/*/*.json"))
+        missing = [name for name in names if not (self.played.out / name).exists()]
+        if not (missing and (self.played.out / "run.json").exists() and self._kill()):
+            return False
+        name = self.dice.choice(missing)
+        record = json.loads((calm / name).read_text())
+        record["provenance"]["config_hash"] = "0" * 12
+        place = self.played.out / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(record))
+        self.played.planted.add(name)
+        return True

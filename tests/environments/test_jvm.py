@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import jvm
+from rsso_dspy.environments.scienceworld import java
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import JavaMissing, SimulatorDied
 from tests.chaos.process import until
@@ -114,7 +114,7 @@ def test_a_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path:
     broken.write_text("#!/bin/sh\necho no runtime present >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
-    assert jvm.java_candidates()[0] == str(broken)
+    assert java.java_candidates()[0] == str(broken)
     with Jvm() as simulator:
         assert simulator.java != str(broken)
 
@@ -128,9 +128,9 @@ def test_no_java_at_all_names_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 @pytest.mark.parametrize("does", ["kill -9 $$", "echo 1; echo token"])
 def test_one_that_is_killed_while_it_starts_died_and_is_not_missing(does, monkeypatch: pytest.MonkeyPatch, tmp_path):
-    java = tmp_path / "java"
-    java.write_text(f"#!/bin/sh\n{does}\n")
-    java.chmod(0o755)
+    dying = tmp_path / "java"
+    dying.write_text(f"#!/bin/sh\n{does}\n")
+    dying.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     with pytest.raises(SimulatorDied, match="Take a new one"):
         Jvm()

@@ -11,8 +11,8 @@ import pytest
 from dspy.utils.exceptions import LMTimeoutError
 
 from rsso_dspy.backends import Backend
-from rsso_dspy.backends.bounds import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.backends.embedders.remote import Remote
+from rsso_dspy.backends.request_limits import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load
 from rsso_dspy.errors import BackendFailure, ConfigError, UsageError
 from rsso_dspy.programs.runtime import Ledger, TrialRules

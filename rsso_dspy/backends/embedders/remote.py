@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from rsso_dspy.addresses import keep_direct, plain
-from rsso_dspy.backends.bounds import within
 from rsso_dspy.backends.embedders.route import unit
 from rsso_dspy.backends.keys import mended_key, read_key
 from rsso_dspy.backends.patience import Patience, asked_for
+from rsso_dspy.backends.request_limits import within
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
 from rsso_dspy.redaction import redact
+from rsso_dspy.scarcity import shortage
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before the first further try, which double from try to try, and the longest wait a provider may ask for."""
@@ -34,7 +35,7 @@ class _Patience(Patience):
     """Patience with what LiteLLM raises. A provider that asks for more than the longest wait is asked after that."""
 
     def wait_after(self, error: BaseException, attempt: int) -> float | None:
-        if attempt == self.retries or not _may_pass(error):
+        if attempt == self.retries or shortage(error) or not _may_pass(error):
             return None
         return min(asked_for(error) or FIRST_PAUSE * 2**attempt, self.longest)
 
@@ -78,7 +79,7 @@ class Remote:
         try:
             answer = self._patience.ask(lambda: within(self.config.timeout, lambda: litellm.embedding(**request)))
         except Exception as error:  # LiteLLM lets errors of any library through
-            failure = self._failure(error, litellm)
+            failure: Exception = shortage(error) or self._failure(error, litellm)
         else:
             return self._vectors(answer, len(texts))
         raise failure  # outside of the handler: what it was made from would be printed with it, keys and all

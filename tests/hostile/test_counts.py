@@ -1,0 +1,105 @@
+"""Numbers that nobody can mean are refused before anything is planned, with exit code 2 and the bound."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, MOST_POINTS, MOST_SHARDS
+from rsso_dspy.cli.app import app
+from rsso_dspy.config import Config, load
+from rsso_dspy.errors import ConfigError
+from tests.cli.conftest import rsso as rsso
+
+HUGE = 10**30
+FREE = {"--max-rollouts", "--max-lm-calls", "--max-tokens", "--case", "--sample"}
+"""Options that stop something, or choose among what is there: no number is too large, or the verb itself says so."""
+
+
+def options() -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """Every numeric option of every verb, with each value that it must refuse."""
+
+    def below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+        for name, sub in getattr(command, "commands", {}).items():
+            yield from below(sub, (*words, name))
+        yield from ((words, each) for each in command.params)
+
+    for words, option in below(typer.main.get_command(app), ()):
+        kind, name = option.type_descriptor.annotation, option.opts[0]
+        if kind in (int, float):
+            values = ["-1", *([] if name in FREE else [str(HUGE)]), *(["nan", "inf", "-inf"] if kind is float else [])]
+            yield from ((words, name, value) for value in values)
+
+
+@pytest.mark.parametrize(("words", "option", "value"), list(options()))
+def test_every_numeric_option_has_bounds(words, option, value, rsso):
+    code, out, err = rsso(*words, option, value)
+    assert code == 2, err
+    assert not out
+    assert re.search(rf"'{option}': Input should be (less|greater) than or equal to +\W*\d", err)
+
+
+def numbers(model: type[BaseModel] = Config, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every numeric key of the configuration, with each value that it must refuse."""
+    for name, field in model.model_fields.items():
+        below = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+        key = f"{path}{name}"
+        models = [kind for kind in below if issubclass(kind, BaseModel)]
+        if models:
+            entry = {"backends": "anthropic.", "prices": '"p/m".', "roles": "actor."}.get(name, "")
+            yield from numbers(models[0], f"{key}.{entry}")
+        elif float in below or (int in below and bool not in below):
+            values = ["-1", str(HUGE), "9" * 5000, *(["nan", "inf", "-inf"] if float in below else ["0.5"])]
+            yield from ((key, value) for value in values)
+
+
+@pytest.mark.parametrize(("key", "value"), list(numbers()), ids=lambda text: text[:12])
+def test_every_numeric_key_has_bounds(key, value):
+    rest = ['prices."p/m".input=1', 'prices."p/m".output=1'] if key.startswith("prices") else []
+    with pytest.raises(ConfigError, match=key.rpartition(".")[2]) as raised:
+        load(overrides=[*rest, f"{key}={value}"])
+    assert len(str(raised.value)) < 500
+
+
+def test_the_walks_find_the_numbers():
+    assert {"backends.anthropic.timeout", "memory.skills.max_window", 'prices."p/m".input', "seed"} <= dict(
+        numbers()
+    ).keys()
+    assert {"--max-cost", "--jobs", "--every", "--sample", "--explore"} <= {option for _, option, _ in options()}
+
+
+GRID = 'methods = ["react"]\n[grid]\n' + "\n".join(f'"k{n}" = {json.dumps(list(range(1000)))}' for n in range(3))
+POINTS = {
+    "sweep.toml": GRID,
+    "per_task.toml": f'methods = ["react"]\nper_task = {HUGE}\n[grid]\n"seed" = [1]',
+    "digits.toml": f'methods = ["react"]\nper_task = {"9" * 5000}\n[grid]\n"seed" = [1]',
+}
+TEXTS: list[tuple[tuple[Any, ...], str]] = [
+    (("run", "--shard", "1/300000000"), f"{MOST_SHARDS:,} at most"),
+    (("run", "--shard", f"1/{'9' * 5000}"), f"{MOST_SHARDS:,} at most"),
+    (("run", "--tasks", "boil", "--variants", "9" * 5000), "task::index"),
+    (("run", "--variants", f"boil::{'9' * (MOST_DIGITS + 1)}"), "task::index"),
+    (("compile", "--calib", "1000000-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
+    (("compile", "--calib", f"{'9' * 5000}-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
+    (("constitution", "build", "--calib", "1000000-per-task"), f"{MOST_PER_TASK:,}-per-task at most"),
+    (("golds", "verify", "--sample", "100000"), "569 at most"),
+    (("sweep", "sweep.toml"), f"1,000,000,000 (1000 x 1000 x 1000) points, {MOST_POINTS:,} at most"),
+    (("sweep", "per_task.toml"), f"from 1 to {MOST_PER_TASK:,}"),
+    (("sweep", "digits.toml"), "not valid TOML"),
+    (("run", "--config", "digits.toml"), "not valid TOML"),
+]
+
+
+@pytest.mark.parametrize(("words", "bound"), TEXTS, ids=lambda each: " ".join(each)[:30] if each else "")
+def test_a_count_in_a_text_has_a_bound(words, bound, rsso, tmp_path):
+    for name, text in POINTS.items():
+        (tmp_path / name).write_text(text)
+    code, out, err = rsso(*words)
+    assert code == 2, err
+    assert not out
+    assert bound in err
+    assert len(err) < 600
