@@ -15,14 +15,17 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from rsso_dspy.config import load
+from rsso_dspy.environments import Environment
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.text import render
 from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED, Agent
+from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import Roles
-from rsso_dspy.programs.runtime import Caller, Ledger
 from rsso_dspy.programs.transcript import history
 from rsso_dspy.protocol.executor import Executor, fingerprints, missing, zero_shot
 from rsso_dspy.protocol.plan import plan_held_out
@@ -130,13 +133,15 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
     seen = changed = 0
     for record in records:
         agent = Agent(record.method)
-        roles = Roles(dict(agent.named_predictors()), agent.method)
-        roles.action_templates = ACTION_TEMPLATES
+        roles = Roles(agent.modules, agent.method)
+        roles.environment = cast(Environment, SimpleNamespace(action_templates=ACTION_TEMPLATES))
         for trial in record.trials:
             if trial.trajectory is None:
                 continue
             states, steps = trial.trajectory.states, trial.trajectory.steps
-            roles.call = Caller(live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, Ledger(live.runtime.spend))
+            roles.call = RoleCalls(
+                live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, Ledger(live.runtime.spend)
+            )
             for index, step in enumerate(steps):
                 memories = _memories(trial.shown, step)
                 if not memories:

@@ -25,7 +25,7 @@ ALLOWED = {
     "memory": BASE,
     "environments": BASE | {"cache"},
     "programs": BASE | {"signatures", "memory", "environments"},
-    "backends": BASE | {"config", "cache", "addresses"},
+    "backends": BASE | {"config", "cache", "addresses", "signatures"},
     "report": BASE | {"money"},
     "optimize": BASE | {"money", "config", "programs", "environments", "backends", "report", "protocol"},
     "protocol": BASE

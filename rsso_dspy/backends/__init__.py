@@ -47,10 +47,16 @@ ADDRESSES = {
 
 class Backend:
     """The models of one `[backends.NAME]` table. Thread-safe; makes a model when its role first speaks. `stopped` is
-    asked whenever a thread waits for a backend to recover."""
+    asked whenever a thread waits for a backend to recover. `users_lm` answers in every role in place of the table's."""
 
-    def __init__(self, config: BackendConfig, stopped: Callable[[], bool] = lambda: False):
+    def __init__(
+        self,
+        config: BackendConfig,
+        stopped: Callable[[], bool] = lambda: False,
+        users_lm: dspy.BaseLM | None = None,
+    ):
         self.config = config
+        self.users_lm = users_lm
         self.patience = Patience(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._lm)
         keep_direct(*self.addresses.values())
@@ -117,6 +123,8 @@ class Backend:
     def _lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
         """The model of a role, at its own temperature or at this one. `rollout` tells repeats of one request apart
         where a backend can make use of it."""
+        if self.users_lm is not None:
+            return self.users_lm
         settings = self._settings(role)
         if temperature is not None:
             settings = settings.model_copy(update={"temperature": temperature})

@@ -133,7 +133,7 @@ def _told(error: BaseException) -> None:
     """Have the ledger of the present trial count the failure."""
     if isinstance(error, LMError):
         with suppress(AttributeError):
-            dspy.settings.get("usage_tracker").failed(type(error).__name__)
+            dspy.settings.get("ledger").failed(type(error).__name__)
 
 
 class Heard:
@@ -146,6 +146,8 @@ class Heard:
         """What the server called the model that answered."""
         self.changed = ""
         """Decoding settings that the client left out or changed, in words."""
+        self.kept = not dspy.settings.disable_history
+        """Whether DSPy's histories are to hold the request."""
 
     def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
         self.usage.append(usage)
@@ -165,23 +167,25 @@ class PatientLM(dspy.LM):
         self.seconds: float | None = options.get("timeout")
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        tracker = dspy.settings.get("usage_tracker")
-        if self.seeds is not None and hasattr(tracker, "seed"):
-            kwargs = {"seed": tracker.seed(self.seeds), **kwargs}
-        if hasattr(tracker, "sent"):
+        ledger = dspy.settings.get("ledger")
+        if ledger is not None:
+            if self.seeds is not None:
+                kwargs = {"seed": ledger.seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
-            tracker.sent({name: settings[name] for name in DECODING if settings.get(name) is not None})
-        return self.patience.ask(lambda: self._once(prompt, messages, kwargs, tracker))
+            ledger.sent({name: settings[name] for name in DECODING if settings.get(name) is not None})
+        return self.patience.ask(lambda: self._once(prompt, messages, kwargs, ledger))
 
     def update_history(self, entry: dict[str, Any]) -> None:
-        """Called by DSPy with all it knows of a request; nothing is kept but what it tells of the answer."""
+        """Called by DSPy with all it knows of a request, which is kept where somebody may inspect it."""
         heard = dspy.settings.get("usage_tracker")
         if isinstance(heard, Heard):
             heard.name = str(entry.get("response_model") or "")
             notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
             heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
+            if heard.kept:
+                super().update_history(entry)
 
-    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], tracker: Any) -> Any:
+    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], ledger: Any) -> Any:
         heard = Heard()
         try:
             answer = self._in_time(prompt, messages, kwargs, heard)
@@ -198,17 +202,17 @@ class PatientLM(dspy.LM):
                     model=self.model,
                 )
             elif answer != []:
-                answer = self._bounded(answer, tracker)
-                self._book(heard, tracker)
+                answer = self._bounded(answer, ledger)
+                self._book(heard, ledger)
                 return answer
             else:
                 failure = LMProviderError("an answer without any choice", model=self.model)
-        self._book(heard, tracker)
+        self._book(heard, ledger)
         raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
 
     def _in_time(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: Heard) -> Any:
         """The answer of one request."""
-        growing = getattr(dspy.settings.get("usage_tracker"), "growing", "")
+        growing = dspy.settings.get("growing") or ""
 
         def request() -> Any:
             with dspy.context(usage_tracker=heard, disable_history=False):
@@ -216,22 +220,22 @@ class PatientLM(dspy.LM):
 
         return request() if self.seconds is None else within(self.seconds, request)
 
-    def _bounded(self, answer: Any, tracker: Any) -> Any:
+    def _bounded(self, answer: Any, ledger: Any) -> Any:
         """The answer's texts, those left out that are longer than is ever read."""
         texts = [text["text"] if isinstance(text, dict) else text for text in answer]
         if not any(isinstance(text, str) and len(text) > LONGEST_ANSWER for text in texts):
             return answer
-        if hasattr(tracker, "refused"):
-            tracker.refused()
+        if ledger is not None:
+            ledger.refused()
         return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts]
 
-    def _book(self, heard: Heard, tracker: Any) -> None:
-        """Tell the trial's ledger what the request cost and who answered."""
-        if tracker:
+    def _book(self, heard: Heard, ledger: Any) -> None:
+        """Tell whoever tracks usage what the request cost, and the trial's ledger who answered."""
+        if tracker := dspy.settings.usage_tracker:
             for usage in heard.usage:
                 tracker.add_usage(self.model, usage)
-        if heard.name and hasattr(tracker, "answered"):
-            tracker.answered(heard.name[:LONGEST_NAME])
+        if heard.name and ledger is not None:
+            ledger.answered(heard.name[:LONGEST_NAME])
 
     def _sent(self, prompt: Any, messages: Any, kwargs: dict[str, Any], growing: str) -> Any:
         """The answer, from the thread that waits for it."""

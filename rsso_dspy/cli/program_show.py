@@ -57,8 +57,9 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
         calls = f"{sum(usage.calls for usage in found.abandoned.values()):,} calls"
         paragraph(f"besides, attempts that were cut short: {calls}; tokens: {_tokens(found.abandoned.values())}")
     paragraph(f"model: {found.model}; proposer: {found.proposer}")
-    name, version, easier = astuple(found.environment)
-    paragraph(f"protocol: {protocol}, seed {found.seed}, {name} {version}, simplification {easier or 'none'}")
+    if found.environment is not None:
+        name, version, easier = astuple(found.environment)
+        paragraph(f"protocol: {protocol}, seed {found.seed}, {name} {version}, simplification {easier or 'none'}")
     for note in found.notes:
         paragraph(f"note: {note}")
     if found.rule_based:

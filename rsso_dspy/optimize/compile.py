@@ -18,7 +18,16 @@ from typing import Any
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.optimize.calibration import draw
-from rsso_dspy.optimize.compiled import Compiled, Environment, Scores, Tried, load, program_name, schema_hash
+from rsso_dspy.optimize.compiled import (
+    Compiled,
+    Environment,
+    Scores,
+    Tried,
+    check_stock,
+    load,
+    program_name,
+    schema_hash,
+)
 from rsso_dspy.optimize.optimizers import PERFECT
 from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
@@ -86,8 +95,11 @@ def compile_agent(
     The program as it is and every candidate are scored on the variants to choose by; the best one is returned, the
     program as it was when none is better. A spent budget ends the search with the best so far. So do Ctrl-C and a
     failing backend: then `out` is written and the error goes on. With `out`, rollouts are kept beside it until the
-    compile has come to its end: cut short and called again, it plays none of them twice.
+    compile has come to its end: cut short and called again, it plays none of them twice. Raises what
+    `Session.check_models` and `check_stock` raise.
     """
+    live.check_models([agent])
+    check_stock(agent)
     shelf = None
     if out is not None:
         check_writable(out)

@@ -6,9 +6,9 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import dspy
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -18,8 +18,9 @@ from rsso_dspy.environments.scienceworld.tasks import parse
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint, fingerprint_state
 from rsso_dspy.programs.methods import ADDITIONS
+from rsso_dspy.programs.state import OLD_NAMES, is_plain_state, read_state, rename_predictors
 from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import ZERO_SHOT, Usage
 from rsso_dspy.whole import write_whole
@@ -124,7 +125,8 @@ class Compiled:
     """The model that proposed instructions."""
     rule_based: bool
     """The offline rule-based model answered in some role; such scores say nothing about language models."""
-    environment: Environment
+    environment: Environment | None
+    """None when it was made outside of `rsso-dspy compile`."""
     signatures: str
     """Hash of the fields of the method's predictors; see `schema_hash`."""
     identity: dict[str, Any]
@@ -166,16 +168,57 @@ class Compiled:
                 found.append(f"{len(state['demos'])} demonstrations of {name}")
         return tuple(found)
 
+    @classmethod
+    def from_agent(cls, agent: Agent, trainset: Sequence[str] = (), valset: Sequence[str] = ()) -> "Compiled":
+        """A program that was made elsewhere, by a DSPy optimizer or by hand, as a compiled program. `trainset` and
+        `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. Raises
+        `UsageError` for modules that are not the method's own, `SplitError` for held-out variants."""
+        check_stock(agent)
+        state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
+        notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
+        compiled = cls(
+            method=agent.method.name,
+            improved=True,
+            ended_by=None,
+            optimizer="dspy",
+            trials=0,
+            steps=0,
+            seed=0,
+            notes=notes,
+            max_rollouts=0,
+            max_lm_calls=None,
+            learn=tuple(trainset),
+            choose=tuple(valset),
+            before=None,
+            after=None,
+            tried=(),
+            rollouts=0,
+            lm_calls=0,
+            usage={},
+            model="",
+            proposer="",
+            rule_based=False,
+            environment=None,
+            signatures=schema_hash(agent),
+            identity={"protocol": ""},
+            versions={},
+            program=fingerprint_state(state),
+            state=cast(dict[str, PredictorState], state),
+        )
+        if held_out := _held_out(compiled.calibration):
+            raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
+        return compiled
+
     def agent(self, method: str | None = None) -> Agent:
         """The program, for its method or for that with a constitution added, which has the same prompts. Raises
         `UsageError` when the state does not fit the method's predictors."""
         agent = Agent(method or self.method)
-        misfits = {
-            name: _misfit(self.state.get(name), predictor.signature) for name, predictor in agent.by_name.items()
-        } | dict.fromkeys(self.state.keys() - agent.by_name.keys(), "is no predictor")
+        own = Agent(self.method).by_name
+        misfits = {name: _misfit(self.state.get(name), predictor.signature) for name, predictor in own.items()}
+        misfits |= dict.fromkeys(self.state.keys() - own.keys(), "is no predictor")
         if wrong := [f"{name} {what}" for name, what in misfits.items() if what]:
             raise UsageError(f"its state does not fit the method {self.method}: {', '.join(wrong)}; compile again")
-        agent.load_state(self.state)
+        agent.load_state({**agent.dump_state(), **self.state})
         return agent
 
     def save(self, path: Path | str) -> None:
@@ -213,8 +256,12 @@ def load(path: Path | str) -> Compiled:
         raise UsageError(
             f"{path} is damaged or no compiled program ({error.why}); restore it, or compile again"
         ) from None
+    if is_plain_state(data):
+        return _load_plain(path)
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UsageError(f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one")
+        raise UsageError(
+            f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
+        )
     if data.get("schema") != SCHEMA:
         raise UsageError(
             f"{path} is of schema version {data.get('schema')}, this program reads {SCHEMA}: "
@@ -222,6 +269,8 @@ def load(path: Path | str) -> Compiled:
         )
     try:
         compiled = _FILE.validate_python(data)
+        if compiled.signatures in OLD_SCHEMAS:
+            compiled = _convert(compiled)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -235,23 +284,88 @@ def load(path: Path | str) -> Compiled:
     return compiled
 
 
+OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}
+"""`schema_hash` of the two scaffolds in version 0.1.0, whose programs held eight predictors whatever the method."""
+
+OLD_ZERO_SHOT = {"fb8ed3534803", "4058cf5903eb"}
+"""Fingerprints of the zero-shot programs of version 0.1.0."""
+
+
+def _convert(compiled: Compiled) -> Compiled:
+    """A program of version 0.1.0, checked as that version did, as one of this version. Raises `UsageError` when its
+    prompts were changed."""
+    if (found := fingerprint_state(compiled.state)) != compiled.program:
+        raise UsageError(_changed(found))
+    names = Agent(compiled.method).by_name
+    state = {name: each for name, each in rename_predictors(compiled.state).items() if name in names}
+    now = {**dict.fromkeys(OLD_ZERO_SHOT, fingerprint(Agent(compiled.method))), found: fingerprint_state(state)}
+    return replace(
+        compiled,
+        state=state,
+        program=now[found],
+        start=now.get(compiled.start, compiled.start),
+        tried=tuple(replace(tried, program=now.get(tried.program, tried.program)) for tried in compiled.tried),
+        roles=tuple(OLD_NAMES.get(name, name) for name in compiled.roles if OLD_NAMES.get(name, name) in names),
+        signatures=schema_hash(Agent(compiled.method)),
+    )
+
+
+def _load_plain(path: Path) -> Compiled:
+    """The program in a file that `agent.save` wrote."""
+    saved = read_state(path)
+    if not saved.method:
+        raise UsageError(
+            f"{path} does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
+        )
+    agent = Agent(saved.method)
+    if (missing := agent.by_name.keys() - saved.predictors.keys()) or (saved.predictors.keys() - agent.by_name.keys()):
+        raise UsageError(
+            f"{path} does not fit the method {saved.method}"
+            + (f": it lacks {', '.join(sorted(missing))}" if missing else "")
+            + "; save an agent of that method, with its own modules"
+        )
+    agent.load_state({name: {**state, "lm": None} for name, state in saved.predictors.items()})
+    return Compiled.from_agent(agent)
+
+
+def check_stock(agent: Agent) -> None:
+    """Raise `UsageError` for an agent with modules or models of its own: a file holds prompts, nothing else."""
+    stock = Agent(agent.method.name)
+    if agent.by_name.keys() != stock.by_name.keys() or schema_hash(agent) != schema_hash(stock):
+        raise UsageError(
+            "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
+            "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
+        )
+
+
+def _changed(found: str) -> str:
+    return (
+        f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
+        f'it all the same, write "program": "{found}" into it'
+    )
+
+
 def _check(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
-    Calibration(tuple(map(parse, compiled.learn)), tuple(map(parse, compiled.choose)))
-    if held_out := [key for key in compiled.seen if parse(key).split == "test"]:
+    if compiled.learn and compiled.choose:
+        Calibration(tuple(map(parse, compiled.learn)), tuple(map(parse, compiled.choose)))
+    elif held_out := _held_out((*compiled.learn, *compiled.choose)):
+        raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
+    if held_out := _held_out(compiled.seen):
         raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
-    if compiled.signatures != schema_hash(Agent(compiled.method)):
+    if compiled.signatures != schema_hash(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
             "again, or use the rsso-dspy it was made with"
         )
     found = fingerprint(compiled.agent())
     if found != compiled.program:
-        raise UsageError(
-            f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
-            f'it all the same, write "program": "{found}" into it'
-        )
+        raise UsageError(_changed(found))
+
+
+def _held_out(keys: Sequence[str]) -> list[str]:
+    return [key for key in keys if parse(key).split == "test"]
 
 
 def _misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:
@@ -277,7 +391,7 @@ def check_methods(programs: Mapping[str, Compiled | None], methods: Sequence[str
 
 def check_environment(compiled: Compiled, source: str, environment: Environment) -> None:
     """Raise `UsageError` when a program was compiled in another environment than this one."""
-    if compiled.environment != environment:
+    if compiled.environment is not None and compiled.environment != environment:
         raise UsageError(
             f"{source} was compiled in another environment ({_text(compiled.environment)}) than this one "
             f"({_text(environment)}): use that version and that environment.simplification, or compile again"

@@ -315,6 +315,8 @@ def _foreign_scores(compiled: Compiled) -> str:
 
 
 def _unfit_version(compiled: Compiled) -> str:
+    if compiled.environment is None:
+        return ""
     name, there = compiled.environment.name, compiled.environment.version
     here = version(name) if name == "scienceworld" else "not known"
     if there == here:

@@ -11,6 +11,7 @@ from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.state import OLD_NAMES
 
 
 class Student(Agent):
@@ -61,10 +62,11 @@ class _Reserving(BaseCallback):
 
 
 def tuned(names: Collection[str] | None) -> tuple[str, ...]:
-    """The predictors that these names mean, all of them when None: a predictor's own name, or a role's, for all its
-    predictors. Raises `UnknownName`."""
+    """The predictors that these names mean, all of them when None: a predictor's own name (that of version 0.1.0 too),
+    or a role's, for all its predictors. Raises `UnknownName`."""
     if names is None:
         return tuple(ROLE_OF)
+    names = [OLD_NAMES.get(name, name) for name in names]
     for name in names:
         if name not in ROLE_OF and name not in ROLE_OF.values():
             raise UnknownName("role", name, {*ROLE_OF, *ROLE_OF.values()})

@@ -1,9 +1,8 @@
-"""THE program: every role as a predictor, and the loop of trials. A method is a row of `methods.py`.
+"""THE program: an actor, the modules its memories need, and the loop of trials. A method is a row of `methods.py`.
 
     agent = Agent("rsso")
-    with rsso_dspy.session():
-        result = agent(variant="find-plant::228", trials=3)
-    result.score          # best accumulator over the trials
+    result = agent(variant="find-plant::228", trials=3)
+    result.score          # 0 to 1, as `rsso_dspy.metric` says it
     result.trials         # one TrialResult per trial
 
 The loop is `Agent.forward` over trials and `Agent.play` over steps.
@@ -11,6 +10,7 @@ The loop is `Agent.forward` over trials and `Agent.play` over steps.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -19,22 +19,16 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.environments import Environment, Transition
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory
+from rsso_dspy.programs.actor import Answer, actor_signature
+from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.methods import Method, method
-from rsso_dspy.programs.roles import MEMORIES, ROLE_OF, Answer, Roles
-from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, Start, TrialRules
-from rsso_dspy.programs.tracing import trial_trace
+from rsso_dspy.programs.prediction import AgentPrediction
+from rsso_dspy.programs.roles import MEMORIES, MODULES, Roles, modules_of
+from rsso_dspy.programs.runtime import Runtime, Start, TrialRules
+from rsso_dspy.programs.shown import Shown
+from rsso_dspy.programs.state import read_state, write_method
+from rsso_dspy.programs.tracing import open_span, trial_trace
 from rsso_dspy.programs.transcript import history
-from rsso_dspy.signatures import (
-    FlatActor,
-    JudgeEquivalence,
-    NameTarget,
-    Reflect,
-    SkillActor,
-    SummarizeConstitution,
-    SummarizeSkill,
-    WriteInstructions,
-    WriteRules,
-)
 from rsso_dspy.trajectory import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Variant
 
 ROLLOUTS_PER_SEED = 1000
@@ -44,25 +38,34 @@ BEGINNING = Start()
 
 
 class Agent(dspy.Module):
-    """One program for every method. It holds predictors and plain configuration; all episode state is local to
-    `forward`, so one object serves many threads."""
+    """One program for every method. It holds an actor and the modules that the method's memories need, and nothing
+    else; all episode state is local to `forward`, so one object serves many threads.
+
+    Any module may be replaced, ``agent.actor = dspy.ChainOfThought(MySignature)``, by one that takes the same inputs
+    and gives the same outputs; `UsageError` says what is missing.
+    """
 
     def __init__(self, method_name: str = "rsso"):
         super().__init__()
         self.method: Method = method(method_name)
-        self.actor = dspy.Predict(SkillActor if self.method.scaffold == "sso" else FlatActor)
-        self.reflector = dspy.Predict(Reflect)
-        self.skill_summary = dspy.Predict(SummarizeSkill)
-        self.skill_instructions = dspy.Predict(WriteInstructions)
-        self.skill_target = dspy.Predict(NameTarget)
-        self.skill_equivalence = dspy.Predict(JudgeEquivalence)
-        self.rule_writer = dspy.Predict(WriteRules)
-        self.constitution_summarizer = dspy.Predict(SummarizeConstitution)
+        self.actor: dspy.Module = dspy.Predict(actor_signature(self.method))
+        for name in modules_of(self.method):
+            setattr(self, name, MODULES[name]())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, dspy.Module) and isinstance(before := self.__dict__.get(name), dspy.Module):
+            check_replacement(name, before, value)
+        super().__setattr__(name, value)
+
+    @property
+    def modules(self) -> dict[str, dspy.Module]:
+        """The actor and the modules beside it, by name."""
+        return {name: self.__dict__[name] for name in ("actor", *modules_of(self.method))}
 
     @property
     def by_name(self) -> dict[str, dspy.Predict]:
         """Every predictor by its name, those too that an optimizer is not to see."""
-        return {name: getattr(self, name) for name in ROLE_OF}
+        return dict(dspy.Module.named_predictors(self))
 
     def forward(
         self,
@@ -71,40 +74,71 @@ class Agent(dspy.Module):
         seed: int = 0,
         start: Start = BEGINNING,
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None = None,
-    ) -> dspy.Prediction:
+    ) -> AgentPrediction:
         """Play one variant up to trial number `trials`, from empty memories or from where `start` says.
 
         Returns a prediction with ``trials`` (TrialResults in order, those of `start` first), ``memories`` (snapshot per
-        memory) and ``score`` (best accumulator of 0 to 100, None when infrastructure failed). `on_trial` is told every
-        finished trial, with a function that gives the snapshots after it.
+        memory), ``score`` (0 to 1, what `rsso_dspy.metric` says of it) and ``points`` (best accumulator, 0 to 100);
+        both are None when infrastructure failed. `on_trial` is told every finished trial, with a function that gives
+        the snapshots after it. Outside a session, a default one is opened and closed with the process.
         """
-        runtime = Runtime.current()
+        with Runtime.current() as runtime:
+            return self._play_trials(runtime, variant, trials, seed, start, on_trial)
+
+    async def aforward(self, **inputs: Any) -> AgentPrediction:
+        """`forward` in a worker thread: simulators and providers are waited for there."""
+        return await dspy.asyncify(self._call_forward)(**inputs)
+
+    def _call_forward(self, **inputs: Any) -> AgentPrediction:
+        return type(self).forward(self, **inputs)
+
+    def _play_trials(
+        self,
+        runtime: Runtime,
+        variant: Variant | str,
+        trials: int | None,
+        seed: int,
+        start: Start,
+        on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None,
+    ) -> AgentPrediction:
         variant = runtime.variant(variant) if isinstance(variant, str) else variant
         total = runtime.rules.trials if trials is None else trials
         if total < 1:
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
-        roles = Roles(self.by_name, self.method)
+        roles = Roles(self.modules, self.method)
         memories = {name: MEMORIES[name](roles, runtime) for name in self.method.memories}
         for name in memories.keys() & start.memories.keys():
             memories[name].restore(start.memories[name])
 
-        def snapshots() -> dict[str, Any]:
+        def take_snapshots() -> dict[str, Any]:
             return {name: memory.snapshot() for name, memory in memories.items()}
 
         results = list(start.played)
         for trial in range(len(results) + 1, total + 1):
-            if results and _over(results[-1], runtime.rules):
+            if results and _is_over(results[-1], runtime.rules):
                 break
             retry = any(before.trajectory and before.trajectory.variant == variant for before in results)
             ledger = Ledger(runtime.spend, f"{self.method.name} {variant.key}")
-            roles.call = Caller(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
-            result = self._trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
+            roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
+            with open_span(f"trial {trial}", variant=variant.key, method=self.method.name):
+                result = self._trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
             results.append(result)
             if on_trial:
-                on_trial(result, snapshots)
-        best = max((r.trajectory.accumulator for r in results if r.trajectory), default=None)
-        score = None if results[-1].trajectory is None else best
-        return dspy.Prediction(trials=tuple(results), memories=snapshots(), score=score)
+                on_trial(result, take_snapshots)
+        return AgentPrediction.of(self.method.name, variant, results, take_snapshots())
+
+    def save(self, path: Path | str, *args: Any, **options: Any) -> None:
+        """As `dspy.Module.save`; a JSON file also says which method it is of."""
+        super().save(path, *args, **options)
+        if Path(path).suffix == ".json":
+            write_method(Path(path), self.method.name)
+
+    def load(self, path: Path | str, *args: Any, **options: Any) -> None:
+        """As `dspy.Module.load`; reads compiled programs (`rsso-dspy compile`) as well as saved states."""
+        if Path(path).suffix != ".json":
+            return super().load(path, *args, **options)
+        self.load_state(read_state(Path(path)).predictors)
+        return None
 
     def _trial(
         self, runtime: Runtime, roles: Roles, variant: Variant, memories: Sequence[Memory], trial: int, last: bool
@@ -114,16 +148,17 @@ class Agent(dspy.Module):
         ledger = roles.call.ledger
         for replayed in (0, 1):
             try:
+                shown = Shown()
                 with trial_trace() as trace:
                     with runtime.environments.lease() as environment:
-                        trajectory = self.play(environment, roles, runtime, variant, memories, trial)
+                        trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
-                    learning = [memory for memory in memories if _learns(memory, trajectory, last, runtime.rules)]
+                    learning = [memory for memory in memories if _learns_from(memory, trajectory, last, runtime.rules)]
                     learnt = {memory.region: memory.learn(trajectory) for memory in learning}
                 trace.publish(trajectory, self.actor)
                 return TrialResult(
-                    trial, trajectory, learnt, ledger.usage(), roles.shown, replayed=replayed, **ledger.told()
+                    trial, trajectory, learnt, ledger.usage(), shown.texts, replayed=replayed, **ledger.told()
                 )
             except JavaMissing:
                 raise  # it would hit every unit
@@ -142,28 +177,31 @@ class Agent(dspy.Module):
         variant: Variant,
         memories: Sequence[Memory],
         trial: int,
+        shown: Shown,
     ) -> Trajectory:
-        """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1)."""
+        """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1). What memories
+        put into prompts is noted in `shown`."""
         budget = runtime.budget(variant)
         states: list[State] = [environment.reset(variant)]
         steps: list[Step] = []
-        roles.begin(environment)
+        roles.environment = environment
         preambles = {memory.region: memory.preamble() for memory in memories}
         outcome: Outcome | None = None
         while outcome is None:
             if runtime.stopped():
                 raise Stopped
-            recalls = {memory.region: memory.recall(states) for memory in memories}
-            regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
-            regions["progress"] = "\n".join(recall.progress for recall in recalls.values() if recall.progress)
-            roles.show(preambles, recalls, regions["progress"], len(steps) + 1)
-            seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
-            answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
-            step, transition = _take(environment, answer, states[-1], steps)
+            with open_span(f"step {len(steps) + 1}"):
+                recalls = {memory.region: memory.recall(states) for memory in memories}
+                regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
+                regions["progress"] = "\n".join(recall.progress for recall in recalls.values() if recall.progress)
+                shown.note(preambles, recalls, regions["progress"], len(steps) + 1)
+                seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
+                answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
+                step, transition = apply_answer(environment, answer, states[-1], steps)
             recalled = tuple(item for recall in recalls.values() for item in recall.ids)
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)
-            outcome = _ending(steps, transition, runtime.rules, budget)
+            outcome = stop_reason(steps, transition, runtime.rules, budget)
             if outcome is None and not runtime.rules.frozen:
                 for memory in memories:
                     memory.notice(variant, environment.task, states, steps)
@@ -172,7 +210,7 @@ class Agent(dspy.Module):
         )
 
 
-def _take(
+def apply_answer(
     environment: Environment, answer: Answer | None, state: State, steps: Sequence[Step]
 ) -> tuple[Step, Transition | None]:
     """The step an answer amounts to. A malformed answer is a step that does nothing: it costs budget, not the run."""
@@ -194,7 +232,7 @@ def _take(
     return step, move
 
 
-def _ending(steps: Sequence[Step], move: Transition | None, rules: TrialRules, budget: int) -> Outcome | None:
+def stop_reason(steps: Sequence[Step], move: Transition | None, rules: TrialRules, budget: int) -> Outcome | None:
     """How the trial ended with the last step; None when it goes on."""
     if move is not None:
         if move.done or move.score >= SOLVED_SCORE:
@@ -212,21 +250,43 @@ def _ending(steps: Sequence[Step], move: Transition | None, rules: TrialRules, b
     return "budget" if len(steps) >= budget else None
 
 
-def _learns(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
+def _learns_from(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
     """A memory is told of the trial: somebody will read what it makes of it, or the protocol wants it anyway."""
     if rules.frozen:
         return False
     if trajectory.solved and rules.learn_after_success:
         return True
-    read = memory.region in rules.lasting or not (last or _settled(trajectory, rules))
+    read = memory.region in rules.lasting or not (last or _stops_on_success(trajectory, rules))
     return rules.learn_after_last or read
 
 
-def _over(result: TrialResult, rules: TrialRules) -> bool:
+def _is_over(result: TrialResult, rules: TrialRules) -> bool:
     """No trial follows this one."""
-    return result.trajectory is None or _settled(result.trajectory, rules)
+    return result.trajectory is None or _stops_on_success(result.trajectory, rules)
 
 
-def _settled(trajectory: Trajectory, rules: TrialRules) -> bool:
+def _stops_on_success(trajectory: Trajectory, rules: TrialRules) -> bool:
     """A solved variant is left alone."""
     return trajectory.solved and rules.stop_on_success
+
+
+def check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
+    """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
+    keep a memory out of the prompt without a word."""
+    missing_inputs = _fields_of(before, "input_fields") - _fields_of(module, "input_fields")
+    missing_outputs = _fields_of(before, "output_fields") - _fields_of(module, "output_fields") - _SPARED
+    if missing_inputs or missing_outputs:
+        lacks = [f"the inputs {', '.join(sorted(missing_inputs))}"] if missing_inputs else []
+        lacks += [f"the outputs {', '.join(sorted(missing_outputs))}"] if missing_outputs else []
+        raise UsageError(
+            f"this {type(module).__name__} cannot be the {name}: its signature lacks {' and '.join(lacks)}; "
+            "add them to the signature, which may have more"
+        )
+
+
+_SPARED = {"thought", "reasoning"}
+"""Outputs that are shown and decide nothing."""
+
+
+def _fields_of(module: dspy.Module, kind: str) -> set[str]:
+    return {name for predictor in module.predictors() for name in getattr(predictor.signature, kind)}

@@ -2,16 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import dspy
 
 
 def fingerprint(program: dspy.Module) -> str:
-    """12 hexadecimal digits over instructions, field texts and demonstrations of every predictor, and what the regions
-    of the program's method tell the actor, where it has some of its own."""
-    said = {
-        name: {"signature": state["signature"], "demos": state["demos"]} for name, state in program.dump_state().items()
-    }
-    if regions := getattr(getattr(program, "method", None), "regions", ()):
-        said["regions"] = {"signature": regions}
+    """12 hexadecimal digits over instructions, field texts and demonstrations of every predictor."""
+    return fingerprint_state(program.dump_state())
+
+
+def fingerprint_state(state: Mapping[str, Any]) -> str:
+    """The fingerprint of a program that a state is of."""
+    said = {name: {"signature": each["signature"], "demos": each["demos"]} for name, each in state.items()}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]

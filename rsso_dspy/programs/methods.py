@@ -24,8 +24,10 @@ class Method:
     writing: Writing | None = None
     """Who writes its constitution while it plays; None when it has none, or only reads one."""
     regions: tuple[tuple[str, str], ...] = ()
-    """Regions of the prompt that its memories speak in and the actor's signature lacks: name, and what the actor is
-    told of it. They stand before the history."""
+    """Regions of the prompt that its memories speak in and the actor's signature lacks: name and description. They
+    stand before the history."""
+    modules: tuple[str, ...] = ()
+    """Modules that its own memories ask, beside those that the package's memories need: ``("reflector",)``."""
 
 
 METHODS: dict[str, Method] = {

@@ -1,14 +1,12 @@
-"""The roles of one agent during one unit: records in, texts to the predictors, answers back as records.
+"""What the memories of an agent may ask its modules, and the table of memories.
 
-The table `MEMORIES` says what each memory of the method table is made of; memories get these roles as plain callables.
-`add_method` adds a row, and memories, from outside the package.
+A memory is pure data and algorithms; what it needs of a language model it gets as a callable of `Roles`. `MEMORIES`
+says what each memory of the method table is made of; `add_method` adds a row, and memories, from outside the package.
 """
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -17,88 +15,87 @@ from rsso_dspy.environments import Environment
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
-from rsso_dspy.memory.constitution.rules import CATEGORIES, said
+from rsso_dspy.memory.constitution.rules import CATEGORIES
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
-from rsso_dspy.programs.asking import Categories, asking_for, examples_of
-from rsso_dspy.programs.instructions import instructions
+from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
+from rsso_dspy.programs.asking import Categories
+from rsso_dspy.programs.calls import RoleCalls
+from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
-from rsso_dspy.programs.runtime import Caller, Runtime
-from rsso_dspy.programs.transcript import example, outcome, stretch, transcript
-from rsso_dspy.signatures import ErrorRule, FlatActor, SkillActor
+from rsso_dspy.programs.runtime import Runtime
+from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, describe_skill
+from rsso_dspy.programs.transcript import outcome, transcript
+from rsso_dspy.signatures import JudgeEquivalence, Reflect
 from rsso_dspy.trajectory import ZERO_SHOT, Lesson, Trajectory
 
-ROLE_OF = {
+MODULES: dict[str, Callable[[], dspy.Module]] = {
+    "reflector": lambda: dspy.Predict(Reflect),
+    "skill_verbalizer": SkillVerbalizer,
+    "skill_equivalence": lambda: dspy.Predict(JudgeEquivalence),
+    "constitution_writer": ConstitutionWriter,
+}
+"""What an agent may have beside its actor."""
+
+_ROLE_OF_MODULE = {
     "actor": "actor",
     "reflector": "reflector",
-    "skill_summary": "verbalizer",
-    "skill_instructions": "verbalizer",
-    "skill_target": "verbalizer",
+    "skill_verbalizer": "verbalizer",
     "skill_equivalence": "verbalizer",
-    "rule_writer": "advisor",
-    "constitution_summarizer": "advisor",
+    "constitution_writer": "advisor",
 }
-"""Predictor to role: which model answers it, and under which name its tokens are counted."""
+
+PREDICTORS = (
+    "actor",
+    "reflector",
+    "skill_verbalizer.summary",
+    "skill_verbalizer.instructions",
+    "skill_verbalizer.target",
+    "skill_equivalence",
+    "constitution_writer.write",
+    "constitution_writer.summarize",
+)
+"""Every predictor that an agent of some method has, by DSPy's name for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the actor said. ``subgoal`` is the target of a recalled skill, or None."""
+def role_of(predictor: str) -> str:
+    """The role of a predictor, by its name: which model answers it, and under which name its tokens are counted."""
+    return _ROLE_OF_MODULE[predictor.partition(".")[0]]
 
-    action: str
-    reasoning: str
-    subgoal: str | None
+
+ROLE_OF = {name: role_of(name) for name in PREDICTORS}
+"""Predictor to role."""
+
+
+def modules_of(row: Method) -> tuple[str, ...]:
+    """The modules that a method needs beside its actor: those of its memories, and those the row names."""
+    needed = set(row.modules)
+    if "reflections" in row.memories:
+        needed.add("reflector")
+    if "skills" in row.memories:
+        needed |= {"skill_verbalizer", "skill_equivalence"}
+    if "constitution" in row.memories and row.writing in ("neural", "neuro-symbolic"):
+        needed.add("constitution_writer")
+    return tuple(name for name in MODULES if name in needed)
 
 
 class Roles:
-    """An agent's predictors, by name, with the caller of the present trial. Local to one `Agent.forward`."""
+    """The modules of an agent, asked by its loop and its memories. Local to one `Agent.forward`."""
 
-    def __init__(self, predictors: dict[str, dspy.Predict], method: Method):
-        self.predictors = predictors
+    def __init__(self, modules: Mapping[str, dspy.Module], method: Method):
+        self.modules = modules
+        self.method = method.name
         self.scaffold: Scaffold = method.scaffold
         self.writing = method.writing
-        self.regions = method.regions
-        self.call: Caller
-        self.action_templates = ""
+        self.call: RoleCalls
         self.environment: Environment
-        self.shown: dict[str, str] = {}
-        """Texts of the memories that stood in this trial's prompts; see `TrialResult.shown`."""
-
-    def begin(self, environment: Environment) -> None:
-        """A trial begins in an environment that was just reset."""
-        self.environment, self.action_templates, self.shown = environment, environment.action_templates, {}
-
-    def show(self, preambles: dict[str, Recall], recalls: dict[str, Recall], progress: str, step: int) -> None:
-        """Note what memories put into the prompt of a step, each distinct text once."""
-        self._note("progress", progress, step)
-        for region, recall in preambles.items():
-            if recall.text:
-                self.shown[region] = recall.text
-        for region, recall in recalls.items():
-            if recall.text and recall.ids:
-                self.shown[f"{region}:{','.join(recall.ids)}"] = recall.text
-            elif not preambles[region].text:
-                self._note(region, recall.text, step)
-
-    def _note(self, region: str, text: str, step: int) -> None:
-        """What stands in a region from this step on, unless it stood there before."""
-        before = next((said for name, said in reversed(self.shown.items()) if name.startswith(f"{region}@")), "")
-        if text != before:
-            self.shown[f"{region}@{step}"] = text
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        actor = self.predictors["actor"]
-        form = _with_regions(actor.signature, self.regions)
-        prediction = self.call("actor", actor, form, action_templates=self.action_templates, **regions)
+        prediction = self._ask("actor", action_templates=self.environment.action_templates, **regions)
         if prediction is None:
             return None
-        if self.scaffold == "flat":
-            answer = Answer(first_line(prediction.action), prediction.thought or "", None)
-        else:
-            targets = [target for recall in recalled for target in recall.targets]
-            subgoal = _chosen(prediction.current_subgoal or "", targets)
-            answer = Answer(first_line(prediction.next_action), prediction.reasoning or "", subgoal)
+        answer = read_answer(prediction, self.scaffold, [target for recall in recalled for target in recall.targets])
         if not answer.action:
             self.call.ledger.malformed("actor")
             return None
@@ -116,35 +113,18 @@ class Roles:
         return prediction and f"{prediction.what_went_wrong}\n{prediction.plan}".strip()
 
     def verbalize(self, examples: Sequence[Window]) -> Verbalization | None:
-        """Summary, instructions and target of a skill: three calls, each reading the answers before it, so that they
-        are one conversation (SSO, section 3.3). None when any answer was malformed, or the instructions are no
+        """Summary, instructions and target of a skill. None when an answer was malformed, or the instructions are no
         actions."""
-        texts = "\n\n".join(
-            f"Excerpt {number}\n{example(window.states, window.actions)}"
-            for number, window in enumerate(examples, start=1)
-        )
-        first = self._ask("skill_summary", examples=texts)
-        if first is None:
-            return None
-        said = {"examples": texts, "summary": first.summary, "skill_name": first.skill_name}
-        second = self._ask("skill_instructions", **said, action_templates=self.action_templates)
-        if second is None:
-            return None
-        written = tuple(filter(None, map(first_line, second.steps)))
-        actions = [action for window in examples for action in window.actions]
-        steps = instructions(written, self.action_templates, actions)
-        if not steps:
+        templates = self.environment.action_templates
+        prediction = self._ask("skill_verbalizer", examples=examples, action_templates=templates)
+        if prediction is not None and not prediction.steps:
             self.call.ledger.malformed("verbalizer")
-            return None
-        third = self._ask("skill_target", **said, steps=list(steps))
-        if third is None or not third.target.strip():
-            return None
-        return Verbalization(first.summary, first.skill_name, steps, " ".join(third.target.split()))
+        return prediction and prediction.skill
 
     def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
         """Whether the library already holds the new skill. A malformed answer counts as no."""
-        numbered = "\n".join(f"{number}. {_skill_text(skill)}" for number, skill in enumerate(library, start=1))
-        prediction = self._ask("skill_equivalence", library=numbered, new_skill=_skill_text(new))
+        numbered = "\n".join(f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1))
+        prediction = self._ask("skill_equivalence", library=numbered, new_skill=describe_skill(new))
         return prediction is not None and any(1 <= number <= len(library) for number in prediction.equivalent or ())
 
     def write_rules(
@@ -152,31 +132,22 @@ class Roles:
     ) -> list[Lesson] | None:
         """What an episode so far teaches beyond the rules that stand; None when the answer was malformed (OmniReflect,
         section 2.1.1). `examples` are stretches of play with the rules drawn from them."""
-        prediction = self._ask(
-            "rule_writer",
-            categories,
-            examples=examples_of(examples, categories),
-            task=play.task,
-            known_rules=_rules_text(known),
-            transcript=stretch(play.states, play.steps),
-        )
-        return prediction and _lessons(prediction)
+        prediction = self._ask("constitution_writer", play=play, known=known, examples=examples, categories=categories)
+        return prediction and prediction.lessons
 
     def summarize_rules(self, known: Constitution, categories: Categories = CATEGORIES) -> list[Lesson] | None:
         """The lasting rules in fewer words; None when the answer was malformed, or held none."""
-        gathered: dict[str, Any] = {}
-        if "abstract" in categories:
-            gathered["gathered_abstract_rules"] = [rule.lesson.text for rule in known.of("abstract")]
-        if "error" in categories:
-            gathered["gathered_error_rules"] = [
-                ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution) for rule in known.of("error")
-            ]
-        prediction = self._ask("constitution_summarizer", categories, **gathered)
-        return (prediction and _lessons(prediction)) or None
+        prediction = self._ask("constitution_writer", "shorten", known=known, categories=categories)
+        return (prediction and prediction.lessons) or None
 
-    def _ask(self, name: str, categories: Categories = CATEGORIES, /, **regions: Any) -> dspy.Prediction | None:
-        predictor = self.predictors[name]
-        return self.call(ROLE_OF[name], predictor, asking_for(predictor.signature, categories), **regions)
+    def _ask(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
+        if name not in self.modules:
+            raise UsageError(
+                f"a memory of {self.method} asks for the {name}, which this method has not: "
+                f"name it in the row, Method(..., modules=({name!r},))"
+            )
+        module = self.modules[name]
+        return self.call.ask(role_of(name), module, getattr(module, method) if method else module, **inputs)
 
 
 def _writer(roles: Roles, runtime: Runtime) -> Writer | None:
@@ -210,8 +181,8 @@ MEMORIES: dict[str, Build] = {
 }
 
 
-_TAKEN = {*SkillActor.fields, *FlatActor.fields, "self", "recalled", "signature", "lm", "demos", "config"}
-_TAKEN |= {"new_signature", "completions"}
+_TAKEN = {name for actor in SCAFFOLDS.values() for name in actor.fields} | {"self", "recalled", "signature", "lm"}
+_TAKEN |= {"demos", "config", "new_signature", "completions"}
 """Names that a region cannot have: fields that the actor has already, and what a call is told besides fields."""
 
 _RESERVED = (ZERO_SHOT, *ADDITIONS)
@@ -223,7 +194,7 @@ def add_method(row: Method, **memories: Build) -> None:
     on, in this process.
 
     Raises `UsageError` for a name that is taken or cannot name a folder, and for a region that cannot be a new field of
-    the actor's signature or is named twice; `UnknownName` for a memory that is nowhere to be found.
+    the actor's signature or is named twice; `UnknownName` for a memory or module that is nowhere to be found.
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", row.name):
         raise UsageError(f"method {row.name!r}: its name takes small letters, digits, - and _, for it names folders")
@@ -232,69 +203,26 @@ def add_method(row: Method, **memories: Build) -> None:
     for name in row.memories:
         if name not in MEMORIES and name not in memories:
             raise UnknownName("memory", name, [*MEMORIES, *memories], "Hand its builder to add_method.")
+    for name in row.modules:
+        if name not in MODULES:
+            raise UnknownName("module", name, MODULES)
     regions = [name for name, _ in row.regions]
-    for number, (name, told) in enumerate(row.regions):
+    for number, (name, description) in enumerate(row.regions):
         if name in regions[:number]:
             raise UsageError(f"region {name!r} of {row.name} is named twice; name it once")
-        if name in _TAKEN or not name.isidentifier() or not _fits(name, told):
+        if name in _TAKEN or not name.isidentifier() or not _can_be_field(name, description):
             raise UsageError(f"region {name!r} of {row.name} cannot be a new field of the actor; give it another name")
     MEMORIES.update(memories)
     METHODS[row.name] = row
 
 
-def _fits(name: str, told: str) -> bool:
+def _can_be_field(name: str, description: str) -> bool:
     """Whether both actors can have this field. What DSPy and pydantic refuse, or warn of, is theirs to know."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
-            for actor in (SkillActor, FlatActor):
-                _with_regions(actor, ((name, told),))
+            for actor in SCAFFOLDS.values():
+                add_regions(actor, ((name, description),))
     except Exception:  # errors of every kind, by the name
         return False
     return True
-
-
-@lru_cache(maxsize=64)
-def _with_regions(signature: type[dspy.Signature], regions: tuple[tuple[str, str], ...]) -> type[dspy.Signature]:
-    """The actor's signature with these regions before the history."""
-    for name, told in regions:
-        place = list(signature.input_fields).index("history")
-        signature = signature.insert(place, name, dspy.InputField(desc=told), str)
-    return signature
-
-
-def _rules_text(known: Constitution) -> str:
-    """All rules that stand, for who is to write no rule twice."""
-    progress = f"Noted progress in this task:\n{known.progress}" if known.progress else ""
-    return "\n\n".join(part for part in (known.text, progress) if part)
-
-
-def _lessons(prediction: dspy.Prediction) -> list[Lesson]:
-    """What a rule writer or a summarizer said; entries that say nothing are left out."""
-    found = [Lesson("abstract", said(text)) for text in prediction.get("abstract_rules") or ()]
-    found += [Lesson("error", said(rule.mistake), said(rule.solution)) for rule in prediction.get("error_rules") or ()]
-    found += [Lesson("progress", said(text)) for text in prediction.get("progress_rules") or ()]
-    return [lesson for lesson in found if lesson.text]
-
-
-def _skill_text(skill: Skill) -> str:
-    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"
-
-
-def first_line(text: Any) -> str:
-    """The first line that says something, without list numbers, bullets, quotes or code marks around it."""
-    for line in str(text or "").splitlines():
-        cleaned = re.sub(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)?", "", line).strip().strip("`\"'").strip()
-        if cleaned:
-            return cleaned
-    return ""
-
-
-def _chosen(text: str, targets: Sequence[str]) -> str | None:
-    """The target that was copied, up to case, punctuation and spacing; None when it is no target."""
-
-    def words(value: str) -> str:
-        return " ".join(re.findall(r"[^\W_]+", value.lower()))
-
-    wanted = words(text)
-    return next((target for target in targets if words(target) == wanted), None)

@@ -2,14 +2,15 @@
 of the hundreds of actor calls they get those that teach something, and every call of the other roles.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import dspy
 
-from rsso_dspy.programs.roles import first_line
+from rsso_dspy.programs.actor import first_line
 from rsso_dspy.trajectory import Step, Trajectory
 
 Call = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
@@ -24,7 +25,7 @@ class TrialTrace:
     outer: list[Call] | None
     """The trace that the caller of the program reads; None when nobody does."""
 
-    def publish(self, trajectory: Trajectory, actor: dspy.Predict) -> None:
+    def publish(self, trajectory: Trajectory, actor: dspy.Module) -> None:
         """Hand over the informative calls of a finished trial."""
         if self.outer is not None:
             self.outer.extend(pruned(self.calls, trajectory, actor))
@@ -39,16 +40,18 @@ def trial_trace() -> Iterator[TrialTrace]:
         yield TrialTrace(calls, outer)
 
 
-def pruned(calls: Sequence[Call], trajectory: Trajectory, actor: dspy.Predict) -> list[Call]:
-    """The calls in order, less the actor's uninformative ones. An answer that could not be parsed leaves no call; one
-    that holds no action is a malformed step and is kept."""
+def pruned(calls: Sequence[Call], trajectory: Trajectory, actor: dspy.Module) -> list[Call]:
+    """The calls in order, less the actor's uninformative ones, with the inputs that were in the prompt. An answer that
+    could not be parsed leaves no call; one that holds no action is a malformed step and is kept."""
+    acting = {id(predictor) for predictor in actor.predictors()}
     acted = [step for step in trajectory.steps if not step.malformed]
     worth = iter(informative(acted))
     kept = []
     for call in calls:
-        if call[0] is actor and _action(call[2]) and not next(worth, True):
+        predictor, inputs, outputs = call
+        if id(predictor) in acting and _action(outputs) and not next(worth, True):
             continue
-        kept.append(call)
+        kept.append((predictor, {name: value for name, value in inputs.items() if value != ""}, outputs))
     return kept
 
 
@@ -66,3 +69,11 @@ def informative(steps: Sequence[Step]) -> list[bool]:
 
 def _action(answer: dspy.Prediction) -> str:
     return first_line(answer.get("next_action") or answer.get("action"))
+
+
+def open_span(name: str, **attributes: str) -> AbstractContextManager[object]:
+    """A span called `name` around the block where `mlflow.dspy.autolog` listens; nothing elsewhere."""
+    mlflow = sys.modules.get("mlflow")
+    if mlflow is None or not any(type(each).__module__.startswith("mlflow.") for each in dspy.settings.callbacks or ()):
+        return nullcontext()
+    return mlflow.start_span(name=name, attributes=attributes)

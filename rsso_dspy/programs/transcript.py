@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.programs.layouts import Layout, first_state
+from rsso_dspy.signatures.layouts import Layout, first_state
 from rsso_dspy.trajectory import State, Step, Trajectory
 
 NO_SUBGOAL = "none"

@@ -133,8 +133,9 @@ class HeldOut:
         listeners: Sequence[Listener] = (),
     ) -> Outcome:
         """Play what is left. `told` hears of every trial; `engine` is threads or ray. Raises `LimitReached` when the
-        purse is empty, and what `engine_named` and `Executor.run` raise; whatever happens, every finished trial is
-        kept."""
+        purse is empty, and what `Session.check_models`, `engine_named` and `Executor.run` raise; whatever happens,
+        every finished trial is kept."""
+        live.check_models(self.programs.values())
         where = engine_named(engine)
         purse = purse or self.purse()
         with self.store.lock():

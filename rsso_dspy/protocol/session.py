@@ -6,8 +6,10 @@
 Nothing is started before it is needed, and simulators end with the block.
 """
 
+import atexit
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +18,16 @@ import dspy
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.backends.embedders import Embedder
-from rsso_dspy.config import Config, load
+from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load
 from rsso_dspy.environments.pool import Pool
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.golds import gold_length
 from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import examples_of
-from rsso_dspy.programs.runtime import Runtime
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.calls import find_users_lm
+from rsso_dspy.programs.runtime import Runtime, set_default_session
 from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.trajectory import Variant
 
@@ -41,23 +46,69 @@ class Session:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Make the runtime current in this thread, with DSPy's unbounded histories off and the backend's format. Who
-        wants a trace opens one inside, as DSPy's optimizers do."""
-        with dspy.context(disable_history=True, trace=None, adapter=self.backend.adapter), self.runtime.active():
+        """Make the runtime current in this thread for a run or a compile, whose models are the session's and nobody
+        else's, with DSPy's histories off and the backend's format. Who wants a trace opens one inside, as DSPy's
+        optimizers do."""
+        settings = {
+            "lm": None,
+            "session_models_only": True,
+            "disable_history": True,
+            "trace": None,
+            "adapter": self.backend.adapter,
+        }
+        with dspy.context(**settings), self.runtime.active():
             yield
+
+    @contextmanager
+    def shared(self) -> Iterator[Runtime]:
+        """Make the runtime current for a person's own calls: the model and the adapter that DSPy is configured with
+        come first, and `inspect_history` has something to show."""
+        adapter = dspy.settings.adapter or self.backend.adapter
+        with dspy.context(trace=None, adapter=adapter), self.runtime.active() as runtime:
+            yield runtime
+
+    def check_models(self, agents: Iterable[Agent] = ()) -> None:
+        """Raise `UsageError` when another model than the session's is meant to answer in a run or a compile, whose
+        records name the session's: one that DSPy was configured with since, or a predictor's own."""
+        own = {
+            str(getattr(p.lm, "model", p.lm)) for agent in agents for p in agent.by_name.values() if p.lm is not None
+        }
+        users = find_users_lm()
+        if users is not None and users is not self.backend.users_lm:
+            own.add(str(getattr(users, "model", users)))
+        if own:
+            raise UsageError(
+                f"{', '.join(sorted(own))} would answer in place of {self.backend.models['actor']}, which the records "
+                "would name: runs and compiles take their models from the session. Configure DSPy before the session "
+                "is opened, or name the model in the configuration ([backends.NAME] model = ...)"
+            )
 
 
 @contextmanager
 def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
     """Lend a session and make it current in this thread; simulators end with the block.
 
-    `jobs` is how many simulators may live at once. Nothing is started before it is needed. Raises `MissingKey` or
-    `ConfigError` at once when the backend cannot work.
+    A model that DSPy is configured with (`dspy.configure(lm=...)`) answers in every role, and records name it; a
+    configuration that names another model than the offline one contradicts it. `jobs` is how many simulators may live
+    at once. Nothing is started before it is needed. Raises `MissingKey` or `ConfigError` at once when the backend
+    cannot work, `UsageError` for that contradiction.
     """
+    live = make_session(config or load(), jobs)
+    try:
+        with live.shared():
+            yield live
+    finally:
+        live.runtime.environments.close()
+
+
+def make_session(config: Config, jobs: int) -> Session:
+    """A session that is current nowhere; whoever makes it closes its environments. Raises what `session` raises."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    config = config or load()
+    users_lm = find_users_lm()
+    if users_lm is not None:
+        config = name_users_lm(config, users_lm)
     protocol = configured(config)
-    backend = Backend(config.active_backend, Runtime.stopping)
+    backend = Backend(config.active_backend, Runtime.stopping, users_lm)
     backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
     settings, book = config.environment, config.memory.constitution
@@ -82,9 +133,40 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
         reflections=config.memory.reflections,
         skills=protocol.skills,
     )
-    live = Session(config, protocol, backend, embedder, runtime, jobs)
-    try:
-        with live.here():
-            yield live
-    finally:
-        pool.close()
+    return Session(config, protocol, backend, embedder, runtime, jobs)
+
+
+def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
+    """The configuration with the model that DSPy was configured with as its backend, so that records name it. Raises
+    `UsageError` when the configuration names a model too."""
+    name = str(getattr(lm, "model", type(lm).__name__))
+    if set(Backend(config.active_backend).models.values()) != {EMBEDDED}:
+        raise UsageError(
+            f"two models are named: DSPy is configured with {name}, and the backend {config.backend} is "
+            f'{config.active_backend.model}. Drop one: dspy.configure(lm=None), or backend = "embedded"'
+        )
+    settings = {"temperature": lm.kwargs.get("temperature") or 0.0, "max_tokens": lm.kwargs.get("max_tokens") or 1024}
+    users = BackendConfig(model=name if "/" in name else f"dspy/{name}", **settings)
+    return config.model_copy(update={"backend": "dspy", "backends": {**config.backends, "dspy": users}})
+
+
+_default: list[Session] = []
+_opening = threading.Lock()
+
+
+@contextmanager
+def default_session() -> Iterator[Runtime]:
+    """Make the default session's runtime current: the configuration that `load` finds, as many simulators as there are
+    cores. It starts with the first call and ends with the process. Raises what `session` raises."""
+    with _opening:
+        if not _default:
+            with dspy.context(session_models_only=True):
+                _default.append(make_session(load(), os.cpu_count() or 1))
+            atexit.register(_default[0].runtime.environments.close)
+    if (users_lm := find_users_lm()) is not None:
+        name_users_lm(_default[0].config, users_lm)
+    with _default[0].shared() as runtime:
+        yield runtime
+
+
+set_default_session(default_session)

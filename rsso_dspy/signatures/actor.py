@@ -1,5 +1,5 @@
 """The actor's two scaffolds. Field order is the order of the prompt's regions (rSSO, Algorithm 1); a region that a
-method lacks, or that is empty, is removed from the signature for that call, so that it is absent from the prompt."""
+method lacks, or that is empty, is left out of the prompt by the adapter."""
 
 import dspy
 
@@ -12,12 +12,16 @@ class FlatActor(dspy.Signature):
     one action that fits one of the action templates, naming things the way the observations name them. Do not repeat
     an action that had no effect."""
 
-    constitution: str = dspy.InputField(desc="rules learnt from earlier experience in this world; follow them")
+    constitution: str = dspy.InputField(
+        desc="rules learnt from earlier experience in this world; follow them", default=""
+    )
     plans_from_past_attempts: str = dspy.InputField(
-        desc="what you wrote after your earlier, failed attempts at this very task; do better than those"
+        desc="what you wrote after your earlier, failed attempts at this very task; do better than those", default=""
     )
     task: str = dspy.InputField(desc="what has to be achieved")
-    progress: str = dspy.InputField(desc="what you noted on the way: what is done already, and what is left")
+    progress: str = dspy.InputField(
+        desc="what you noted on the way: what is done already, and what is left", default=""
+    )
     action_templates: str = dspy.InputField(desc="the forms an action may take, and what to be careful about")
     history: str = dspy.InputField(desc="what you saw and did lately, newest last")
 
@@ -34,14 +38,20 @@ class SkillActor(dspy.Signature):
     pursuing, or write none. Then give exactly one action that fits one of the action templates, naming things the
     way the observations name them."""
 
-    constitution: str = dspy.InputField(desc="rules learnt from earlier experience in this world; follow them")
+    constitution: str = dspy.InputField(
+        desc="rules learnt from earlier experience in this world; follow them", default=""
+    )
     plans_from_past_attempts: str = dspy.InputField(
-        desc="what you wrote after your earlier, failed attempts at this very task; do better than those"
+        desc="what you wrote after your earlier, failed attempts at this very task; do better than those", default=""
     )
     task: str = dspy.InputField(desc="what has to be achieved")
-    progress: str = dspy.InputField(desc="what you noted on the way: what is done already, and what is left")
+    progress: str = dspy.InputField(
+        desc="what you noted on the way: what is done already, and what is left", default=""
+    )
     action_templates: str = dspy.InputField(desc="the forms an action may take, and what to be careful about")
-    skills: str = dspy.InputField(desc="subgoals that were reached before, each with instructions for reaching it")
+    skills: str = dspy.InputField(
+        desc="subgoals that were reached before, each with instructions for reaching it", default=""
+    )
     history: str = dspy.InputField(desc="what you saw and did lately, newest last")
 
     reasoning: str = dspy.OutputField(desc="what the last action did, and the plan from here")

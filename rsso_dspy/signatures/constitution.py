@@ -24,9 +24,11 @@ class WriteRules(dspy.Signature):
     is left in the present task. Do not write down again what is already known. Progress rules alone are stated anew
     each time."""
 
-    examples: str = dspy.InputField(desc="other stretches of play, each with the rules that were drawn from it")
+    examples: str = dspy.InputField(
+        desc="other stretches of play, each with the rules that were drawn from it", default=""
+    )
     task: str = dspy.InputField(desc="what has to be achieved")
-    known_rules: str = dspy.InputField(desc="rules that stand already")
+    known_rules: str = dspy.InputField(desc="rules that stand already", default="")
     transcript: str = dspy.InputField(desc="the stretch of play, every action with what was seen after it")
 
     abstract_rules: list[str] = dspy.OutputField(desc="facts and procedures that hold beyond this task")

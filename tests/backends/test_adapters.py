@@ -11,7 +11,6 @@ from pathlib import Path
 import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
-from dspy.utils.usage_tracker import UsageTracker
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +19,7 @@ from rsso_dspy.backends import Backend
 from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.backends.adapters.repair import echoed, repair
 from rsso_dspy.config import BackendConfig
-from rsso_dspy.programs.roles import first_line
+from rsso_dspy.programs.actor import first_line
 from tests.live import Engine, says
 
 CORPUS = json.loads((Path(__file__).parent / "data" / "malformed_answers.json").read_text(encoding="utf-8"))
@@ -158,9 +157,6 @@ class Counting:
     def __init__(self):
         self.count = 0
 
-    def add_usage(self, _model, _usage):
-        pass
-
     def repaired(self):
         self.count += 1
 
@@ -171,7 +167,7 @@ def ask(adapter, *answers, tracker=None):
     engine = Engine(lambda _: next(left))
     lm = dspy.LM("embedded/explorer", engine=engine, cache=False, num_retries=0)
     regions = dict.fromkeys(signatures.FlatActor.input_fields, "x")
-    with dspy.context(adapter=adapter, disable_history=True, usage_tracker=tracker):
+    with dspy.context(adapter=adapter, disable_history=True, ledger=tracker):
         try:
             said = dspy.Predict(signatures.FlatActor)(lm=lm, **regions)
         except AdapterParseError:
@@ -209,11 +205,11 @@ def test_a_second_call_can_be_switched_off():
     assert ask(ChatAdapter(use_json_adapter_fallback=False), UNREADABLE) == (None, 1)
 
 
-def test_a_well_formed_answer_is_not_counted_and_a_tracker_need_not_count():
+def test_a_well_formed_answer_is_not_counted_and_nobody_need_count():
     tracker = Counting()
     assert ask(ChatAdapter(), says(thought="Closed.", action="open door"), tracker=tracker) == ("open door", 1)
     assert tracker.count == 0
-    assert ask(ChatAdapter(), REPAIRABLE, tracker=UsageTracker()) == ("open door", 1)
+    assert ask(ChatAdapter(), REPAIRABLE, tracker=None) == ("open door", 1)
 
 
 def test_thinking_ahead_of_a_well_formed_answer_is_not_counted_as_a_repair():

@@ -10,7 +10,7 @@ import pytest
 from dspy.lm15 import CacheConfig
 
 from rsso_dspy.backends.marks import marked
-from rsso_dspy.programs.runtime import Ledger
+from rsso_dspy.programs.calls import Ledger
 from rsso_dspy.signatures import FlatActor
 from tests.provider_formats import Said, blocks_of
 from tests.provider_runs import KEY, VARIABLE, backend, look, run_against

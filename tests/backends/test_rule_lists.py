@@ -14,7 +14,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy import signatures
 from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.backends.adapters.literals import literal
-from rsso_dspy.programs.roles import _lessons
+from rsso_dspy.programs.constitution_writer import list_lessons
 
 CORPUS = json.loads((Path(__file__).parent / "data" / "malformed_rules.json").read_text(encoding="utf-8"))
 ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
@@ -58,7 +58,7 @@ def test_what_is_read_makes_lessons_that_say_something(entry, adapter):
         fields = ADAPTERS[adapter]().parse(getattr(signatures, entry["signature"]), entry["answer"])
     except AdapterParseError:
         return
-    lessons = _lessons(Prediction(**fields))
+    lessons = list_lessons(Prediction(**fields))
     assert all(lesson.text.strip() and lesson.line.strip() and "\n" not in lesson.line for lesson in lessons)
 
 

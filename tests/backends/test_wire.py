@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMTimeoutError
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.errors import BackendUnreachable, ConfigError
-from rsso_dspy.programs.runtime import Ledger
+from rsso_dspy.programs.calls import Ledger
 from rsso_dspy.trajectory import Usage
 from tests.provider_faults import FAULTS
 from tests.provider_formats import WIRES, Said

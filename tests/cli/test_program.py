@@ -157,7 +157,7 @@ def test_diff_shows_sentences_that_came_and_went(rsso, edited):
     assert "  + - Do not focus on the rock.\n" in out
     assert re.search(r"\.\.\. \d+ sentences the same", out)
     assert "  + demonstration\n" in out
-    assert "the same: reflector, skill_summary" in out
+    assert "the same: reflector, skill_verbalizer.summary" in out
     back = rsso("program", "diff", file, "zero-shot")[1]
     assert "  - - Do not focus on the rock.\n" in back
     assert "  - demonstration\n" in back

@@ -3,8 +3,10 @@
 import json
 from dataclasses import replace
 
+import dspy
 import pytest
 
+from rsso_dspy.backends.adapters import ChatAdapter
 from rsso_dspy.config import load
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings
@@ -14,9 +16,10 @@ from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.library import Library, load_library
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.asking import asking_for
+from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.methods import method
 from rsso_dspy.programs.roles import MEMORIES, Roles
-from rsso_dspy.programs.runtime import Caller, Ledger, Runtime, TrialRules
+from rsso_dspy.programs.runtime import Runtime, TrialRules
 from rsso_dspy.protocol.plan import Arm, make_plan
 from rsso_dspy.protocol.presets import PRESETS, configured
 from rsso_dspy.signatures import SummarizeConstitution, WriteRules
@@ -217,9 +220,9 @@ class Advisor:
             environments=None, variant=Variant, budget=len, lm=lambda *_: model(self.engine), embed=hash_embed,
             constitution=settings, examples=examples,
         )  # fmt: skip
-        roles = Roles(self.agent.by_name, self.agent.method)
+        roles = Roles(self.agent.modules, self.agent.method)
         self.ledger = Ledger(runtime.spend)
-        roles.call = Caller(runtime, 1, self.ledger)
+        roles.call = RoleCalls(runtime, 1, self.ledger)
         memory = MEMORIES["constitution"](roles, runtime)
         memory.preamble()
         return memory
@@ -231,9 +234,10 @@ def play(memory, count):
     steps = [Step("open cupboard", "open cupboard", seen, 0, 0, True)] * count
     variant = Variant("boil", 3, "train")
     memory.preamble()
-    for n in range(1, count):
-        memory.notice(variant, "task", [seen] * (n + 1), steps[:n])
-    return memory.learn(Trajectory(variant, 1, "task", seen, 0, tuple(steps), "budget"))
+    with dspy.context(adapter=ChatAdapter()):
+        for n in range(1, count):
+            memory.notice(variant, "task", [seen] * (n + 1), steps[:n])
+        return memory.learn(Trajectory(variant, 1, "task", seen, 0, tuple(steps), "budget"))
 
 
 ABLATIONS = [("abstract", "error"), ("abstract", "progress"), ("error", "progress"), ("abstract",), ("error",)]
@@ -273,7 +277,7 @@ def test_with_all_categories_the_prompt_is_that_of_the_signatures():
     """A compiled program's instruction is somebody else's: of it goes what is plainly about another category."""
     assert all(asking_for(signature, ALL) is signature for signature in (WriteRules, SummarizeConstitution))
     advisor = Advisor(None)
-    writer = advisor.agent.rule_writer
+    writer = advisor.agent.constitution_writer.write
     writer.signature = writer.signature.with_instructions("Write rules. Error rules matter most. Be brief.")
     for kept, told in (
         (ALL, "Write rules. Error rules matter most. Be brief."),

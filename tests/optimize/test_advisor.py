@@ -35,11 +35,11 @@ def test_gepa_finds_the_better_instruction_of_the_rule_writer(live):
     observed = Keep()
     compiled = compile_agent(Agent(METHOD), session, replace(request, tuned=tuned(["advisor"])), observer=observed)
     assert compiled.improved
-    assert compiled.changes == ("instruction of rule_writer",)
+    assert compiled.changes == ("instruction of constitution_writer.write",)
     assert compiled.before.mean == 0
     assert compiled.after.mean == 50
     called = {name for _, rollout in observed.told for name, _, _ in rollout.calls}
-    assert {"rule_writer", "constitution_summarizer"} <= called
+    assert {"constitution_writer.write", "constitution_writer.summarize"} <= called
     assert compiled.usage["advisor"].calls > 0
 
 

@@ -193,12 +193,12 @@ def test_a_skill_is_judged_by_its_use():
         ("open door", 0, {"recalled": ("def",), "subgoal": "A door is open."}),
         shown=SHOWN,
     )
-    held = feedback("skill_target", {}, dspy.Prediction(target="A fern is held."), [used])
+    held = feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [used])
     assert held.startswith("The skill was offered at 2 steps and pursued at 1; points followed on 1.")
-    door = feedback("skill_instructions", {}, dspy.Prediction(steps=["open door"]), [used])
+    door = feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["open door"]), [used])
     assert "offered at 2 steps and pursued at 1; points followed on 0." in door
     assert "Only keep the steps that the points depended on" in door
-    unused = feedback("skill_target", {}, dspy.Prediction(target="A lamp is lit."), [used])
+    unused = feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A lamp is lit."), [used])
     assert "offered at 0 steps" in unused
 
 

@@ -25,8 +25,8 @@ def worded(*acts):
     """Feedback on the instructions and on the target of the skill that these steps saw."""
     used = trial(*acts, shown=SHOWN)
     return (
-        feedback("skill_instructions", {"examples": TWO}, dspy.Prediction(steps=STEPS), [used]),
-        feedback("skill_target", {"examples": TWO}, dspy.Prediction(target="A fern is held."), [used]),
+        feedback("skill_verbalizer.instructions", {"examples": TWO}, dspy.Prediction(steps=STEPS), [used]),
+        feedback("skill_verbalizer.target", {"examples": TWO}, dspy.Prediction(target="A fern is held."), [used]),
     )
 
 
@@ -59,12 +59,14 @@ def test_a_skill_that_paid_is_praised_and_one_that_was_never_offered_is_nobodys_
 
 def test_steps_that_are_no_actions_are_counted():
     given = {"examples": TWO, "action_templates": "TEMPLATES:\nteleport to LOC\npick up OBJ"}
-    text = feedback("skill_instructions", given, dspy.Prediction(steps=[*STEPS, "be patient"]), [PLAYED])
+    text = feedback("skill_verbalizer.instructions", given, dspy.Prediction(steps=[*STEPS, "be patient"]), [PLAYED])
     assert text.startswith("Of 3 steps 1 are no actions.\nAlways write each step as one action")
 
 
 def summarized(summary, name):
-    return feedback("skill_summary", {"examples": TWO}, dspy.Prediction(summary=summary, skill_name=name), [PLAYED])
+    return feedback(
+        "skill_verbalizer.summary", {"examples": TWO}, dspy.Prediction(summary=summary, skill_name=name), [PLAYED]
+    )
 
 
 def test_a_summary_is_judged_by_what_the_excerpts_share():
@@ -128,13 +130,15 @@ def written(abstract=(), errors=(), rules_of_progress=(), known=""):
     said = dspy.Prediction(
         abstract_rules=list(abstract), error_rules=list(errors), progress_rules=list(rules_of_progress)
     )
-    return feedback("rule_writer", {"known_rules": known, "transcript": STRETCH, "task": ""}, said, [PLAYED])
+    return feedback(
+        "constitution_writer.write", {"known_rules": known, "transcript": STRETCH, "task": ""}, said, [PLAYED]
+    )
 
 
 def merged(gathered, made, gathered_errors=(), errors=()):
     given = {"gathered_abstract_rules": list(gathered), "gathered_error_rules": list(gathered_errors)}
     said = dspy.Prediction(abstract_rules=list(made), error_rules=list(errors))
-    return feedback("constitution_summarizer", given, said, [PLAYED])
+    return feedback("constitution_writer.summarize", given, said, [PLAYED])
 
 
 ROCK = ErrorRule(mistake="focus on rock", solution="Focus on what the task names.")
@@ -216,5 +220,5 @@ def test_error_rules_may_be_records_or_data_and_lists_may_be_damaged():
     assert merged([], [], [data], [ROCK]) == merged([], [], [ROCK], [data])
     for damaged in (None, "Wait.", 5, [5], [None], [{}]):
         said = dspy.Prediction(abstract_rules=damaged, error_rules=damaged, progress_rules=damaged)
-        for name in ("rule_writer", "constitution_summarizer"):
+        for name in ("constitution_writer.write", "constitution_writer.summarize"):
             assert "Trial 1" in feedback(name, {"known_rules": None}, said, [PLAYED])

@@ -48,10 +48,10 @@ def test_gepa_rewords_the_roles_that_were_called_and_no_others(gepa_compile):
     candidates = [instructions(candidate.state) for candidate in gepa_compile.observed.of.candidates.values()]
     changed = {name for said in candidates for name in said if said[name] != original[name]}
     assert "actor" in changed
-    assert not changed & {"rule_writer", "constitution_summarizer"}
+    assert not changed & {"constitution_writer.write", "constitution_writer.summarize"}
     asked = {name for name, words in original.items() if any(words in p for p in gepa_compile.prompts["proposer"])}
     called = {name for _, rollout in gepa_compile.observed.told for name, _, _ in rollout.calls}
-    assert {"actor", "reflector", "skill_target"} <= asked <= called
+    assert {"actor", "reflector", "skill_verbalizer.target"} <= asked <= called
 
 
 def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):

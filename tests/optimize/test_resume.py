@@ -105,12 +105,12 @@ def test_roles_are_named_by_predictor_or_by_role():
     assert tuned(["reflector"]) == ("reflector",)
     assert tuned(["verbalizer", "actor"]) == (
         "actor",
-        "skill_summary",
-        "skill_instructions",
-        "skill_target",
+        "skill_verbalizer.summary",
+        "skill_verbalizer.instructions",
+        "skill_verbalizer.target",
         "skill_equivalence",
     )
-    assert tuned(["skill_target"]) == ("skill_target",)
+    assert tuned(["skill_verbalizer.target"]) == ("skill_verbalizer.target",)
     with pytest.raises(UnknownName, match="reflector"):
         tuned(["reflecter"])
 
@@ -126,7 +126,7 @@ def test_a_role_that_is_frozen_stays_as_it_was_and_plays_all_the_same(live, opti
     assert changed <= {"reflector"}
     assert changed or compiled.usage["proposer"].calls > 0, "the reflector was worked on"
     called = {name for _, rollout in observed.told for name, _, _ in rollout.calls}
-    assert {"actor", "reflector", "skill_target"} <= called
+    assert {"actor", "reflector", "skill_verbalizer.target"} <= called
 
 
 def test_a_method_that_never_asks_the_roles_is_refused(live):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.programs import runtime
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import Runtime, TrialRules
@@ -22,7 +23,7 @@ def prompts_of(live, method_name, mute=()):
     lm, actors = walks(live, mute=mute)
     with acting(live, lm, rules=TrialRules(3, stop_on_success=False)):
         result = Agent(method_name)(variant=REWARDED)
-    assert result.score == 67
+    assert result.points == 67
     return [actors[trial].prompts for trial in (1, 2, 3)]
 
 
@@ -187,7 +188,7 @@ def test_a_solved_variant_is_left_alone_by_default(live, gold_paths):
     with acting(live, lambda *_: model(solution), budget=lambda _: 60):
         result = Agent("rsso")(variant=VARIANT, trials=3)
     assert [trial.trajectory.outcome for trial in result.trials] == ["solved"]
-    assert result.score == 100
+    assert (result.score, result.points) == (1.0, 100)
     learnt = result.trials[0].learnt
     assert (learnt["skills"]["pieces"], learnt["plans_from_past_attempts"]["written"]) == (1, 0)
     assert set(result.trials[0].usage) == {"actor"}, "one success is no evidence of a skill: no model is asked"
@@ -245,7 +246,14 @@ def test_a_simulator_that_dies_twice_is_an_error_and_no_score(live):
     assert result.score is None
 
 
-def test_without_a_session_the_error_says_what_to_do():
+def test_without_a_session_the_default_one_is_opened():
+    with ThreadPoolExecutor() as threads:  # the session of the other tests is this thread's
+        result = threads.submit(Agent("react"), variant=VARIANT, trials=1).result()
+    assert [trial.error for trial in result.trials] == [None]
+
+
+def test_where_no_session_can_be_opened_the_error_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(runtime, "_default_session", None)
     with ThreadPoolExecutor() as threads, pytest.raises(UsageError, match=r"rsso_dspy\.session"):
         threads.submit(Agent("react"), variant=VARIANT).result()
 
@@ -265,12 +273,10 @@ def test_the_module_holds_predictors_and_no_state(live):
     assert [name for name, _ in agent.named_predictors()] == [
         "actor",
         "reflector",
-        "skill_summary",
-        "skill_instructions",
-        "skill_target",
+        "skill_verbalizer.summary",
+        "skill_verbalizer.instructions",
+        "skill_verbalizer.target",
         "skill_equivalence",
-        "rule_writer",
-        "constitution_summarizer",
     ]
 
 

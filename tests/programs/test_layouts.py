@@ -4,9 +4,9 @@ from itertools import pairwise
 import pytest
 
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.layouts import CACHE_ORDER, first_state, laid_out
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.signatures import FlatActor, SkillActor
+from rsso_dspy.signatures.layouts import CACHE_ORDER, arrange_fields, first_state
 from tests.live import REWARDED, acting, region, walks
 
 
@@ -17,7 +17,7 @@ def test_the_paper_shows_the_last_ten_states_and_cache_drops_ten_at_once():
 
 @pytest.mark.parametrize("actor", [FlatActor, SkillActor])
 def test_a_layout_changes_the_order_of_regions_and_nothing_else(actor):
-    paper, cache = (laid_out(actor, ("constitution",), layout) for layout in ("paper", "cache"))
+    paper, cache = (arrange_fields(actor, ("constitution",), layout) for layout in ("paper", "cache"))
     assert list(paper.input_fields) == [name for name in actor.input_fields if name != "constitution"]
     assert list(cache.input_fields) == [name for name in CACHE_ORDER if name in paper.input_fields]
     assert list(cache.output_fields) == list(paper.output_fields)

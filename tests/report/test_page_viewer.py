@@ -3,8 +3,8 @@
 import re
 from dataclasses import replace
 
-from rsso_dspy.programs.layouts import CACHE_ORDER, first_state
 from rsso_dspy.report.page import write_page
+from rsso_dspy.signatures.layouts import CACHE_ORDER, first_state
 from tests.live import region
 from tests.records import record
 from tests.report.page_reading import (

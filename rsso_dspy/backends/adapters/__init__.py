@@ -20,6 +20,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.backends.adapters.lists import whole
 from rsso_dspy.backends.adapters.repair import echoed, repair, trimmed
 from rsso_dspy.backends.adapters.values import cast, is_list, is_text
+from rsso_dspy.signatures.layouts import arrange_fields
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
 
@@ -35,7 +36,24 @@ class _Tolerant(dspy.ChatAdapter, ABC):
 
     DSPy's reading is a misreading, in every format, when a draft inside leading thinking tags was taken for the answer,
     or when the last field is the prompt's own placeholder; what else can be proved, each format says.
+
+    An input that is empty text is absent from the prompt, and so is an empty field of a demonstration.
+    ``dspy.settings.layout`` orders the inputs.
     """
+
+    def _call_preprocess(
+        self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature], inputs: dict[str, Any]
+    ) -> type[dspy.Signature]:
+        rollout = dspy.settings.get("rollout")
+        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", _warmth(lm)):
+            lm_kwargs.setdefault("rollout_id", rollout)  # else DSPy's cache makes all retries one
+        processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
+        absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
+        return arrange_fields(processed, absent, dspy.settings.get("layout") or "paper")
+
+    def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        present = [{name: value for name, value in demo.items() if value != ""} for demo in demos]
+        return super().format_demos(signature, present)
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         text = trimmed(completion)
@@ -131,8 +149,12 @@ class XMLAdapter(_Tolerant, dspy.XMLAdapter):
 
 
 def _counted(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, after telling whoever counts this call's usage that they had to be repaired."""
-    tell = getattr(dspy.settings.get("usage_tracker"), "repaired", None)
-    if tell is not None:
-        tell()
+    """The fields, after telling the ledger of this call that they had to be repaired."""
+    ledger = dspy.settings.get("ledger")
+    if ledger is not None:
+        ledger.repaired()
     return fields
+
+
+def _warmth(lm: dspy.BaseLM) -> float:
+    return getattr(lm, "kwargs", {}).get("temperature") or 0.0

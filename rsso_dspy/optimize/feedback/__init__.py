@@ -23,12 +23,12 @@ __all__ = ["RULES", "Call", "feedback", "steps_of"]
 RULES: dict[str, Callable[[Call], Iterator[str]]] = {
     "actor": actor,
     "reflector": reflector,
-    "skill_summary": verbalizer.summary,
-    "skill_instructions": verbalizer.steps,
-    "skill_target": verbalizer.target,
+    "skill_verbalizer.summary": verbalizer.summary,
+    "skill_verbalizer.instructions": verbalizer.steps,
+    "skill_verbalizer.target": verbalizer.target,
     "skill_equivalence": equivalence,
-    "rule_writer": constitution.rule_writer,
-    "constitution_summarizer": constitution.summarizer,
+    "constitution_writer.write": constitution.rule_writer,
+    "constitution_writer.summarize": constitution.summarizer,
 }
 """Predictor to the rule that knows what its answers are for."""
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from rsso_dspy.backends.embedded.commands import words
 from rsso_dspy.optimize.feedback.call import Call, results
 from rsso_dspy.optimize.feedback.wording import FEW
+from rsso_dspy.programs.actor import first_line
 from rsso_dspy.programs.instructions import instructions
-from rsso_dspy.programs.roles import first_line
 from rsso_dspy.trajectory import TrialResult
 
 _EXCERPT = re.compile(r"^Excerpt \d+\s*$", re.M)

@@ -9,7 +9,7 @@ from dspy.utils.exceptions import AdapterParseError, LMError
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.optimize.rollouts import Halt, Rollouts
 from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
-from rsso_dspy.programs.runtime import Ledger
+from rsso_dspy.programs.calls import Ledger
 
 PROPOSAL_CHARACTERS = 6000
 """Longest instruction that may be proposed. It stands in every prompt of its role."""

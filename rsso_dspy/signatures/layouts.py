@@ -37,9 +37,9 @@ def first_state(states: int, layout: Layout, window: int = HISTORY_STATES) -> in
 
 
 @lru_cache(maxsize=256)
-def laid_out(signature: type[dspy.Signature], absent: tuple[str, ...], layout: Layout) -> type[dspy.Signature]:
-    """The signature less some input fields, its other inputs in the layout's order. Cached: building a signature class
-    is dearer than a simulator step."""
+def arrange_fields(signature: type[dspy.Signature], absent: tuple[str, ...], layout: Layout) -> type[dspy.Signature]:
+    """The signature as a prompt shows it: less some input fields, the others in the layout's order. Cached: building a
+    signature class costs more than a simulator step."""
     for name in absent:
         signature = signature.delete(name)
     if layout == "cache":

@@ -1,0 +1,57 @@
+"""The skill verbalizer as a module of its own: excerpts in, a skill in words out (SSO, section 3.3).
+
+verbalizer = SkillVerbalizer()
+with dspy.context(lm=my_lm):
+    verbalizer(examples=[window, another], action_templates="OPEN object, ...").skill
+"""
+
+from collections.abc import Sequence
+
+import dspy
+
+from rsso_dspy.memory.skills import Skill, Verbalization, Window
+from rsso_dspy.programs.actor import first_line
+from rsso_dspy.programs.instructions import instructions
+from rsso_dspy.programs.transcript import example
+from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
+
+
+class SkillVerbalizer(dspy.Module):
+    """Three calls, each reading the answers before it, so that they are one conversation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.summary = dspy.Predict(SummarizeSkill)
+        self.instructions = dspy.Predict(WriteInstructions)
+        self.target = dspy.Predict(NameTarget)
+
+    def forward(self, examples: Sequence[Window], action_templates: str = "") -> dspy.Prediction:
+        """Put into words what the windows have in common.
+
+        Returns a prediction with ``skill`` (a `Verbalization`; None when the instructions written are no actions, or no
+        target was named) and what the calls answered: ``summary``, ``skill_name``, ``steps``, ``target``. Raises
+        `AdapterParseError` when an answer cannot be read.
+        """
+        excerpts = "\n\n".join(
+            f"Excerpt {number}\n{example(window.states, window.actions)}"
+            for number, window in enumerate(examples, start=1)
+        )
+        summary = self.summary(examples=excerpts)
+        known = {"examples": excerpts, "summary": summary.summary, "skill_name": summary.skill_name}
+        written = self.instructions(**known, action_templates=action_templates)
+        lines = tuple(filter(None, map(first_line, written.steps)))
+        actions = [action for window in examples for action in window.actions]
+        steps = instructions(lines, action_templates, actions)
+        target, skill = "", None
+        if steps:
+            target = " ".join((self.target(**known, steps=list(steps)).target or "").split())
+        if target:
+            skill = Verbalization(summary.summary, summary.skill_name, steps, target)
+        return dspy.Prediction(
+            skill=skill, summary=summary.summary, skill_name=summary.skill_name, steps=list(steps), target=target
+        )
+
+
+def describe_skill(skill: Skill) -> str:
+    """A skill as the judge of equivalence reads it."""
+    return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"

@@ -1,0 +1,65 @@
+"""States of agents on disk, whoever wrote them: DSPy's own files and compiled programs, of this version or older."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.whole import write_whole
+
+OLD_NAMES = {
+    "skill_summary": "skill_verbalizer.summary",
+    "skill_instructions": "skill_verbalizer.instructions",
+    "skill_target": "skill_verbalizer.target",
+    "rule_writer": "constitution_writer.write",
+    "constitution_summarizer": "constitution_writer.summarize",
+}
+"""Predictors as version 0.1.0 named them."""
+
+NOT_PREDICTORS = {"metadata"}
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """The predictors' states in a file, by name, and the method they are of; empty where the file does not say."""
+
+    predictors: dict[str, Any]
+    method: str
+
+
+def rename_predictors(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A state with the predictors' present names."""
+    return {OLD_NAMES.get(name, name): value for name, value in state.items() if name not in NOT_PREDICTORS}
+
+
+def read_state(path: Path) -> SavedState:
+    """The state in a JSON file that `Agent.save`, an optimizer or `rsso-dspy compile` wrote. Raises `UsageError` for
+    another one."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}; agent.save(PATH) writes such a file") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged ({error}); save the agent again") from None
+    if isinstance(data, dict) and isinstance(data.get("state"), dict):
+        return SavedState(rename_predictors(data["state"]), str(data.get("method", "")))
+    if not is_plain_state(data):
+        raise UsageError(f"{path} is neither a saved agent nor a compiled program; agent.save(PATH) writes the first")
+    return SavedState(rename_predictors(data), str(data.get("metadata", {}).get("method", "")))
+
+
+def is_plain_state(data: Any) -> bool:
+    """Whether JSON data is a state as DSPy saves it."""
+    if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
+        return False
+    states = [value for name, value in data.items() if name not in NOT_PREDICTORS]
+    return bool(states) and all(isinstance(value, dict) and "signature" in value for value in states)
+
+
+def write_method(path: Path, method: str) -> None:
+    """Note in a file that DSPy saved which method it is of."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["metadata"]["method"] = method
+    write_whole(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")

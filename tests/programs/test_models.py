@@ -1,0 +1,348 @@
+"""Which model answers, as a DSPy user expects it: a predictor's own, else the one DSPy is set to, else the backend's;
+and the modules of an agent as DSPy modules of their own."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
+from uuid import uuid4
+
+import dspy
+import pytest
+from dspy.utils.exceptions import AdapterParseError
+
+import rsso_dspy
+from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.config import load
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.constitution import Constitution, Play
+from rsso_dspy.memory.skills import Window
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.constitution_writer import ConstitutionWriter
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
+from rsso_dspy.protocol.session import make_session
+from rsso_dspy.signatures import SkillActor
+from rsso_dspy.trajectory import State
+from tests.live import FAST, REWARDED, WALK, Engine, acting, model, prompt_of, says, scripted
+
+METHOD = "rsso+neural"
+STAGES = ("summary", "instructions", "target")
+ROLES = {
+    "reasoning": "actor",
+    "what_went_wrong": "reflector",
+    "summary": "verbalizer",
+    "steps": "verbalizer",
+    "target": "verbalizer",
+    "equivalent": "verbalizer",
+    "abstract_rules": "advisor",
+}
+"""First output field of a prompt to the role that it is for."""
+
+
+class Counting(Explorer):
+    """A model that walks to two rewards in every trial and answers other roles as the offline one does; counts calls by
+    role."""
+
+    def __init__(self):
+        super().__init__(seed=0)
+        self.asked = Counter()
+
+    def complete(self, request):
+        prompt = prompt_of(request)
+        role = ROLES[re.search(r"starting with the field `\[\[ ## (\w+) ## \]\]`", prompt).group(1)]
+        self.asked[role] += 1
+        if role != "actor":
+            return super().complete(request)
+        if "Next action:" not in prompt.rpartition("<user>")[2]:
+            self.walk = scripted(WALK)
+        return self.walk.complete(request)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def refuse(role, _rollout):
+    raise AssertionError(f"the backend was asked for its {role}")
+
+
+def silent(*_):
+    """A model that may be made and not asked."""
+    return model(Engine(refuse))
+
+
+def count_booked(result):
+    booked = Counter()
+    for trial in result.trials:
+        booked.update({role: usage.calls for role, usage in trial.usage.items()})
+    return booked
+
+
+@contextmanager
+def playing(live, lm=None, backend=refuse, **changes):
+    """A person's own calls in the live session, whose backend is not to be asked, with DSPy set to `lm`."""
+    settings = {"lm": lm} if lm else {}
+    with live.shared(), replace(live.runtime, lm=backend, **changes).active(), dspy.context(**settings):
+        yield
+
+
+@pytest.mark.parametrize("way", ["set_lm", "predictor.lm", "context", "configure"])
+def test_the_users_model_gets_every_call_of_every_role(live, way):
+    engine = Counting()
+    lm, agent = model(engine), Agent(METHOD)
+    if way == "set_lm":
+        agent.set_lm(lm)
+    elif way == "predictor.lm":
+        for predictor in agent.predictors():
+            predictor.lm = lm
+    rules = TrialRules(3, stop_on_success=False, learn_after_last=True)
+    backend = refuse if way in ("context", "configure") else silent
+    dspy.configure(lm=lm if way == "configure" else None)
+    try:
+        with playing(live, lm if way == "context" else None, backend, rules=rules, budget=lambda _: 12):
+            result = agent(variant=REWARDED)
+    finally:
+        dspy.configure(lm=None)
+    assert engine.asked.keys() == set(ROLES.values())
+    assert count_booked(result) == engine.asked
+
+
+def test_a_predictors_own_model_comes_before_the_context(live):
+    own, outer = Counting(), Counting()
+    agent = Agent("react-sso")
+    agent.actor.lm = model(own)
+    with playing(live, model(outer), budget=lambda _: 3):
+        agent(variant=REWARDED, trials=1)
+    assert (own.asked["actor"], outer.asked.total()) == (3, 0)
+
+
+def test_without_a_model_of_the_users_the_backend_answers(live):
+    engine = Counting()
+    with acting(live, lambda *_: model(engine), budget=lambda _: 3):
+        Agent("react-sso")(variant=REWARDED, trials=1)
+    assert engine.asked["actor"] == 3
+
+
+def test_a_session_names_the_model_that_dspy_is_set_to():
+    with dspy.context(lm=model(Counting())):
+        users = dspy.settings.lm
+        users.model = "mine/teacher"
+        live = make_session(load(overrides=FAST), 1)
+        assert set(live.backend.models.values()) == {"mine/teacher"}
+        assert live.backend.lm("actor", 1) is users
+        assert not live.backend.rule_based
+        live.check_models()
+    live.runtime.environments.close()
+
+
+def test_two_models_that_are_named_contradict_each_other():
+    settings = load(overrides=(*FAST, "backend=ollama"))
+    with dspy.context(lm=model(Counting())), pytest.raises(UsageError, match=r"two models are named.*dspy\.configure"):
+        make_session(settings, 1)
+
+
+@pytest.mark.parametrize("way", ["agent", "context"])
+def test_runs_and_compiles_refuse_a_model_that_records_would_not_name(live, way):
+    agent = Agent("react")
+    lm = dspy.LM("mine/other", engine=Counting(), cache=False)
+    if way == "agent":
+        agent.set_lm(lm)
+    with dspy.context(lm=lm if way == "context" else None), pytest.raises(UsageError, match="mine/other would answer"):
+        live.check_models([agent])
+    with dspy.context(lm=lm if way == "context" else None), pytest.raises(UsageError, match="mine/other would answer"):
+        rsso_dspy.compile(agent, live, "1-per-task", tasks=["find-plant"], max_rollouts=4)
+
+
+def test_retries_are_no_copies_where_dspy_keeps_answers(live):
+    engine = Counting()
+    lm = dspy.LM(f"cached/{uuid4()}", engine=engine, cache=True, temperature=0.7)  # DSPy's cache outlives a process
+    with playing(live, lm, rules=TrialRules(2, stop_on_success=False), budget=lambda _: 2):
+        Agent("react-sso")(variant=REWARDED)
+    assert engine.asked["actor"] == 4
+
+
+def test_usage_and_history_are_told_to_whoever_asks_dspy(live):
+    with live.shared(), dspy.context(lm=model(Counting())), dspy.track_usage() as usage:
+        agent = Agent("react-sso")
+        result = agent(variant=REWARDED, trials=1, seed=3)
+    (tokens,) = usage.get_total_tokens().values()
+    assert tokens["prompt_tokens"] == sum(trial.usage["actor"].input for trial in result.trials) > 0
+    assert len(agent.history) == result.trials[0].usage["actor"].calls
+
+
+# Modules
+
+
+STATES = tuple(State(f"You see {n} trees.", f"This is garden {n}.", "In your inventory: nothing.") for n in range(3))
+WINDOWS = [Window(piece, 0, 3, STATES, ("look around", "focus on tree"), (0, 0, 5)) for piece in (0, 1)]
+EXCERPTS = {"examples": WINDOWS, "action_templates": "FOCUS ON object\nLOOK AROUND"}
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        ("react", ["actor"]),
+        ("reflexion", ["actor", "reflector"]),
+        ("omnireflect-symbolic", ["actor"]),
+        ("sso+constitution", ["actor", *(f"skill_verbalizer.{n}" for n in STAGES), "skill_equivalence"]),
+        ("omnireflect-neural", ["actor", "constitution_writer.write", "constitution_writer.summarize"]),
+    ],
+)
+def test_an_agent_holds_what_its_method_needs(method, names):
+    assert [name for name, _ in Agent(method).named_predictors()] == names
+
+
+def test_the_verbalizer_can_be_called_alone():
+    with dspy.context(lm=model(Explorer(seed=0))):
+        said = SkillVerbalizer()(**EXCERPTS)
+    assert said.skill.instructions == tuple(said.steps)
+    assert said.skill.target == said.target
+    assert said.steps
+
+
+def test_a_module_alone_raises_as_dspy_does_when_an_answer_cannot_be_read():
+    with dspy.context(lm=model(Engine(lambda _: "I would rather not say."))), pytest.raises(AdapterParseError):
+        SkillVerbalizer()(**EXCERPTS)
+
+
+def test_the_constitution_writer_can_be_called_alone(live):
+    play = Play(live.runtime.variant(REWARDED), "Find a plant.", STATES, ())
+    with live.shared(), dspy.context(lm=model(Explorer(seed=0))):
+        said = ConstitutionWriter()(play, known=Constitution())
+    assert isinstance(said.lessons, list)
+    assert {"abstract_rules", "error_rules", "progress_rules"} <= set(said.keys())
+
+
+def test_submodules_are_compiled_alone_by_dspys_optimizers():
+    examples = [dspy.Example(**EXCERPTS).with_inputs(*EXCERPTS) for _ in range(2)]
+
+    def metric(_example, prediction, _trace=None):
+        return float(prediction.skill is not None)
+
+    def propose(_prompt):
+        return says(proposed_instruction="Name the skill.", proposed_prefix_for_output_field="Skill:")
+
+    with dspy.context(lm=model(Explorer(seed=0)), disable_history=True):
+        shown = dspy.BootstrapFewShot(metric=metric, max_bootstrapped_demos=1, max_labeled_demos=0).compile(
+            SkillVerbalizer(), trainset=examples
+        )
+        copro = dspy.COPRO(metric=metric, breadth=2, depth=1, prompt_model=model(Engine(propose)))
+        told = copro.compile(SkillVerbalizer(), trainset=examples, eval_kwargs={"display_progress": False})
+        assert shown(**EXCERPTS).skill
+    assert all(predictor.demos for predictor in shown.predictors())
+    assert told.summary.signature.fields.keys() == SkillVerbalizer().summary.signature.fields.keys()
+
+
+class Plain(dspy.Signature):
+    """Act."""
+
+    history: str = dspy.InputField()
+    next_action: str = dspy.OutputField()
+
+
+def test_another_module_plays_or_says_at_assignment_what_is_missing(live):
+    agent = Agent("react-sso")
+    with pytest.raises(
+        UsageError, match=r"cannot be the actor.*inputs action_templates, constitution.*current_subgoal"
+    ):
+        agent.actor = dspy.Predict(Plain)
+    agent.actor = dspy.ChainOfThought(SkillActor)
+    assert "actor.predict" in dict(agent.named_predictors())
+    engine = Counting()
+    with acting(live, lambda *_: model(engine), budget=lambda _: 4):
+        (trial,) = agent(variant=REWARDED, trials=1).trials
+    assert trial.error is None
+    assert [step.action for step in trial.trajectory.steps] == WALK[:4]
+    with live.shared(), pytest.raises(UsageError, match=r"agent\.save"):
+        rsso_dspy.compile(agent, live, "1-per-task", tasks=["find-plant"], max_rollouts=4)
+
+
+# What comes back
+
+
+@pytest.fixture(scope="module")
+def result(live):
+    with live.shared():
+        return Agent("react")(variant=REWARDED, trials=1)
+
+
+def test_a_prediction_is_short_json_and_a_table(result):
+    assert len(repr(result)) < 120
+    assert "react on find-plant::229" in repr(result)
+    data = json.loads(json.dumps(result.toDict()))
+    assert data["trials"][0]["trajectory"]["outcome"] == result.trials[0].trajectory.outcome
+    assert result._repr_html_().count("<tr>") == 2
+
+
+def test_score_and_metric_are_one_scale(result):
+    assert result.score == rsso_dspy.metric(None, result)
+    assert result.points == result.trials[0].trajectory.accumulator
+
+
+def test_acall_is_call(live, result):
+    async def play():
+        with live.shared():
+            return await Agent("react").acall(variant=REWARDED, trials=1)
+
+    assert asyncio.run(play()).toDict() == result.toDict()
+
+
+def test_evaluate_takes_the_agent_and_the_metric(live):
+    with live.shared():
+        devset = [dspy.Example(variant=REWARDED, trials=1).with_inputs("variant", "trials")]
+        found = dspy.Evaluate(devset=devset, metric=rsso_dspy.metric, num_threads=1, display_progress=False)(
+            Agent("react")
+        )
+    assert found.score == 100.0
+
+
+# Files
+
+
+@pytest.fixture
+def told():
+    agent = Agent("rsso")
+    agent.actor.signature = agent.actor.signature.with_instructions("Look twice, act once.")
+    agent.actor.demos = [
+        {"task": "t", "history": "h", "reasoning": "r", "current_subgoal": "none", "next_action": "wait"}
+    ]
+    return agent
+
+
+def test_a_state_that_dspy_saved_is_a_program(told, tmp_path):
+    told.save(tmp_path / "told.json")
+    compiled = rsso_dspy.load(tmp_path / "told.json")
+    assert compiled.agent().dump_state() == told.dump_state()
+    assert compiled.changes == ("instruction of actor", "1 demonstrations of actor")
+    again = Agent("rsso")
+    again.load(tmp_path / "told.json")
+    assert again.dump_state() == told.dump_state()
+
+
+def test_a_compiled_file_loads_into_an_agent(told, tmp_path):
+    from rsso_dspy.optimize.compiled import Compiled
+
+    Compiled.from_agent(told, trainset=["find-plant::0"]).save(tmp_path / "compiled.json")
+    assert rsso_dspy.load(tmp_path / "compiled.json").calibration == ("find-plant::0",)
+    again = Agent("rsso")
+    again.load(tmp_path / "compiled.json")
+    assert again.dump_state() == told.dump_state()
+
+
+def test_an_agent_made_on_held_out_variants_is_no_program(told):
+    from rsso_dspy.errors import SplitError
+    from rsso_dspy.optimize.compiled import Compiled
+
+    with pytest.raises(SplitError, match="find-plant::229"):
+        Compiled.from_agent(told, trainset=["find-plant::229"])
+
+
+def test_a_state_that_does_not_say_its_method_asks_for_it(told, tmp_path):
+    told.save(tmp_path / "told.json")
+    data = json.loads((tmp_path / "told.json").read_text())
+    del data["metadata"]["method"]
+    (tmp_path / "told.json").write_text(json.dumps(data))
+    with pytest.raises(UsageError, match=r"Agent\(METHOD\)\.load"):
+        rsso_dspy.load(tmp_path / "told.json")
