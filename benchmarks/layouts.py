@@ -63,7 +63,7 @@ class Recorder(Explorer):
         system = request.system
         head = system if isinstance(system, str) else "".join(part.text for part in system or ())
         plain = [{"role": message.role, "content": message.text} for message in request.messages]
-        sent, mark = marked(plain, dspy.settings.get("usage_tracker").growing)
+        sent, mark = marked(plain, dspy.settings.get("growing") or "")
         until = mark["prompt_cache"].prefix_until_index if mark else None
         blocks, marks = [head], [1] if mark else []
         for index, message in enumerate(sent):

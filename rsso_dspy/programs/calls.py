@@ -25,9 +25,9 @@ SEEDS = 2**31
 
 
 class Ledger:
-    """Calls and tokens per role, of one trial. As ``dspy.settings.ledger`` it hears of failed requests, repaired answers,
-    the settings sent and the model that answered. `spend` is told of each entry at once. `place` names the unit, for
-    seeds."""
+    """Calls and tokens per role, of one trial. As ``dspy.settings.ledger`` it hears of failed requests, repaired
+    answers, the settings sent and the model that answered. `spend` is told of each entry at once. `place` names the
+    unit, for seeds."""
 
     def __init__(self, spend: Callable[[str, Usage], None], place: str = "") -> None:
         self.failures: Counter[str] = Counter()

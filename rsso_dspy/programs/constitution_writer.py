@@ -30,7 +30,8 @@ class ConstitutionWriter(dspy.Module):
     ) -> dspy.Prediction:
         """Distil what an episode so far teaches beyond the rules that stand. `examples` are stretches of play with the
         rules drawn from them; of other `categories` than these nothing is asked. Returns a prediction with ``lessons``
-        (list of `Lesson`) and the rules as they were answered. Raises `AdapterParseError` when the answer cannot be read."""
+        (list of `Lesson`) and the rules as they were answered. Raises `AdapterParseError` when the answer cannot be
+        read."""
         answer = self.write(
             **_ask_for(self.write, categories),
             examples=examples_of(examples, categories),

@@ -15,7 +15,8 @@ from rsso_dspy.backends.embedders.remote import Remote
 from rsso_dspy.backends.request_limits import LONGEST_ANSWER, Overdue, within
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load
 from rsso_dspy.errors import BackendFailure, ConfigError, UsageError
-from rsso_dspy.programs.runtime import Ledger, TrialRules
+from rsso_dspy.programs.calls import Ledger
+from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.report.analysis import Played, analyse
 from rsso_dspy.report.files import report_files
 from rsso_dspy.report.tables import methods_table
