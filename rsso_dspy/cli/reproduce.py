@@ -177,6 +177,7 @@ def _of_file(file: Path) -> None:
     """Print how a compiled program or a constitution was made."""
     from rsso_dspy.optimize.compiled import KIND as PROGRAM
     from rsso_dspy.protocol.reproduction import CONSTITUTION
+    from rsso_dspy.whole import owner
 
     try:
         data = read_json(file)
@@ -186,6 +187,8 @@ def _of_file(file: Path) -> None:
         ) from None
     kind = data.get("kind") if isinstance(data, dict) else None
     again = file.with_name(f"{file.stem}-again.json")
+    if owner(again):  # a run keeps its own files there
+        again = Path(again.name)
     try:
         if kind == PROGRAM:
             lines = _compiled(data, again)

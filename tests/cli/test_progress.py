@@ -91,9 +91,10 @@ def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
     planned = planned_run(tmp_path)
     planned.store.open(planned.identity)
     first, second, third, *_ = planned.plan.units
-    planned.store.save(unit(first, 30))
-    planned.store.save(unit(second))
-    planned.store.save_started(replace(unit(third, 20)))
+    here = {"protocol": planned.plan.protocol}
+    planned.store.save(replace(unit(first, 30), **here))
+    planned.store.save(replace(unit(second), **here))
+    planned.store.save_started(replace(unit(third, 20), **here))
     again = planned_run(tmp_path)
     with Watch(again.left, again) as watch:
         before = picture(watch)

@@ -98,7 +98,7 @@ START = {"description": "a hall", "action": None, "reward": 0}
         ([[START, STATE | {"action": None}]], (), "`action` is None"),
         ([[START, STATE | {"reward": 10}]], (), "`reward` is 10; expected a share of 1"),
         ([[START, STATE | {"reward": 0.005}]], (), "`reward` is 0.005; expected a share of 1 in whole hundredths"),
-        ([[START, STATE | {"reward": float("nan")}]], (), "`reward` is nan"),
+        ([[START, STATE | {"reward": float("nan")}]], (), "NaN is no number"),
         ([[START, STATE]], ("--preset", "relaese"), "release"),
         ([[START, STATE]], ("--extraction", "slidng"), "did you mean sliding?"),
         ([[START, STATE]], ("--max-window", "2"), "min_window <= max_window"),

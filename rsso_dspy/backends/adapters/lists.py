@@ -119,8 +119,10 @@ def _item(said: Any, kind: Any) -> Any:
         return _unquoted(str(said).strip()) if isinstance(said, str | int | float) else None
     if kind is int:
         said = _number_in(said) if isinstance(said, Mapping) else said
-        found = re.findall(r"\d+", said) if isinstance(said, str) and NUMBERS.fullmatch(said) else [said]
-        return int(found[0]) if len(found) == 1 and isinstance(found[0], str | int) else None
+        if isinstance(said, str):
+            found = re.findall(r"\d+", said) if NUMBERS.fullmatch(said) else []
+            return int(found[0]) if len(found) == 1 else None
+        return said if isinstance(said, int) else None
     return said
 
 
