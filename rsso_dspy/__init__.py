@@ -5,7 +5,16 @@ them from fixed, non-overlapping regions of its prompt. Nothing heavy is importe
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names for type checkers and editors
+    from rsso_dspy.optimize.compile import compile
+    from rsso_dspy.optimize.compiled import load
+    from rsso_dspy.optimize.metric import metric
+    from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.programs.methods import METHODS
+    from rsso_dspy.protocol.session import session
+    from rsso_dspy.trajectory import Variant
 
 __version__ = "0.1.0"
 

@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,22 @@ def test_public_names_resolve():
         assert getattr(rsso_dspy, name) is not None
     with pytest.raises(AttributeError, match="it offers"):
         _ = rsso_dspy.Agnt
+
+
+def test_what_is_public_is_typed_and_says_so():
+    """mypy holds it to its strict flags, and `py.typed` has the type checkers of users read it."""
+    import rsso_dspy
+
+    settings = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+    (strict,) = [table["module"] for table in settings["overrides"] if table.get("disallow_untyped_defs")]
+    loose = [name for name in rsso_dspy._PUBLIC.values() if not any(fnmatch(name, pattern) for pattern in strict)]
+    assert not loose
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_public_names_are_the_same_to_a_type_checker():
+    import rsso_dspy
+
+    (block,) = [node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
+    seen = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == rsso_dspy._PUBLIC

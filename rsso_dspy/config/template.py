@@ -11,7 +11,8 @@ def template() -> str:
     """A TOML file with every default, each key under a comment that says what it is, each table beside its own."""
     import tomlkit
 
-    return _fill(tomlkit.document(), Config(), "").as_string()
+    document: tomlkit.TOMLDocument = _fill(tomlkit.document(), Config(), "")
+    return document.as_string()
 
 
 def _fill(table: Any, values: BaseModel, section: str) -> Any:

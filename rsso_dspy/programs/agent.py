@@ -87,7 +87,8 @@ class Agent(dspy.Module):
 
     async def aforward(self, **inputs: Any) -> AgentPrediction:
         """`forward` in a worker thread: simulators and providers are waited for there."""
-        return await dspy.asyncify(self._call_forward)(**inputs)
+        prediction: AgentPrediction = await dspy.asyncify(self._call_forward)(**inputs)
+        return prediction
 
     def _call_forward(self, **inputs: Any) -> AgentPrediction:
         return type(self).forward(self, **inputs)
@@ -136,9 +137,9 @@ class Agent(dspy.Module):
     def load(self, path: Path | str, *args: Any, **options: Any) -> None:
         """As `dspy.Module.load`; reads compiled programs (`rsso-dspy compile`) as well as saved states."""
         if Path(path).suffix != ".json":
-            return super().load(path, *args, **options)
-        self.load_state(read_state(Path(path)).predictors)
-        return None
+            super().load(path, *args, **options)
+        else:
+            self.load_state(read_state(Path(path)).predictors)
 
     def _trial(
         self, runtime: Runtime, roles: Roles, variant: Variant, memories: Sequence[Memory], trial: int, last: bool

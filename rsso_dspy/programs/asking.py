@@ -30,7 +30,8 @@ def asking_for(signature: type[dspy.Signature], categories: Categories) -> type[
         signature = signature.delete(name)
     about = tuple(f"{category} rules " for category in others)
     told = [part for part in _SENTENCES.split(signature.instructions) if not part.lower().startswith(about)]
-    return signature.with_instructions(" ".join(told))
+    asked: type[dspy.Signature] = signature.with_instructions(" ".join(told))
+    return asked
 
 
 def examples_of(examples: str, categories: Categories) -> str:

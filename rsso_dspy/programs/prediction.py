@@ -47,7 +47,7 @@ class AgentPrediction(dspy.Prediction):
 
     def __repr__(self) -> str:
         if "trials" not in self:
-            return super().__repr__()
+            return str(super().__repr__())
         outcomes = ", ".join(row[1] for row in self._rows())
         score = "none, a trial errored" if self.score is None else f"{self.score:.2f}"
         return (

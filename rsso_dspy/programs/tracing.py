@@ -76,4 +76,5 @@ def open_span(name: str, **attributes: str) -> AbstractContextManager[object]:
     mlflow = sys.modules.get("mlflow")
     if mlflow is None or not any(type(each).__module__.startswith("mlflow.") for each in dspy.settings.callbacks or ()):
         return nullcontext()
-    return mlflow.start_span(name=name, attributes=attributes)
+    span: AbstractContextManager[object] = mlflow.start_span(name=name, attributes=attributes)
+    return span

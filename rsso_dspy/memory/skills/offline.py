@@ -109,4 +109,5 @@ def _points(reward: Any, where: str) -> int:
     number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if not number or not -1 <= reward <= 1 or abs(round(100 * reward) - 100 * reward) > 1e-6:
         raise UsageError(f"{where}: `reward` is {reward!r}; expected a share of 1 in whole hundredths, e.g. 0.08")
-    return round(100 * reward)
+    points: int = round(100 * reward)
+    return points
