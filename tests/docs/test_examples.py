@@ -1,5 +1,6 @@
 """What the pages "Add a ..." show works as it stands: each block of code is run, each command typed."""
 
+import re
 import runpy
 import shlex
 import sys
@@ -186,3 +187,13 @@ def test_the_backends_and_the_embedder_of_the_page_answer(typed, capsys):
     assert unit.model == "hosted_vllm/served-model"
     assert len(served.requests) == sum(len(trajectory.steps) for trajectory in unit.trajectories)
     assert not served.flaws
+
+
+def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys):
+    file = Path(__file__).parents[2] / "examples/hello_agent.py"
+    assert len(list(filter(str.strip, file.read_text(encoding="utf-8").splitlines()))) < 40
+    with live.shared():
+        runpy.run_path(str(file), run_name="__main__")
+    retries, remembering = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"AgentPrediction\(react-sso on .*: score 0\.30, points 30, .*\)", retries)
+    assert re.fullmatch(r"AgentPrediction\(hello on .*: score 1\.00, points 100, .* solved\)", remembering)
