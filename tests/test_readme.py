@@ -18,10 +18,12 @@ def test_the_python_example_runs_as_printed(capsys, monkeypatch, tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
     assert len([line for line in code.splitlines() if line.strip()]) < 15
     exec(code, {})
-    compared, score, outcome = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Scores\(.*\) Scores\(.*\) (True|False)", compared)
+    result, score, points, outcome = capsys.readouterr().out.splitlines()
+    (shown,) = re.findall(r"print\(result\)  # (AgentPrediction\(.*) \.\.\.\)", code)
+    assert result.startswith(shown)
     assert (tmp_path / "compiled.json").exists()
-    assert 0 <= int(score) <= 100
+    assert 0 <= float(score) <= 1
+    assert 0 <= int(points) <= 100
     assert outcome in {"solved", "failed", "budget"}
 
 
