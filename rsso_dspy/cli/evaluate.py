@@ -70,10 +70,13 @@ def evaluate(
     tasks = None if listed else calibrated
     if task_names is not None:
         tasks = None if task_names == "all" else names(task_names, "--tasks")
-    say(
-        f"{program}: {compiled.method}, compiled by {compiled.optimizer} on {len(compiled.calibration)} variants "
-        f"under {compiled.identity['protocol']}"
-    )
+    elif not calibrated:
+        tasks = None
+    if compiled.calibration:
+        made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
+    else:
+        made = "made elsewhere: if it was made on held-out variants, nothing here can tell"
+    say(f"{program}: {compiled.method}, {made}")
     order = Order(
         methods=(compiled.method,),
         programs=(ZERO_SHOT, program_name(program)),

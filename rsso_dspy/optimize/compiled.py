@@ -157,6 +157,11 @@ class Compiled:
         return tuple(dict.fromkeys((*self.seen, *self.learn, *self.choose)))
 
     @property
+    def protocol(self) -> str:
+        """The protocol that it was compiled under."""
+        return str(self.identity["protocol"]) or "a protocol that it does not name"
+
+    @property
     def changes(self) -> tuple[str, ...]:
         """What differs from the zero-shot program, predictor by predictor."""
         zero_shot = Agent(self.method).dump_state()

@@ -77,7 +77,7 @@ class Description:
 
     @property
     def protocol(self) -> str:
-        return str(self.compiled.identity["protocol"])
+        return self.compiled.protocol
 
     def data(self) -> dict[str, Any]:
         """JSON data: the file's account of the compile, and candidates and roles in place of DSPy's state."""

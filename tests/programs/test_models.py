@@ -15,6 +15,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 import rsso_dspy
 from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.cli import main
 from rsso_dspy.config import load
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import Constitution, Play
@@ -346,3 +347,22 @@ def test_a_state_that_does_not_say_its_method_asks_for_it(told, tmp_path):
     (tmp_path / "told.json").write_text(json.dumps(data))
     with pytest.raises(UsageError, match=r"Agent\(METHOD\)\.load"):
         rsso_dspy.load(tmp_path / "told.json")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_gepa_itself_saved_is_evaluated(live, tmp_path, monkeypatch, capsys):
+    agent = Agent("react-sso")
+    example = dspy.Example(variant="find-plant::0", trials=1).with_inputs("variant", "trials")
+    proposer = model(Engine(lambda _: "```\nLook around first.\n```"))
+    with live.shared(), replace(live.runtime, budget=lambda _: 3).active():
+        optimizer = dspy.GEPA(rsso_dspy.metric, max_metric_calls=6, reflection_lm=proposer, num_threads=1, seed=0)
+        optimizer.compile(agent, trainset=[example], valset=[example]).save(tmp_path / "gepa.json")
+    monkeypatch.chdir(tmp_path)
+    words = ("evaluate", "gepa.json", "--tasks", "find-plant", "--per-task", "1", "--dry-run")
+    monkeypatch.setattr("sys.argv", ["rsso-dspy", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert not ended.value.code, said
+    assert "gepa.json: react-sso, made elsewhere" in said
+    assert "2 arms x 1 variant = 2 units" in said
