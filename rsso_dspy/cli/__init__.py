@@ -53,7 +53,7 @@ def _crash() -> NoReturn:
 def _typed() -> None:
     """The command, ended by SIGTERM as by Ctrl-C, and its output to the last byte."""
     from rsso_dspy.cli.missing_streams import flush
-    from rsso_dspy.cli.playing import INTERRUPTED, Ending, terminable
+    from rsso_dspy.cli.playing import INTERRUPTED, TERMINATED, Ending, end_at_once, terminable
 
     ending = Ending()
     try:
@@ -62,10 +62,14 @@ def _typed() -> None:
 
             app()
     except KeyboardInterrupt:
+        end_at_once(ending.code)
         raise SystemExit(ending.code) from None
     except SystemExit as end:
+        code = ending.code if end.code == INTERRUPTED else end.code
+        if code in (INTERRUPTED, TERMINATED):
+            end_at_once(code)
         flush()
-        raise SystemExit(ending.code if end.code == INTERRUPTED else end.code) from None
+        raise SystemExit(code) from None
 
 
 def _end(error: "RssoError") -> NoReturn:

@@ -6,7 +6,10 @@ with playing() as ending:
         raise typer.Exit(ending.code)
 """
 
+import atexit
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -84,3 +87,25 @@ def terminable(ending: Ending) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def end_at_once(code: int) -> None:
+    """After the program's last line Python waits for threads: have Ctrl-C end the process there, with this exit code,
+    where it would else print a traceback. Until that line Ctrl-C does what it always does."""
+    if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+        return
+    program = _outermost(sys._getframe())
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if frame is None or _outermost(frame) is not program:
+            os._exit(code)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, stop)
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python takes its handlers away at last
+
+
+def _outermost(frame: FrameType) -> FrameType:
+    while frame.f_back is not None:
+        frame = frame.f_back
+    return frame

@@ -88,8 +88,9 @@ class Pool:
 
 
 class Kinds:
-    """What the units of each arm are of: their program, what they started from, protocol and model. `mend` says what to
-    do about an arm whose units are not all of one kind."""
+    """What the units of each arm are of: their program, what they started from and their model. A record of another
+    program or protocol than its folder says never comes here: the store believes none. `mend` says what to do about an
+    arm whose units are not all of one kind."""
 
     def __init__(self, mend: str):
         self._mend = mend
@@ -103,10 +104,8 @@ class Kinds:
 
     def check(self, store: Store, record: UnitRecord | TrainingRecord) -> None:
         """Raise `RunMismatch` when a record of the store is of another kind than those of its arm before it."""
-        kind = self._of_folder(store, record.arm)
-        kind |= {"protocol": record.protocol, "model": record.model}
+        kind = {**self._of_folder(store, record.arm), "model": record.model}
         kind |= {"start": " ".join(_DIGEST.findall(record.start)) or NOTHING}
-        kind |= {"program": program} if (program := record.provenance.get("program")) else {}
         self._add(store, record.arm, kind, record.key)
 
     def _add(self, store: Store, arm: str, kind: dict[str, str], unit: str = "") -> None:

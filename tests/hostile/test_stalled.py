@@ -12,26 +12,33 @@ from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.stalled import give_up_stalled, stalled
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import TrainingRecord, UnitRecord, Usage
+from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord, Usage
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
 from tests.records import record
 
 ARMS = "react-sso,rsso"
 ASKED = ("run", "--methods", ARMS, "--tasks", "lifespan-longest-lived", "--per-task", "1", "--trials", "2", *FAST)
-ASKED += ("--set", "protocol.stop_on_success=false", "--out", "played")
+ASKED += ("--set", "protocol.stop_on_success=false", "--set", "protocol.learn_after_success=false", "--out", "played")
 
 STALLED = {"react-sso": 1, "rsso": 2}
 """Arm to the trial that stalls. Nothing is learnt from a last trial, so that what rsso knew before it is kept."""
 
 
 def halted(made: UnitRecord, number: int) -> UnitRecord:
-    """The same unit, a trial of which stalled at its last step."""
+    """The same unit, a trial of which stalled at its last step: nobody saw what that came to."""
     trials = [
-        replace(trial, trajectory=replace(trial.trajectory, outcome="stalled")) if trial.trial == number else trial
+        replace(trial, trajectory=cut_short(trial.trajectory)) if trial.trial == number else trial
         for trial in made.trials
     ]
     return replace(made, trials=tuple(trials))
+
+
+def cut_short(played: Trajectory | None) -> Trajectory:
+    assert played is not None
+    *before, last = played.steps
+    score = before[-1].score if before else played.points_at_reset
+    return replace(played, steps=(*before, replace(last, reward=0, score=score)), outcome="stalled")
 
 
 def seconds(store: Store) -> list[str]:
@@ -144,7 +151,7 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     for number in numbers:
         made = halted(made, number)
     trials = tuple(replace(trial, learnt=learnt.get(trial.trial, {})) for trial in made.trials)
-    made = replace(made, trials=trials, memories={"skills": {"library": []}})
+    made = replace(made, trials=trials, memories={"reflections": {"plans": [{"trial": 1, "plan": "Look."}]}})
     failed = replace(record("sso", "boil", 22, [None]).trials[0], trial=4)
     if state == "finished":
         store.save(made)
