@@ -169,6 +169,7 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
         if "skills" in wanted.method.memories:
             live.embedder.check()
         with CompileWatch(wanted.limits.rollouts) as watch:
+            live.starts.told = watch.starting
             try:
                 agent = base.agent() if base else Agent(wanted.method.name)
                 return compile_agent(agent, live, wanted, jobs, watch, out)

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rsso_dspy.config import prices
+from rsso_dspy.environments.starts import Starting
 from rsso_dspy.protocol.plan import Training, Unit, Work
 from rsso_dspy.report.live import Row, live_table
 from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 WIDE = 80
 """Columns of a terminal that has room for more than the numbers."""
 
+STARTS_APART = 10
+"""Simulators that start between two lines that say so, where there is no terminal."""
+
 AROUND = 6
 """Lines of a terminal, beside the arms', below which there is the bar alone."""
 
@@ -37,6 +41,7 @@ class Bar:
         self.console = SafeConsole(file=sys.stderr)
         self.total = total
         self._lock = threading.Lock()
+        self._starts, self._done, self._text = "", 0, ""
         wide = self.console.width >= WIDE
         columns = [
             *([TextColumn("{task.description}", markup=False), BarColumn(bar_width=None)] if wide else []),
@@ -66,9 +71,19 @@ class Bar:
         """Threads are being waited for."""
         self.say("stopping after the model calls under way; Ctrl-C again to stop now")
 
+    def starting(self, starting: Starting) -> None:
+        """A simulator has started, others have to wait for theirs."""
+        said = f"starting simulators: {starting.ready} of {starting.wanted}"
+        with self._lock:
+            self._starts = "" if starting.over else said
+            self.show(self._done, self._text)
+            if not self.console.is_terminal and (starting.over or starting.ready % STARTS_APART == 1):
+                self.say(said)
+
     def show(self, done: int, text: str) -> None:
         """Move the bar."""
-        self._bar.update(self._task, completed=done, text=text)
+        self._done, self._text = done, text
+        self._bar.update(self._task, completed=done, text=self._starts or text)
 
 
 class Watch(Bar):

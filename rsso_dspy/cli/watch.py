@@ -188,6 +188,8 @@ def said(event: "Event") -> str:
     match about["event"]:
         case "started":
             text = f"started: {len(about['left']):,} to play, {about.get('jobs')} at once on {about.get('engine')}"
+        case "simulators":
+            text = f"starting simulators: {about.get('ready')} of {about.get('wanted')}"
         case "trial" if error:
             text = f"{name} {trial}: error: {error}"
         case "trial":

@@ -5,7 +5,7 @@
             env.reset(variant)
 
 A simulator is dear to start and cheap to reset: each is started when first needed, lent to one thread at a time, and
-used again for whatever variant comes next.
+used again for whatever variant comes next. As many start at once as there are cores (see `starts.py`).
 """
 
 import threading
@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from rsso_dspy.environments import Environment
+from rsso_dspy.environments.starts import Starts
 
 
 class PooledEnvironment(Environment, Protocol):
@@ -36,12 +37,14 @@ E = TypeVar("E", bound=PooledEnvironment)
 
 
 class Pool(Generic[E]):
-    """Up to ``size`` environments made by ``factory``. Whatever the factory raises comes out of ``lease``."""
+    """Up to ``size`` environments made by ``factory``, which takes its turn in ``starts``. Whatever either raises comes
+    out of ``lease``."""
 
-    def __init__(self, factory: Callable[[], E], size: int = 1):
+    def __init__(self, factory: Callable[[], E], size: int = 1, starts: Starts | None = None):
         if size < 1:
             raise ValueError(f"a pool needs room for at least one environment, not {size}")
         self._factory = factory
+        self._starts = starts or Starts()
         self._slots = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[E] = []
@@ -83,6 +86,12 @@ class Pool(Generic[E]):
                 if environment.alive:
                     return environment
                 self._drop(environment)
+        with self._starts.turn():
+            return self._make()
+
+    def _make(self) -> E:
+        if self._closed:  # while others had their turn
+            raise RuntimeError(CLOSED)
         environment = self._factory()
         with self._lock:
             if self._closed:  # while the environment was being made

@@ -3,6 +3,7 @@
     {"schema": 1, "time": "2026-01-31T12:00:00.123+00:00", "event": "trial", "unit": "rsso/boil::22/s0", ...}
 
 started     what is left, how many at once, on which engine, through which proxies to which addresses
+simulators  how many are ready of those wanted, where some have to wait for theirs to start
 trial       outcome, points, steps, tokens and failed requests by kind
 unit, training      it is written: its best score, or its error
 limit, interrupted, failed      why the run ended before its end
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, Protocol
 
+from rsso_dspy.environments.starts import Starting
 from rsso_dspy.errors import FolderGone, LimitReached, RssoError, Stopped
 from rsso_dspy.protocol.executor import Observer, Outcome
 from rsso_dspy.protocol.plan import Work
@@ -70,6 +72,11 @@ class EventLog:
         for listener in self._listeners:
             listener.finished(record)
         self._observer.finished(work, record)
+
+    def starting(self, starting: Starting) -> None:
+        """A simulator has started, others have to wait for theirs."""
+        self._note("simulators", ready=starting.ready, wanted=starting.wanted)
+        self._observer.starting(starting)
 
     def stopping(self) -> None:
         """Ctrl-C: what is under way is being waited for."""

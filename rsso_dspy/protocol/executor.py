@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
+from rsso_dspy.environments.starts import Starting
 from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped, UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
@@ -89,6 +90,10 @@ class Observer(Protocol):
     """Told what happens."""
 
     def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None: ...
+
+    def starting(self, starting: Starting) -> None:
+        """A simulator has started, others have to wait for theirs; from any thread."""
+        ...
 
     def stopping(self) -> None: ...
 

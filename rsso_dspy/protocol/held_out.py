@@ -152,6 +152,7 @@ class HeldOut:
                 live, self.store, self.programs, provenance(self.config), self.carried, log.trial, purse.spend
             )
             purse.stop = player.stop.set
+            live.starts.told = log.starting
             ways = {"proxies": through} if (through := proxies(self.config)) else {}
             with log.run(left=[work.key for work in left], jobs=jobs, engine=engine, **ways) as ended:
                 if left and purse.passed:

@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import dspy
@@ -23,6 +23,7 @@ from rsso_dspy.environments.pool import Pool
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.golds import gold_length
 from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.environments.starts import Starts
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
@@ -43,6 +44,8 @@ class Session:
     runtime: Runtime
     jobs: int = 1
     """How many simulators may live at once."""
+    starts: Starts = field(default_factory=Starts)
+    """The turns in which they start."""
 
     @contextmanager
     def here(self) -> Iterator[None]:
@@ -114,9 +117,11 @@ def make_session(config: Config, jobs: int) -> Session:
     settings, book = config.environment, config.memory.constitution
 
     def environment() -> ScienceWorld:
-        return ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=Runtime.stopping)
+        world = ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=Runtime.stopping)
+        return world.start()
 
-    pool = Pool(environment, size=jobs)
+    starts = Starts(stopped=Runtime.stopping)
+    pool = Pool(environment, size=jobs, starts=starts)
 
     def variant(key: str) -> Variant:
         return replace(parse(key), simplification=settings.simplification)
@@ -133,7 +138,7 @@ def make_session(config: Config, jobs: int) -> Session:
         reflections=config.memory.reflections,
         skills=protocol.skills,
     )
-    return Session(config, protocol, backend, embedder, runtime, jobs)
+    return Session(config, protocol, backend, embedder, runtime, jobs, starts)
 
 
 def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from rsso_dspy.cli.progress import Watch
 from rsso_dspy.config import load
+from rsso_dspy.environments.starts import Starting
 from rsso_dspy.protocol.executor import zero_shot
 from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
 from rsso_dspy.protocol.plan import Unit
@@ -146,3 +147,22 @@ def test_the_names_and_numbers_of_a_table():
     assert "\x1b" not in seen
     assert re.search(r"3/12 +50\.0 +0 +1-5 +1\.23M +unpriced", seen)
     assert "$12.50" in seen
+
+
+def test_simulators_that_start_are_counted_until_all_are_there(capsys, monkeypatch, tmp_path):
+    planned = planned_run(tmp_path)
+    with Watch(planned.left, planned) as watch:
+        for ready in range(1, 65):
+            watch.starting(Starting(ready, 64))
+    counts = (1, 11, 21, 31, 41, 51, 61, 64)
+    assert capsys.readouterr().err.splitlines() == [f"starting simulators: {ready} of 64" for ready in counts]
+    for width in (60, 100):
+        on_terminal(monkeypatch, width)
+        with Watch(planned.left, planned) as watch:
+            watch.starting(Starting(5, 64))
+            played(watch, planned.plan.units[0], 40)
+            line = picture(watch)[-1]
+            assert "1/6" in line
+            assert "starting simulators: 5 of 64" in line
+            watch.starting(Starting(64, 64))
+            assert "simulators" not in picture(watch)[-1]

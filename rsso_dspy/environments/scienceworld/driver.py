@@ -25,7 +25,7 @@ _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
 class ScienceWorld:
-    """One simulator, played by one thread at a time. The process starts at the first reset.
+    """One simulator, played by one thread at a time. The process starts with `start`, or at the first reset.
 
     ``step_limit``: seconds one action may take. A longer one ends the trial as ``stalled``, with the score so far, and
     the next reset starts a new process. (Some worlds get slower with every tick: a sink left running is one.)
@@ -68,16 +68,19 @@ class ScienceWorld:
         """Whether another reset can succeed."""
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
+    def start(self) -> "ScienceWorld":
+        """Have the process run; gives this environment. Raises ``SimulatorDied``, or ``JavaMissing`` when the process
+        cannot be started."""
+        self._start_jvm()
+        return self
+
     def reset(self, variant: Variant) -> State:
-        """Start the variant afresh. Raises ``SimulatorDied``, or ``JavaMissing`` when the process cannot be started."""
-        if self._closed:
-            raise SimulatorDied("this environment was closed. Take a new one.")
+        """Start the variant afresh. Raises what ``start`` raises."""
         self._variant = None
-        if self._jvm is None:
-            self._jvm = Jvm(self._heap, self._stopped)
+        jvm = self._start_jvm()
         # No gold path: once asked for, the simulator would compute it again at every later load. No `reset` of the
         # simulator's own either: it is a second load.
-        error = self._jvm.call("load", variant.task, variant.index, variant.simplification, False)
+        error = jvm.call("load", variant.task, variant.index, variant.simplification, False)
         if error:
             raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
         self._ambiguous = False
@@ -87,7 +90,7 @@ class ScienceWorld:
             answer = self._act("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
-        self._task, self._points_at_reset = self._jvm.call("getTaskDescription"), self._score
+        self._task, self._points_at_reset = jvm.call("getTaskDescription"), self._score
         self._variant = variant
         return self._state(answer)
 
@@ -167,6 +170,13 @@ class ScienceWorld:
             simulator.close()
             raise SimulatorDied(f"the simulator failed inside the action {sent!r}: {answer}")
         return answer
+
+    def _start_jvm(self) -> Jvm:
+        if self._closed:
+            raise SimulatorDied("this environment was closed. Take a new one.")
+        if self._jvm is None:
+            self._jvm = Jvm(self._heap, self._stopped)
+        return self._jvm
 
     def _live(self) -> Jvm:
         if self._jvm is None:
