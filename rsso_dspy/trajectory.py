@@ -11,8 +11,9 @@ UnitRecord      of one variant: one (arm, task, variant, seed), the unit that is
 TrainingRecord  of training variants one after the other: what units of the transfer setting start from
 """
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, field
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
@@ -191,11 +192,15 @@ class Usage:
     """Output tokens of hidden reasoning."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(ours + theirs for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
+        return Usage(*map(operator.add, _counts_of(self), _counts_of(other)))
 
     def less(self, other: "Usage") -> "Usage":
         """What is left without the other; nothing is less than none."""
-        return Usage(*(max(0, ours - theirs) for ours, theirs in zip(astuple(self), astuple(other), strict=True)))
+        return Usage(*(max(0, left) for left in map(operator.sub, _counts_of(self), _counts_of(other))))
+
+
+_counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.name for count in fields(Usage)))
+"""The counts of a usage in order; `astuple` would copy each deeply, once per answer."""
 
 
 @dataclass(frozen=True, slots=True)

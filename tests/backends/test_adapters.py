@@ -250,3 +250,24 @@ def test_a_backend_reads_tolerantly_and_streaming_knows_its_adapter(adapter):
 def test_a_model_that_got_stuck_on_a_bracket_holds_nobody_up(adapter, stuck):
     with pytest.raises(AdapterParseError):
         adapter().parse(signatures.SkillActor, stuck * 3000)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_the_system_message_is_dspys_also_when_the_signature_was_changed_in_place(adapter):
+    ours, theirs = ADAPTERS[adapter](), THEIRS[adapter]()
+    changed = signatures.FlatActor.append("extra", dspy.InputField(desc="before"), str)
+    for name in signatures.__all__:
+        signature = getattr(signatures, name)
+        if isinstance(signature, type) and issubclass(signature, dspy.Signature):
+            for _ in range(2):
+                assert ours.format_system_message(signature) == theirs.format_system_message(signature)
+    said = []
+    for change in (
+        lambda: None,
+        lambda: setattr(changed, "instructions", "Do something else."),
+        lambda: changed.input_fields["extra"].json_schema_extra.update(desc="after"),
+    ):
+        change()
+        assert ours.format_system_message(changed) == theirs.format_system_message(changed)
+        said.append(ours.format_system_message(changed))
+    assert len(set(said)) == 3

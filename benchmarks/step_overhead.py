@@ -1,0 +1,159 @@
+"""What a step costs beside simulator and model, on the one thread that plays, and which part of the work takes it.
+
+    python benchmarks/step_overhead.py
+
+A run of two units (`rsso`, three trials of 60 steps at most, embedded model) is planned, played and written as
+`rsso-dspy run` does it, records, journals and all, after another that warms up. Functions at the seams of the parts are
+timed; what one of them calls of another part counts for that other part. CPU time of the thread, so that a busy machine
+changes little; seconds that passed stand beside it, as waits for the disk are no CPU time. The simulator is the call
+that waits for Java, the model is the rule-based player; neither counts, nor does the embedding model, whose vectors are
+known after the warm-up. Target: at most 5 ms a step. The last line is one JSON object.
+"""
+
+import argparse
+import functools
+import json
+import os
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from rsso_dspy.backends.adapters import ChatAdapter
+from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.backends.embedders import Embedder
+from rsso_dspy.config import load
+from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.memory.reflections import ReflectionMemory
+from rsso_dspy.memory.skills import SkillMemory
+from rsso_dspy.programs import agent
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.held_out import Order, prepare
+from rsso_dspy.protocol.playing import Player
+from rsso_dspy.protocol.session import session
+from rsso_dspy.protocol.store import Store
+
+TARGET = 5.0
+"""Milliseconds of CPU time a step."""
+
+SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", "protocol.stop_on_success=false"]
+TASKS = ("boil", "find-plant")
+
+APART = ("simulator", "model", "embedding")
+"""Parts that do not count."""
+
+SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("rest", Player, ("play",)),
+    ("simulator", Jvm, ("__init__", "call")),
+    ("driver", ScienceWorld, ("reset", "step")),
+    ("history", agent, ("history",)),
+    ("recall", SkillMemory, ("preamble", "recall", "notice")),
+    ("recall", ReflectionMemory, ("preamble", "recall", "notice")),
+    ("learn", SkillMemory, ("learn", "snapshot")),
+    ("learn", ReflectionMemory, ("learn", "snapshot")),
+    ("embedding", Embedder, ("_learn",)),
+    ("DSPy's call", dspy.Predict, ("__call__",)),
+    ("prompt", ChatAdapter, ("format", "_call_preprocess")),
+    ("parsing", ChatAdapter, ("_call_postprocess",)),
+    ("request", dspy.LM, ("__call__",)),
+    ("model", Explorer, ("complete",)),
+    ("journals", Store, ("note_under_way", "forget_under_way", "recover_under_way", "note_seconds", "note_event")),
+    ("records", Store, ("save", "save_started", "load")),
+)
+"""Part, where its functions are, and their names."""
+
+
+class Watch:
+    """CPU and passed seconds by part, each part less what it calls of others. Counts the thread that plays alone."""
+
+    def __init__(self) -> None:
+        self.cpu: Counter[str] = Counter()
+        self.passed: Counter[str] = Counter()
+        self._parts: list[str] = []
+        self._since = (0.0, 0.0)
+        self._player = 0
+
+    def wrap(self, part: str, owner: Any, name: str) -> None:
+        """Have the function tell of its beginning and end."""
+        inner: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(inner)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if not self._parts and part == "rest":
+                self._player = threading.get_ident()
+            if threading.get_ident() != self._player:
+                return inner(*args, **kwargs)
+            self._book()
+            self._parts.append(part)
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                self._book()
+                self._parts.pop()
+
+        setattr(owner, name, timed)
+
+    def clear(self) -> None:
+        self.cpu.clear()
+        self.passed.clear()
+
+    def _book(self) -> None:
+        now = time.thread_time(), time.perf_counter()
+        if self._parts:
+            self.cpu[self._parts[-1]] += now[0] - self._since[0]
+            self.passed[self._parts[-1]] += now[1] - self._since[1]
+        self._since = now
+
+
+class Quiet:
+    """An observer that looks away."""
+
+    def finished(self, *_: object) -> None: ...
+
+    def starting(self, *_: object) -> None: ...
+
+    def stopping(self) -> None: ...
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.parse_args()
+    watch = Watch()
+    for part, owner, names in SEAMS:
+        for name in names:
+            watch.wrap(part, owner, name)
+    config = load(overrides=SETTINGS)
+    with session(config) as live, tempfile.TemporaryDirectory() as folder:
+        for round_ in ("warm-up", "timed"):
+            order = Order(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
+            planned = prepare(
+                config, order, lambda plan: {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
+            )
+            watch.clear()
+            planned.play(live, 1, Quiet())
+            units = list(planned.store.units())
+    steps = sum(len(trajectory.steps) for unit in units for trajectory in unit.trajectories)
+    print_parts(watch, steps)
+
+
+def print_parts(watch: Watch, steps: int) -> None:
+    cpu = {part: round(1000 * watch.cpu[part] / steps, 3) for part in dict.fromkeys(part for part, *_ in SEAMS)}
+    passed = {part: 1000 * watch.passed[part] / steps for part in cpu}
+    counted = [part for part in cpu if part not in APART]
+    print(f"{'milliseconds a step':24}{'CPU':>8}{'passed':>9}")
+    for part in [*sorted(counted, key=lambda each: -cpu[each]), *APART]:
+        print(f"{part:24}{cpu[part]:8.3f}{passed[part]:9.3f}{'  (not counted)' if part in APART else ''}")
+    total = round(sum(cpu[part] for part in counted), 3)
+    print(f"{'all that counts':24}{total:8.3f}{sum(passed[part] for part in counted):9.3f}")
+    result = {"cpu_ms_per_step": total, "target": TARGET, "parts": cpu, "steps": steps, "load": os.getloadavg()[0]}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
