@@ -216,7 +216,8 @@ class TrialResult:
     shown: dict[str, str] = field(default_factory=dict)
     """What memories put into the prompt: the text of a region, under its name alone for what stood there throughout
     the trial, under ``region:id,id`` for what stood there at the steps that recalled those ids, under ``region@n`` for
-    what stood there from step n on, until the next such entry."""
+    what stood there from step n on, until the next such entry. ``action_templates`` are those of the variant; where
+    they are missing, the default benchmark's were shown."""
     error: str | None = None
     replayed: int = 0
     """How often the trial was played again because the simulator died."""

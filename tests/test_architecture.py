@@ -22,12 +22,12 @@ ALLOWED = {
     "whole": {"errors", "redaction"},
     "reading": {"errors"},
     "money": {"trajectory"},
-    "config": BASE | {"money"},
+    "config": BASE | {"money", "environments"},
     "signatures": set(),
     "memory": BASE,
     "environments": BASE | {"cache"},
     "programs": BASE | {"signatures", "memory", "environments"},
-    "backends": BASE | {"config", "cache", "addresses", "signatures"},
+    "backends": BASE | {"config", "cache", "addresses", "signatures", "environments"},
     "report": BASE | {"money"},
     "optimize": BASE | {"money", "config", "programs", "environments", "backends", "report", "protocol"},
     "protocol": BASE
@@ -67,6 +67,34 @@ def test_memory_and_report_know_no_language_model_and_no_simulator():
         for file in (PACKAGE / room).rglob("*.py"):
             heavy = {name.split(".")[0] for name in imports(file)} & {"dspy", "litellm", "torch", "scienceworld"}
             assert not heavy, f"{file} imports {heavy}"
+
+
+NAMES_THE_BENCHMARK = {
+    "environments/benchmark.py": "the registry: the name of the default benchmark",
+    "environments/pool.py": "the example in its docstring",
+    "report/columns.py": "key of the version in records and exports, as older versions wrote it",
+    "report/analysis.py": "the same key, and what it is called in a table",
+}
+"""Modules outside the benchmark's folder that may name it, with the reason."""
+
+
+def test_nothing_names_the_benchmark_but_its_folder_and_the_registry():
+    """The offline player is a player of that benchmark, and may know it."""
+    found = set()
+    for file in PACKAGE.rglob("*.py"):
+        name = file.relative_to(PACKAGE).as_posix()
+        if name.startswith(("environments/scienceworld/", "backends/embedded/")):
+            continue
+        if "scienceworld" in file.read_text(encoding="utf-8").lower():
+            found.add(name)
+    assert found == NAMES_THE_BENCHMARK.keys()
+
+
+def test_nothing_but_the_backends_knows_the_offline_player():
+    for file in files():
+        if file.relative_to(PACKAGE).parts[0] != "backends":
+            player = {name for name in imports(file) if name.startswith("rsso_dspy.backends.embedded")}
+            assert not player, f"{file} imports {player}"
 
 
 def test_programs_know_only_the_protocol_of_environments():

@@ -29,7 +29,7 @@ from rsso_dspy.cli.prose import echo
 app = typer.Typer(
     name="rsso-dspy",
     help="In-context learning agents you can trust the numbers of: skills, reflections, constitutions and their "
-    "composition on ScienceWorld, as one DSPy program.",
+    "composition, as one DSPy program, on any benchmark.",
     epilog="The exit code is 0, 2 for a wrong call, 1 for a failed run, 130 when interrupted, 143 when ended by "
     "SIGTERM.",
     no_args_is_help=True,

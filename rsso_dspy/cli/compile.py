@@ -9,6 +9,7 @@ from rsso_dspy.bounds import MOST_DOLLARS, MOST_STEPS, MOST_TRIALS
 from rsso_dspy.cli.forecast import answering, cost
 from rsso_dspy.cli.options import (
     BackendName,
+    BenchmarkName,
     ConfigFile,
     DryRun,
     Jobs,
@@ -83,6 +84,7 @@ def compile_program(
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
     dry_run: DryRun = False,
     backend: BackendName = None,
+    benchmark: BenchmarkName = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -90,7 +92,7 @@ def compile_program(
 
     Ctrl-C and a spent budget keep the best so far. Held-out variants are never played.
     """
-    settings = configuration(config, set_, backend, protocol__preset=protocol, seed=seed)
+    settings = configuration(config, set_, backend, benchmark=benchmark, protocol__preset=protocol, seed=seed)
     from rsso_dspy.optimize.calibration import draw
     from rsso_dspy.optimize.compile import already_compiled, asked_for, environment
     from rsso_dspy.optimize.compiled import check_environment, load
@@ -101,7 +103,7 @@ def compile_program(
 
     preset = configured(settings)
     tasks = None if task_names == "all" else names(task_names, "--tasks")
-    calibration = draw(calib, tasks, settings.seed, settings.environment.simplification)
+    calibration = draw(calib, tasks, settings.seed, settings.simplification, settings.played)
     base = load(start) if start else None
     if base:
         check_environment(base, str(start), environment(settings))

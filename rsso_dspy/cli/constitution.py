@@ -9,6 +9,7 @@ import typer
 from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli.options import (
     BackendName,
+    BenchmarkName,
     ConfigFile,
     DryRun,
     MaxCost,
@@ -68,6 +69,7 @@ def build(
     max_tokens: MaxTokens = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
+    benchmark: BenchmarkName = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -85,11 +87,11 @@ def build(
 
     if writer not in get_args(Writing):
         raise UnknownName("writer", writer, get_args(Writing))
-    settings = configuration(config, set_, backend, protocol__preset=protocol, seed=seed)
+    settings = configuration(config, set_, backend, benchmark=benchmark, protocol__preset=protocol, seed=seed)
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
     tasks = None if task_names == "all" else names(task_names, "--tasks")
-    drawn = draw(calib, tasks, settings.seed, settings.environment.simplification)
+    drawn = draw(calib, tasks, settings.seed, settings.simplification, settings.played)
     writing = next(each for each in get_args(Writing) if each == writer)
     built = building(settings, drawn.learn, writing, out, explore, say)
     describe(built, writer, calib, drawn.notes)

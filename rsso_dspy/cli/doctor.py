@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rsso_dspy.cli.forecast import proxied
-from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.cli.options import BackendName, BenchmarkName, ConfigFile, Overrides, configuration
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.redaction import redact
@@ -34,9 +34,14 @@ DISK_NEEDED = 2.0
 """Gigabytes that a full held-out run of four methods may take."""
 
 
-def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrides = None) -> None:
-    """Check Java, the simulator, the embedder, the backend and the disk by using each of them."""
-    settings = configuration(config, set_, backend)
+def doctor(
+    backend: BackendName = None,
+    benchmark: BenchmarkName = None,
+    config: ConfigFile = None,
+    set_: Overrides = None,
+) -> None:
+    """Check the simulator, the embedder, the backend and the disk by using each of them."""
+    settings = configuration(config, set_, backend, benchmark=benchmark)
     checks: list[tuple[str, Callable[[Config], str]]] = [
         ("simulator", _simulator),
         ("embedder", _embedder),
@@ -58,14 +63,7 @@ def doctor(backend: BackendName = None, config: ConfigFile = None, set_: Overrid
 
 
 def _simulator(config: "Config") -> str:
-    from rsso_dspy.environments.scienceworld.driver import ScienceWorld
-    from rsso_dspy.environments.scienceworld.java import java_candidates
-    from rsso_dspy.environments.scienceworld.tasks import parse
-
-    with ScienceWorld(step_limit=config.environment.step_seconds, heap=config.environment.heap) as environment:
-        environment.reset(parse("lifespan-longest-lived::93"))
-        environment.step("look around")
-    return f"ScienceWorld plays, with {java_candidates()[0]}"
+    return config.played.check(config.environment)
 
 
 def _embedder(config: "Config") -> str:

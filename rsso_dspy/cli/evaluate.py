@@ -7,6 +7,7 @@ import typer
 
 from rsso_dspy.cli.options import (
     BackendName,
+    BenchmarkName,
     ConfigFile,
     DryRun,
     Jobs,
@@ -35,7 +36,7 @@ def evaluate(
     task_names: Annotated[
         str | None, typer.Option("--tasks", help="Task types, comma-separated, or all; those compiled on when absent.")
     ] = None,
-    variants: Variants = "sso",
+    variants: Variants = None,
     per_task: PerTask = None,
     trials: Trials = None,
     protocol: ProtocolName = None,
@@ -51,6 +52,7 @@ def evaluate(
     mlflow: Mlflow = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
+    benchmark: BenchmarkName = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -64,9 +66,11 @@ def evaluate(
     from rsso_dspy.trajectory import ZERO_SHOT
 
     compiled = load(program)
-    settings = configuration(config, set_, backend, protocol__preset=protocol, protocol__trials=trials, seed=seed)
+    settings = configuration(
+        config, set_, backend, benchmark=benchmark, protocol__preset=protocol, protocol__trials=trials, seed=seed
+    )
     calibrated = list(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
-    listed = variants not in ("sso", "first")
+    listed = variants not in (None, *settings.played.table.selections)
     tasks = None if listed else calibrated
     if task_names is not None:
         tasks = None if task_names == "all" else names(task_names, "--tasks")
@@ -82,7 +86,7 @@ def evaluate(
         programs=(ZERO_SHOT, program_name(program)),
         compiled=(program,),
         tasks=None if tasks is None else tuple(tasks),
-        variants=tuple(names(variants, "--variants")),
+        variants=() if variants is None else tuple(names(variants, "--variants")),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
         retry_stalled=retries_stalled(retry),

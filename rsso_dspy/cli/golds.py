@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_SEED
+from rsso_dspy.cli.options import BenchmarkName
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UsageError
 
@@ -20,10 +21,16 @@ def _group() -> None:
 def verify(
     sample: Annotated[int, typer.Option(min=1, help="How many variants to compute again.")] = 10,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Which sample.")] = 0,
+    benchmark: BenchmarkName = None,
 ) -> None:
     """Compute a sample of gold lengths again, each in a fresh simulator, and compare exactly."""
-    from rsso_dspy.environments.scienceworld import golds
+    from rsso_dspy.config import load
+    from rsso_dspy.environments.benchmark import benchmark as benchmark_called
 
+    name = benchmark or load().benchmark
+    golds = benchmark_called(name).golds
+    if golds is None:
+        raise UsageError(f"{name} ships no gold lengths: there is nothing to verify")
     if sample > (there := len(golds.shipped_lengths())):
         raise UsageError(f"--sample {sample}: the table holds {there} lengths; ask for {there} at most")
     checks = []

@@ -22,7 +22,7 @@ Overrides = Annotated[
     typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
 ]
 WHICH_VARIANTS = "sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21."
-Variants = Annotated[str, typer.Option(help=WHICH_VARIANTS)]
+Variants = Annotated[str | None, typer.Option(help=WHICH_VARIANTS, show_default="sso")]
 PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="At most this many variants per task.")]
 Trials = Annotated[
     int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant; the preset's when absent.")
@@ -56,6 +56,14 @@ Retry = Annotated[
 ]
 BackendName = Annotated[
     str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
+]
+BenchmarkName = Annotated[
+    str | None,
+    typer.Option(
+        "--benchmark",
+        metavar="NAME",
+        help="Benchmark to play, of those that are installed; the config's when absent.",
+    ),
 ]
 
 

@@ -183,7 +183,7 @@ def write_html(
     stores: "Sequence[Store]", found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
 ) -> None:
     """The page."""
-    from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+    from rsso_dspy.environments.benchmark import benchmark
     from rsso_dspy.report.contents import contents, facts_of
     from rsso_dspy.report.figures import svg
     from rsso_dspy.report.files import about
@@ -199,7 +199,7 @@ def write_html(
     sections = contents(analysis, drawn, candidates, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
     name = ", ".join(store.folder.resolve().name for store in stores)
-    write_page(file, name, sections, records, about(analysis), facts_of(analysis), ACTION_TEMPLATES)
+    write_page(file, name, sections, records, about(analysis), facts_of(analysis), benchmark().action_templates)
     say(f"{file}: {count(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 

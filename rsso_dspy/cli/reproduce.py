@@ -255,16 +255,18 @@ def _calibration(
     """The options that name these calibration variants, after a command that writes a file of them where no draw gives
     them. None to choose by: nobody asks."""
     from rsso_dspy.optimize.calibration import draw
+    from rsso_dspy.protocol.reproduction import benchmark_of
 
+    of = benchmark_of(config)
     tasks = list(dict.fromkeys(key.partition("::")[0] for key in learn))
     for many in range(1, len(learn) + 1):
-        drawn = draw(f"{many}-per-task", tasks, config["seed"])
+        drawn = draw(f"{many}-per-task", tasks, config["seed"], of=of)
         found = [[variant.key for variant in part] for part in (drawn.learn, drawn.choose)]
         if found == [learn, choose] or (choose is None and sorted(found[0]) == learn):
             return [], {"--calib": f"{many}-per-task", "--tasks": ",".join(tasks)}
     file = again.with_suffix(".calib.json")
     if choose is None:  # a file has to name some
-        choose = [variant.key for variant in draw("1-per-task", tasks, config["seed"]).variants]
+        choose = [variant.key for variant in draw("1-per-task", tasks, config["seed"], of=of).variants]
         choose = [key for key in choose if key not in learn][:1]
     text = json.dumps({"learn": learn, "choose": choose})
     return [f"printf '%s\\n' {shlex.quote(text)} > {shlex.quote(str(file))}"], {"--calib": str(file)}

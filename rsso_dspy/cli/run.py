@@ -13,6 +13,7 @@ from rsso_dspy.cli.forecast import describe
 from rsso_dspy.cli.options import (
     WHICH_VARIANTS,
     BackendName,
+    BenchmarkName,
     ConfigFile,
     DryRun,
     Jobs,
@@ -128,6 +129,7 @@ def run(
     mlflow: Mlflow = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
+    benchmark: BenchmarkName = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -143,6 +145,7 @@ def run(
         config if preset is None else config or unread(),
         [*named.settings, *(set_ or ())],
         backend,
+        benchmark=benchmark,
         seed=seed,
         protocol__preset=protocol,
         protocol__trials=trials,
@@ -169,12 +172,13 @@ def run(
             f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or leave +constitution out"
         )
     tasks = task_names if task_names is not None else named.tasks
+    wanted = variants if variants is not None else named.variants
     order = Order(
         methods=tuple(chosen),
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
         tasks=None if tasks == "all" else tuple(names(tasks, "--tasks")),
-        variants=tuple(names(variants if variants is not None else named.variants, "--variants")),
+        variants=() if wanted is None else tuple(names(wanted, "--variants")),
         per_task=per_task or named.per_task,
         out=out,
         skills=skills,

@@ -85,10 +85,12 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
         seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
         echo(f"{role}: answered by {visible(', '.join(names))}; sent {sent}{seeds}", dim=True)
     if prompts:
-        from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+        from rsso_dspy.environments.benchmark import benchmark
+        from rsso_dspy.programs.shown import TEMPLATES
 
-        echo(_indented(f"[task]\n{trajectory.task.strip()}\n[action_templates]\n{ACTION_TEMPLATES}"), fg="cyan")
-        for region in (name for name in result.shown if ":" not in name and "@" not in name):
+        templates = result.shown.get(TEMPLATES, benchmark().action_templates)
+        echo(_indented(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
+        for region in (name for name in result.shown if ":" not in name and "@" not in name and name != TEMPLATES):
             echo(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
     echo(_indented(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):

@@ -9,6 +9,7 @@ import typer
 
 from rsso_dspy.cli.options import (
     BackendName,
+    BenchmarkName,
     ConfigFile,
     DryRun,
     Jobs,
@@ -38,6 +39,7 @@ def sweep(
     max_cost: MaxCost = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
+    benchmark: BenchmarkName = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
@@ -53,11 +55,16 @@ def sweep(
 
     wanted = read_sweep(file)
     retry_stalled = retries_stalled(retry)
-    settings = [configuration(config, [*(set_ or ()), *point.overrides], backend, seed=seed) for point in wanted.points]
-    advisors = [
-        configuration(config, [*(set_ or ()), *point.overrides], point.built.get("advisor", backend), seed=seed)
-        for point in wanted.points
-    ]
+    settings, advisors = (
+        [
+            configuration(config, [*(set_ or ()), *point.overrides], who, benchmark=benchmark, seed=seed)
+            for point, who in zip(wanted.points, backends, strict=True)
+        ]
+        for backends in (
+            [backend] * len(wanted.points),
+            [point.built.get("advisor", backend) for point in wanted.points],
+        )
+    )
     say(f"sweep: {count(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
     spent, place = 0.0, Place(out)
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
@@ -106,7 +113,7 @@ def _constitution(
     writing = next((each for each in get_args(Writing) if each == point.built.get("writer", "neural")), None)
     if writing is None:
         raise UnknownName("writer", point.built["writer"], get_args(Writing))
-    drawn = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.environment.simplification)
+    drawn = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.played)
     what = "\n".join([advisor.hash(), writing, *(variant.key for variant in drawn.learn)])
     name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.built.values())
     made = out / "constitutions" / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.json"

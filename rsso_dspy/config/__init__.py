@@ -34,7 +34,7 @@ from rsso_dspy.config.sections import (
     RoleOverride,
 )
 from rsso_dspy.config.template import template
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.reading import parse_toml, read_toml
 
 __all__ = [
@@ -83,7 +83,20 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     except ValidationError as error:
         raise _explained(error, path) from None
     _ = config.active_backend
+    _check_simplification(config, path)
     return config
+
+
+def _check_simplification(config: Config, path: Path | None) -> None:
+    try:
+        _ = config.simplification
+    except UnknownName:
+        raise
+    except UsageError as error:
+        raise ConfigError(
+            f"config key environment.simplification{f' in {path}' if path else ''}: {error} "
+            f"(it is {shortened(repr(config.environment.simplification))})"
+        ) from None
 
 
 def override(key: str, value: Any) -> str:

@@ -20,6 +20,7 @@ from rsso_dspy.bounds import (
     MOST_TOKENS,
     MOST_TRIALS,
 )
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.redaction import register_address, register_secret, watch_variable
 
@@ -182,22 +183,13 @@ class EmbedderConfig(_Section):
 
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
 
-SIMPLIFICATIONS = (
-    "easy",
-    "teleportAction",
-    "selfWateringFlowerPots",
-    "openContainers",
-    "openDoors",
-    "noElectricalAction",
-)
-"""ScienceWorld's simplifications; `easy` stands for all but openContainers."""
-
 
 class EnvironmentConfig(_Section):
     """The simulator."""
 
     simplification: str = "easy"
-    """Comma-separated simplifications of ScienceWorld; the paper plays `easy`. Gold lengths are shipped for `easy`."""
+    """Comma-separated simplifications, of a benchmark that has any; the paper plays `easy`, for which gold lengths
+    are shipped."""
     heap: str = "512m"
     """Memory cap of each simulator process, e.g. 512m or 2g."""
     step_seconds: float = Field(20.0, gt=0, le=MOST_SECONDS)
@@ -209,14 +201,6 @@ class EnvironmentConfig(_Section):
         """A size as Java takes it; a number alone would be bytes."""
         if not isinstance(value, str) or not _HEAP.fullmatch(value):
             raise ValueError("not a size in k, m or g such as 512m or 4g")
-        return value
-
-    @field_validator("simplification")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        """The simulator ignores names it does not know, which would go unnoticed."""
-        if unknown := [name for name in value.split(",") if name and name not in SIMPLIFICATIONS]:
-            raise ValueError(f"{', '.join(unknown)} is none of {', '.join(SIMPLIFICATIONS)}")
         return value
 
 
@@ -317,6 +301,8 @@ class Config(_Section):
     """Name of the backend in use: one of [backends] or a built-in profile."""
     seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of every unit; the same seed replays the same run."""
+    benchmark: str = DEFAULT
+    """Name of the benchmark that is played: the one that comes with the project, or one of an installed package."""
     protocol: ProtocolConfig = ProtocolConfig()
     """The held-out protocol."""
     memory: MemoryConfig = MemoryConfig()
@@ -338,6 +324,16 @@ class Config(_Section):
             raise UnknownName("backend", self.backend, self.backends, "Backends are the [backends.NAME] tables.")
         return self.backends[self.backend]
 
+    @property
+    def played(self) -> Benchmark:
+        """The benchmark that is played. Raises what `environments.benchmark` raises."""
+        return benchmark(self.benchmark)
+
+    @property
+    def simplification(self) -> str:
+        """Simplification of the variants that are played; empty where the benchmark has none."""
+        return self.played.simplified(self.environment.simplification)
+
     def resolved(self) -> dict[str, Any]:
         """What a result depends on, as JSON data: everything but the backends that are not in use and the ways to reach
         a model, which may have to be mended in the middle of a run."""
@@ -348,6 +344,8 @@ class Config(_Section):
         roles = self.active_backend.roles.items()
         used["roles"] = {role: own.model_dump(mode="json", exclude=_TRANSPORT) for role, own in roles}
         data["backends"] = {self.backend: used}
+        if self.benchmark == DEFAULT:
+            del data["benchmark"]  # runs from before there were others go on
         for table in (data["protocol"], used, *used["roles"].values()):
             for name in _LEFT_OUT:
                 if table.get(name) is None or table.get(name) is False:  # a temperature of 0 is one

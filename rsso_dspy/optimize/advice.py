@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.trajectory import Step, Trajectory
 
 MOST = 4
@@ -19,8 +20,6 @@ _WIDEST = 4
 """Most actions of a circle; longer stretches that come back are seldom one habit."""
 _LONGEST = 80
 """Longer texts that were not understood are no actions and not worth quoting."""
-_TRAVEL = re.compile(r"(?:teleport|go)(?: to)? (.+)")
-_LOOK = re.compile(r"(?:teleport|go|open) .+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,14 @@ class Circle:
         return (self.end - self.start) // len(self.actions)
 
 
-def advice(trials: Sequence[Trajectory]) -> list[str]:
-    """Advice from all trials of one variant."""
+def advice(trials: Sequence[Trajectory], grammar: Grammar) -> list[str]:
+    """Advice from all trials of one variant, whose actions are of this grammar."""
     best = earned(trials)
     paid = set(best)
     return [
-        *_repeat(best),
-        *_never(trials, paid),
-        *_in_vain(trials, paid),
+        *_repeat(best, grammar),
+        *_never(trials, paid, grammar),
+        *_in_vain(trials, paid, grammar),
         *_loops(trials, paid),
         *_in_circles(trials),
     ]
@@ -86,36 +85,36 @@ def earned(trials: Iterable[Trajectory]) -> Counter[str]:
     return best
 
 
-def _repeat(paid: Counter[str]) -> Iterator[str]:
+def _repeat(paid: Counter[str], grammar: Grammar) -> Iterator[str]:
     for action, points in paid.most_common(MOST):
         yield f"The action {action} brought {points} points."
         if action.startswith("wait"):
             yield "Keep waiting where something is under way."
         else:
-            yield f"{'First' if _TRAVEL.fullmatch(action) else 'When you can'}, {action}."
+            yield f"{'First' if _place(action, grammar) else 'When you can'}, {action}."
 
 
-def _never(trials: Iterable[Trajectory], paid: set[str]) -> Iterator[str]:
+def _never(trials: Iterable[Trajectory], paid: set[str], grammar: Grammar) -> Iterator[str]:
     """Actions that cost points, and texts that were never understood."""
     steps = [step for trial in trials for step in trial.steps if step.action and not step.action.isdigit()]
     costly = Counter({step.action: -step.reward for step in steps if step.reward < 0 and step.action not in paid})
     for action, points in costly.most_common(MOST):
         yield f"The action {action} cost {points} points."
         yield f"Unless the task names it, avoid {_gerund(action)}."
-    if costly:
-        yield "Before you focus on anything, make sure that the task asks for it."
+    if costly and grammar.caution:
+        yield grammar.caution
     known = {step.action for step in steps if step.understood}
     unknown = Counter(step.action for step in steps if step.action not in known)
     for action in [action for action, _ in unknown.most_common() if len(action) <= _LONGEST][:MOST]:
         yield f"Do not {action}."
 
 
-def _in_vain(trials: Sequence[Trajectory], paid: set[str]) -> Iterator[str]:
+def _in_vain(trials: Sequence[Trajectory], paid: set[str], grammar: Grammar) -> Iterator[str]:
     """Rooms entered and things opened where no trial earned a point by more than arriving."""
-    acts = [act for trial in trials for act in _located(trial)]
-    useful = {room for room, step in acts if step.reward > 0 and not _place(step.action)}
+    acts = [act for trial in trials for act in _located(trial, grammar)]
+    useful = {room for room, step in acts if step.reward > 0 and not _place(step.action, grammar)}
     tried = Counter(step.action for room, step in acts if step.understood and room and room not in useful)
-    looks = [action for action, _ in tried.most_common() if action not in paid and _LOOK.fullmatch(action)]
+    looks = [action for action, _ in tried.most_common() if action not in paid and re.fullmatch(grammar.search, action)]
     for action in looks[:MOST]:
         yield f"Avoid {_gerund(action)}."
 
@@ -145,12 +144,12 @@ def _in_circles(trials: Sequence[Trajectory]) -> Iterator[str]:
         yield "Never do the same few actions in a circle."
 
 
-def _located(trial: Trajectory) -> Iterator[tuple[str, Step]]:
+def _located(trial: Trajectory, grammar: Grammar) -> Iterator[tuple[str, Step]]:
     """Every step with the room it was taken in, for travel the one it led to; empty before the first travel."""
     room = ""
     for step in trial.steps:
         if step.understood:
-            room = _place(step.action) or room
+            room = _place(step.action, grammar) or room
         yield room, step
 
 
@@ -159,6 +158,6 @@ def _gerund(action: str) -> str:
     return f"{verb.removesuffix('e')}ing {rest}".strip()
 
 
-def _place(action: str) -> str:
-    match = _TRAVEL.fullmatch(action)
+def _place(action: str, grammar: Grammar) -> str:
+    match = re.fullmatch(grammar.travel, action)
     return match.group(1) if match else ""

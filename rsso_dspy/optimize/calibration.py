@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shortened
-from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
+from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.reading import misfit, read_json
 from rsso_dspy.trajectory import Variant
@@ -42,10 +43,12 @@ class Calibration:
     """Scored to choose among candidate programs; no candidate was made from them."""
     notes: tuple[str, ...] = ()
     """Where the draw differs from what was asked for."""
+    benchmark: str = DEFAULT
+    """Name of the benchmark that the variants are of."""
 
     def __post_init__(self) -> None:
         wrong = []
-        if held_out := [v.key for v in self.variants if tasks.split_of(v.task, v.index) == "test"]:
+        if held_out := benchmark(self.benchmark).held_out_among(variant.key for variant in self.variants):
             wrong.append(
                 f"of the held-out test split: {', '.join(dict.fromkeys(held_out))}; take train or dev variants"
             )
@@ -69,8 +72,15 @@ class Calibration:
         return tuple(variant.key for variant in self.variants)
 
 
-def draw(text: str, names: Sequence[str] | None, seed: int, simplification: str = "easy") -> Calibration:
-    """The calibration that ``text`` means, of the named tasks (all 18 when None).
+def draw(
+    text: str,
+    names: Sequence[str] | None,
+    seed: int,
+    simplification: str | None = None,
+    of: Benchmark | None = None,
+) -> Calibration:
+    """The calibration that ``text`` means, of the named tasks (all when None) of a benchmark (the default one).
+    `simplification` is that of the variants, the usual one when None.
 
     ``K-per-task``: K training variants of each task to learn from and K others to choose by, drawn with ``seed``; fewer
     where the split has fewer, with a note. Otherwise the path of a JSON file that lists train or dev variants:
@@ -79,18 +89,22 @@ def draw(text: str, names: Sequence[str] | None, seed: int, simplification: str 
     Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in both parts, ``UsageError``
     for a text of neither form, a file of another form, and when nothing is left of either part.
     """
-    names = tuple(dict.fromkeys(names or tasks.tasks()))
+    of = of or benchmark()
+    table = of.table
+    names = tuple(dict.fromkeys(names or table.tasks()))
     for name in names:
-        tasks.indices(name, "train")  # raises for an unknown name
+        table.indices(name, "train")  # raises for an unknown name
     per_task = _PER_TASK.fullmatch(text)
     if per_task and (len(per_task[1]) > MOST_DIGITS or int(per_task[1]) > MOST_PER_TASK):
         raise UsageError(f"--calib {shortened(text)}: {MOST_PER_TASK:,}-per-task at most; no task has as many variants")
-    found = _drawn(names, int(per_task[1]), seed) if per_task else _listed(text, names)
+    found = _drawn(names, int(per_task[1]), seed, of) if per_task else _listed(text, names, of)
+    if simplification is None:
+        return found
     learn, choose = (
         tuple(replace(variant, simplification=simplification) for variant in part)
         for part in (found.learn, found.choose)
     )
-    return Calibration(learn, choose, found.notes)
+    return Calibration(learn, choose, found.notes, of.name)
 
 
 def divide(
@@ -125,28 +139,28 @@ def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) ->
         )
 
 
-def _drawn(names: Iterable[str], k: int, seed: int) -> Calibration:
+def _drawn(names: Iterable[str], k: int, seed: int, of: Benchmark) -> Calibration:
     learn: list[Variant] = []
     choose: list[Variant] = []
     notes = []
     for task in names:
         # The ten of the reference sample as far as they go: their gold lengths are shipped.
-        pool = tasks.train_sample(task, max(tasks.SAMPLE_SIZE, 2 * k))
+        pool = of.table.train_sample(task, max(SAMPLE_SIZE, 2 * k))
         of_learn, of_choose, note = divide(task, pool, k, seed)
         learn += of_learn
         choose += of_choose
         notes += [note] if note else []
-    return Calibration(tuple(learn), tuple(choose), tuple(notes))
+    return Calibration(tuple(learn), tuple(choose), tuple(notes), of.name)
 
 
-def _listed(text: str, names: Sequence[str]) -> Calibration:
+def _listed(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
     """What a file lists, of the named tasks. The whole file is checked first."""
     content = _content(text)
-    learn, choose = (tuple(_parsed(key, text) for key in content[part]) for part in PARTS)
+    learn, choose = (tuple(_parsed(key, text, of.table) for key in content[part]) for part in PARTS)
     if twice := [key for part in (learn, choose) for key, n in Counter(v.key for v in part).items() if n > 1]:
         raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
     try:
-        Calibration(learn, choose)
+        Calibration(learn, choose, benchmark=of.name)
     except UsageError as error:
         raise type(error)(f"{text}: {error}") from None
     held = sorted({variant.task for variant in learn} & {variant.task for variant in choose})
@@ -156,12 +170,12 @@ def _listed(text: str, names: Sequence[str]) -> Calibration:
             f"{text} has no variant of {', '.join(names)} in {' and '.join(empty)}: list some there, or name other "
             f"tasks in --tasks; in both lists: {', '.join(held) or 'none'}."
         )
-    return Calibration(learn, choose)
+    return Calibration(learn, choose, benchmark=of.name)
 
 
-def _parsed(key: str, source: str) -> Variant:
+def _parsed(key: str, source: str, table: TaskTable) -> Variant:
     try:
-        return tasks.parse(key)
+        return table.parse(key)
     except UsageError as error:
         kind = SplitError if isinstance(error, SplitError) else UsageError
         raise kind(f"{source}: {error}") from None

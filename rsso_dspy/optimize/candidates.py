@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import dspy
 
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.goals import Goal
 from rsso_dspy.trajectory import TrialResult, Variant
 
 Call = tuple[str, Mapping[str, Any], dspy.Prediction]

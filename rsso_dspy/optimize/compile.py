@@ -65,7 +65,7 @@ def compile(
     Raises what `draw`, `request` and `compile_agent` raise.
     """
     config = live.config
-    calibration = draw(calib, tasks, config.seed, config.environment.simplification)
+    calibration = draw(calib, tasks, config.seed, config.simplification, config.played)
     wanted = request(
         agent.method,
         live.protocol,
@@ -202,7 +202,7 @@ def asked_for(config: Config, wanted: Request) -> dict[str, Any]:
 
 def environment(config: Config) -> Environment:
     """The environment of a configuration, as compiled programs name it."""
-    return Environment("scienceworld", version("scienceworld"), config.environment.simplification)
+    return Environment(config.benchmark, config.played.version, config.simplification)
 
 
 @contextmanager
@@ -231,7 +231,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
     original = Candidate(fingerprint(agent), agent.dump_state())  # when nothing at all was begun
     original = rollouts.candidates.get(original.program, original)
     best = rollouts.best or original
-    models = live.backend.models
+    models, played = live.backend.models, live.config.played
     tried = [(c, _scores(c, rollouts.choose)) for c in rollouts.candidates.values()]
     return Compiled(
         method=wanted.method.name,
@@ -264,7 +264,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         environment=environment(live.config),
         signatures=schema_hash(agent),
         identity=identity(live.config, live.protocol),
-        versions={name: version(name) for name in ("dspy", "gepa", "scienceworld")},
+        versions={**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
         program=best.program,
         state=best.state,
     )

@@ -14,7 +14,7 @@ import dspy
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
@@ -162,6 +162,12 @@ class Compiled:
         return str(self.identity["protocol"]) or "a protocol that it does not name"
 
     @property
+    def benchmark(self) -> Benchmark:
+        """What it was compiled on; the default one when it does not say. Raises `UnknownName` when it is not
+        installed."""
+        return benchmark(self.environment.name if self.environment else DEFAULT)
+
+    @property
     def changes(self) -> tuple[str, ...]:
         """What differs from the zero-shot program, predictor by predictor."""
         zero_shot = Agent(self.method).dump_state()
@@ -174,10 +180,17 @@ class Compiled:
         return tuple(found)
 
     @classmethod
-    def from_agent(cls, agent: Agent, trainset: Sequence[str] = (), valset: Sequence[str] = ()) -> "Compiled":
+    def from_agent(
+        cls,
+        agent: Agent,
+        trainset: Sequence[str] = (),
+        valset: Sequence[str] = (),
+        environment: Environment | None = None,
+    ) -> "Compiled":
         """A program that was made elsewhere, by a DSPy optimizer or by hand, as a compiled program. `trainset` and
-        `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. Raises
-        `UsageError` for modules that are not the method's own, `SplitError` for held-out variants."""
+        `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. `environment`
+        is what it was made in; any version of the default benchmark when None. Raises `UsageError` for modules that are
+        not the method's own, `SplitError` for held-out variants."""
         check_stock(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
         notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
@@ -203,14 +216,14 @@ class Compiled:
             model="",
             proposer="",
             rule_based=False,
-            environment=None,
+            environment=environment,
             signatures=schema_hash(agent),
             identity={"protocol": ""},
             versions={},
             program=fingerprint_state(state),
             state=cast(dict[str, PredictorState], state),
         )
-        if held_out := _held_out(compiled.calibration):
+        if held_out := compiled.benchmark.held_out_among(compiled.calibration):
             raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
         return compiled
 
@@ -353,11 +366,13 @@ def _changed(found: str) -> str:
 def _check(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
+    of = compiled.benchmark
     if compiled.learn and compiled.choose:
-        Calibration(tuple(map(parse, compiled.learn)), tuple(map(parse, compiled.choose)))
-    elif held_out := _held_out((*compiled.learn, *compiled.choose)):
+        learn, choose = (tuple(map(of.table.parse, keys)) for keys in (compiled.learn, compiled.choose))
+        Calibration(learn, choose, benchmark=of.name)
+    elif held_out := of.held_out_among((*compiled.learn, *compiled.choose)):
         raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
-    if held_out := _held_out(compiled.seen):
+    if held_out := of.held_out_among(compiled.seen):
         raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
     if compiled.signatures != schema_hash(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
@@ -367,10 +382,6 @@ def _check(compiled: Compiled) -> None:
     found = fingerprint(compiled.agent())
     if found != compiled.program:
         raise UsageError(_changed(found))
-
-
-def _held_out(keys: Sequence[str]) -> list[str]:
-    return [key for key in keys if parse(key).split == "test"]
 
 
 def _misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:

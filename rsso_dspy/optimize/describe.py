@@ -15,6 +15,7 @@ from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any, Literal
 
+from rsso_dspy.environments.benchmark import benchmark, benchmarks
 from rsso_dspy.optimize.compiled import Compiled, PredictorState
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
@@ -318,7 +319,7 @@ def _unfit_version(compiled: Compiled) -> str:
     if compiled.environment is None:
         return ""
     name, there = compiled.environment.name, compiled.environment.version
-    here = version(name) if name == "scienceworld" else "not known"
+    here = benchmark(name).version if name in benchmarks() else "not installed"
     if there == here:
         return ""
     return f"it was compiled in {name} {there}, which here is {here}; install that version, or compile again"
@@ -329,6 +330,7 @@ def _other_versions(compiled: Compiled) -> str:
     said = []
     if (dspy := compiled.versions.get("dspy")) not in (None, version("dspy")):
         said.append(f"compiled with dspy {dspy}, here is {version('dspy')}")
-    if compiled.identity.get("prompts", prompts()) != prompts():
+    now = prompts(compiled.benchmark)
+    if compiled.identity.get("prompts", now) != now:
         said.append(f"the {ZERO_SHOT} prompts have changed since: `before` is not the score of those here")
     return "; ".join(said)

@@ -7,6 +7,7 @@ dspy.BootstrapFewShot(metric=metric)    # score alone
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rsso_dspy.environments.benchmark import DEFAULT, benchmark
 from rsso_dspy.optimize.feedback import feedback
 from rsso_dspy.programs.scoring import INVALID_COST, score
 
@@ -23,13 +24,15 @@ def metric(
     pred_name: str | None = None,
     pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
 ) -> "float | ScoreWithFeedback":
-    """DSPy's and GEPA's metric of a prediction with ``trials``, and with ``progress`` (the goals of every trial) where
-    it is known. A number; when a predictor is named, the same number with feedback on that predictor's call."""
+    """DSPy's and GEPA's metric of a prediction with ``trials``, with ``progress`` (the goals of every trial) where that
+    is known, and with ``benchmark`` (its name) where it is not the default one. A number; when a predictor is named,
+    the same number with feedback on that predictor's call."""
     number = score(prediction.trials)
     if pred_name is None:
         return number
     from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
     _, inputs, outputs = pred_trace[0] if pred_trace else (None, {}, {})
-    said = feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or ())
+    of = benchmark(prediction.get("benchmark") or DEFAULT)
+    said = feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
     return ScoreWithFeedback(score=number, feedback=said)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from rsso_dspy.config import MOST_TRIALS
+from rsso_dspy.environments.benchmark import benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.candidates import Limits
@@ -119,7 +120,7 @@ def request(
         rollouts = min(rollouts, most)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
-    budgets = step_budgets(protocol, calibration.variants, say)
+    budgets = step_budgets(protocol, calibration.variants, say, benchmark(calibration.benchmark))
     capped = {variant: min(budget, steps) for variant, budget in budgets.items()}
     if start is not None and start.method != method.name:
         raise UsageError(

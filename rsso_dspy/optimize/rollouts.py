@@ -19,8 +19,7 @@ from dspy.utils.callback import BaseCallback
 from rsso_dspy.backends.policies import recorded
 from rsso_dspy.config import prices
 from rsso_dspy.environments import Environments
-from rsso_dspy.environments.scienceworld.driver import ScienceWorld
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.errors import BackendFailure, FolderGone, Stopped
 from rsso_dspy.optimize.candidates import Call, Candidate, Ending, Limits, Rollout
 from rsso_dspy.optimize.metric import score
@@ -312,8 +311,8 @@ class _Counter(BaseCallback):
 
 
 class Watched:
-    """Environments that note the goals at the end of each trial. The program does not see them, and the driver refuses
-    to tell those of a held-out variant."""
+    """Environments that note the goals at the end of each trial, where they can tell. The program does not see them,
+    and an environment refuses to tell those of a held-out variant."""
 
     def __init__(self, environments: Environments):
         self.environments = environments
@@ -323,8 +322,8 @@ class Watched:
     def lease(self) -> Iterator[Any]:
         with self.environments.lease() as environment:
             yield environment
-            assert isinstance(environment, ScienceWorld)
-            self.progress.append(environment.goal_progress())
+            lent: object = environment
+            self.progress.append(lent.goal_progress() if isinstance(lent, GoalProgress) else ())
 
     def close(self) -> None:
         self.environments.close()

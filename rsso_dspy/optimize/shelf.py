@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.metric import score

@@ -7,6 +7,7 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
+from rsso_dspy.environments.benchmark import DEFAULT
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
@@ -34,13 +35,16 @@ class Student(Agent):
         return self
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
-        """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``."""
+        """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
+        the default one."""
         rollout = self.rollouts.play(self.program(), self.rollouts.variant(variant))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
             dspy.settings.trace.extend((predictors[name], dict(given), said) for name, given, said in calls)
-        return dspy.Prediction(trials=rollout.trials, progress=rollout.progress)
+        played = self.rollouts.live.config.benchmark
+        other = {} if played == DEFAULT else {"benchmark": played}
+        return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, **other)
 
 
 @contextmanager

@@ -186,6 +186,7 @@ class Agent(dspy.Module):
         states: list[State] = [environment.reset(variant)]
         steps: list[Step] = []
         roles.environment = environment
+        shown.note_templates(environment.action_templates, runtime.implied_templates)
         preambles = {memory.region: memory.preamble() for memory in memories}
         outcome: Outcome | None = None
         while outcome is None:

@@ -3,7 +3,7 @@
     instructions(["First, open OBJ.", "0", "Be patient"], templates, ["open door"])     # ("open OBJ.",)
 
 The examples count beside the templates because a simulator may understand more than its templates say ("use
-thermometer on water" in ScienceWorld), and what earned points may be taught.
+thermometer on water"), and what earned points may be taught.
 """
 
 import re

@@ -5,12 +5,20 @@ from dataclasses import dataclass, field
 
 from rsso_dspy.memory import Recall
 
+TEMPLATES = "action_templates"
+"""The region of the action templates."""
+
 
 @dataclass(slots=True)
 class Shown:
     """The texts of one trial, in the form of `TrialResult.shown`."""
 
     texts: dict[str, str] = field(default_factory=dict)
+
+    def note_templates(self, templates: str, implied: str | None) -> None:
+        """Note the action templates of the trial's variant where they are not the implied ones."""
+        if implied is not None and templates != implied:
+            self.texts[TEMPLATES] = templates
 
     def note(self, preambles: Mapping[str, Recall], recalls: Mapping[str, Recall], progress: str, step: int) -> None:
         """Note what stands in the prompt of a step."""

@@ -13,9 +13,8 @@ from typing import Any
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import Config, prices
+from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.exploring import Exploring
-from rsso_dspy.environments.scienceworld import lessons
-from rsso_dspy.environments.scienceworld.tasks import parse
 from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
 from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import Book
@@ -140,7 +139,9 @@ class Building:
             dumped = {**records[-1].memories["constitution"], "edits": []}
             kept = Carried({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
             if plan is self.plan:
-                examples = drawn_examples([t for record in store.units() for t in record.trajectories])
+                examples = drawn_examples(
+                    [t for record in store.units() for t in record.trajectories], self.config.played
+                )
         found = of_records(records)
         usage = {role: asdict(spent) for role, spent in self._spent().items()}
         about = {**found.provenance, "usage": usage, "asked": self._asked()}
@@ -179,7 +180,7 @@ def building(
     """Plan to distil a constitution from these variants, played once each in an order drawn by the seed, after the
     first `explore` of them were looked around in. Raises `SplitError` for held-out variants, `UsageError` for a place
     where the file cannot be made."""
-    if held_out := [variant.key for variant in variants if parse(variant.key).split == "test"]:
+    if held_out := config.played.held_out_among(variant.key for variant in variants):
         raise SplitError(f"a constitution is built on training variants, and {', '.join(held_out)} are held out")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
@@ -191,7 +192,8 @@ def building(
     arm = Arm(method(f"omnireflect-{writing}"))
 
     def plan(chosen: Sequence[Variant]) -> Plan:
-        made = make_plan(protocol.id, protocol.rules, [arm], step_budgets(protocol, chosen, say), config.seed)
+        budgets = step_budgets(protocol, chosen, say, config.played)
+        made = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
         return in_streams(replace(made, writings=protocol.constitution, stream_trials=1))
 
     explored = plan(variants[:explore]) if explore else None
@@ -204,25 +206,25 @@ def building(
     return made
 
 
-def drawn_examples(trajectories: Sequence[Trajectory]) -> tuple[str, ...]:
+def drawn_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
     """The stretches of play that patterns draw most rules from, of different tasks, with these rules: what a
     neuro-symbolic writer is shown (OmniReflect, section 2.1.3)."""
     best: dict[str, tuple[int, str]] = {}
     for trajectory in trajectories:
         for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):
-            text, rules = _example(trajectory, end)
+            text, rules = _example(trajectory, end, of)
             if rules > best.get(trajectory.variant.task, (0, ""))[0]:
                 best[trajectory.variant.task] = (rules, text)
     ranked = sorted(best.values(), key=lambda each: -each[0])
     return tuple(text for _, text in ranked[:EXAMPLES])
 
 
-def _example(trajectory: Trajectory, end: int) -> tuple[str, int]:
+def _example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
     """The stretch of steps that ends here with the rules drawn from it, and how many kinds and rules these are."""
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        drawn = lessons.drawn(trajectory.task, states[: number + 1], steps[:number])
+        drawn = of.lessons(trajectory.task, states[: number + 1], steps[:number])
         found = [each for each in found if each.category != "progress"] + list(drawn)
     unique = list(dict.fromkeys(found))
     parts = [f"Task: {trajectory.task}", stretch(states[end - STRETCH : end + 1], steps[end - STRETCH : end])]

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.scienceworld.tasks import parse
 from rsso_dspy.errors import RunMismatch, SplitError, UsageError
 from rsso_dspy.memory.constitution import LASTING, Constitution, merged
 from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
@@ -55,7 +54,7 @@ def carried_book(file: Path, config: Config, plan: Plan, say: Callable[[str], No
             f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
             "first meeting; leave them out of --variants, or build a constitution on training variants"
         )
-    if held_out := [key for key in book.variants if parse(key).split == "test"]:
+    if held_out := config.played.held_out_among(book.variants):
         say(f"{file} was learnt on {', '.join(held_out)} of the test split: say so where you report these scores")
     dumped = {**book.constitution.dump(), "edits": []}
     digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]

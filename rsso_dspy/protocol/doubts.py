@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
+from rsso_dspy.environments.benchmark import ORIGIN as BENCHMARK
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.trajectory import SOLVED_SCORE, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Usage, Variant
 
 MOST = 10**15
 """Of anything that is counted: more tokens than will ever be sent, and few enough to calculate with."""
 
-ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", "scienceworld")
+ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", *BENCHMARK)
 """What both the provenance of a record and the identity of its folder tell."""
 
 COUNTS = ("held", "library")

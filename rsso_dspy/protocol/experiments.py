@@ -19,7 +19,7 @@ class Experiment:
     about: str
     methods: tuple[str, ...] = ()
     tasks: str = "all"
-    variants: str = "sso"
+    variants: str | None = None
     per_task: int | None = None
     settings: tuple[str, ...] = ()
     """``key=value`` for the configuration; they are stronger than a file named with --config."""
@@ -35,6 +35,7 @@ EXPERIMENTS = {
             "the paper's experiment: react, reflexion, sso and rsso, 5 trials on each of 164 held-out variants of 18 "
             "tasks, by Claude Sonnet 4.6",
             ("react", "reflexion", "sso", "rsso"),
+            variants="sso",
             settings=(
                 "backend=anthropic",
                 "backends.anthropic.model=anthropic/claude-sonnet-4-6",

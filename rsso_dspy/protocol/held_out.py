@@ -57,7 +57,8 @@ class Order:
     """Files of the compiled ones among the programs, which are called after them."""
     tasks: tuple[str, ...] | None = None
     """Task types; all when None."""
-    variants: tuple[str, ...] = ("sso",)
+    variants: tuple[str, ...] = ()
+    """One selection, or keys of variants; the usual selection of the benchmark when there are none."""
     per_task: int | None = None
     skills: Path | None = None
     """Library that every unit starts from."""
@@ -178,6 +179,7 @@ def prepare(
     Raises `RunMismatch` when the folder holds another run, `UsageError` when it cannot be made, and what planning and
     reading libraries raise.
     """
+    order = replace(order, variants=order.variants or config.played.table.selections[:1])
     plan = plan_held_out(config, order.methods, order.tasks, order.variants, order.per_task, order.programs, say)
     programs = agents(plan)
     loads = [carried(order.skills, config, plan, say)] if order.skills else []

@@ -17,7 +17,6 @@ from typing import Any, get_args
 import numpy as np
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.scienceworld.tasks import parse
 from rsso_dspy.errors import ConfigError, DamagedFile, SplitError, UnknownName, UsageError
 from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.contents import Contents
@@ -210,7 +209,7 @@ def carried(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) 
             f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
             "first meeting; leave it out of --variants, or take a library of training variants"
         )
-    if held_out := [key for key in sources if parse(key).split == "test"]:
+    if held_out := config.played.held_out_among(sources):
         say(f"{file} was learnt on {', '.join(held_out)} of the test split: say so where you report these scores")
     digest = hashlib.sha256(library.text().encode()).hexdigest()[:12]
     states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])

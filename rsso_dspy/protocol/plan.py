@@ -9,8 +9,7 @@ from itertools import accumulate, pairwise
 from random import Random
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.scienceworld.golds import gold_length, known_length
-from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.environments.benchmark import Benchmark, benchmark
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.runtime import TrialRules
@@ -244,7 +243,7 @@ def plan_held_out(
     config: Config,
     methods: Sequence[str],
     tasks: Sequence[str] | None = None,
-    variants: Sequence[str] = ("sso",),
+    variants: Sequence[str] = (),
     per_task: int | None = None,
     programs: Sequence[str] = (ZERO_SHOT,),
     say: Callable[[str], None] = lambda _: None,
@@ -254,8 +253,8 @@ def plan_held_out(
     `SplitError` for what can't be played."""
     protocol = configured(config)
     arms = [Arm(method(name), program) for name in dict.fromkeys(methods) for program in programs]
-    chosen = choose(tasks, variants, per_task, config.environment.simplification)
-    plan = make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say), config.seed)
+    chosen = choose(tasks, variants, per_task, config.simplification, config.played)
+    plan = make_plan(protocol.id, protocol.rules, arms, step_budgets(protocol, chosen, say, config.played), config.seed)
     plan = replace(
         plan,
         writings=protocol.constitution,
@@ -280,19 +279,23 @@ def plan_held_out(
 def _episodes(task: str, config: Config, protocol: Preset, say: Callable[[str], None]) -> dict[Variant, int]:
     """The task's training variants with their steps, in the order they are played in each round."""
     wanted = config.protocol.train_per_task
-    drawn = [replace(v, simplification=config.environment.simplification) for v in train_sample(task, wanted)]
+    drawn = [replace(v, simplification=config.simplification) for v in config.played.table.train_sample(task, wanted)]
     if len(drawn) < wanted:
         say(f"{task} has {len(drawn)} training variants, fewer than the {wanted} asked for: all of them are played")
-    return step_budgets(protocol, drawn, say)
+    return step_budgets(protocol, drawn, say, config.played)
 
 
 def step_budgets(
-    protocol: Preset, variants: Sequence[Variant], say: Callable[[str], None] = lambda _: None
+    protocol: Preset,
+    variants: Sequence[Variant],
+    say: Callable[[str], None] = lambda _: None,
+    of: Benchmark | None = None,
 ) -> dict[Variant, int]:
-    """Steps per trial of each variant. Gold lengths that are neither shipped nor cached are computed, up to two
-    minutes each; `say` is told."""
-    unknown = [variant for variant in variants if known_length(variant) is None]
+    """Steps per trial of each variant of a benchmark, the default one when None. Gold lengths that are not known are
+    computed, which may take minutes each; `say` is told."""
+    of = of or benchmark()
+    unknown = [variant for variant in variants if not of.length_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
-        gold_length(variant)
-    return {variant: protocol.budget(gold_length(variant)) for variant in variants}
+        of.gold_length(variant)
+    return {variant: protocol.budget(of.gold_length(variant)) for variant in variants}

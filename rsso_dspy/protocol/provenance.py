@@ -11,7 +11,7 @@ from typing import Any
 
 from rsso_dspy import __version__, signatures
 from rsso_dspy.config import Config
-from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.protocol.presets import Preset
 
 NOTHING_CARRIED: Mapping[str, str] = {}
@@ -25,10 +25,10 @@ def identity(config: Config, preset: Preset, carried: Mapping[str, str] = NOTHIN
         "protocol": preset.id,
         "config": config.resolved(),
         "config_hash": config.hash(),
-        "prompts": prompts(),
+        "prompts": prompts(config.played),
         "rsso_dspy": __version__,
         "dspy": version("dspy"),
-        "scienceworld": version("scienceworld"),
+        **config.played.origin(),
     }
 
 
@@ -36,19 +36,19 @@ def provenance(config: Config) -> dict[str, str]:
     """What each record carries. Nothing in it changes between two runs of the same installation."""
     return {
         "config_hash": config.hash(),
-        "prompts": prompts(),
+        "prompts": prompts(config.played),
         "rsso_dspy": __version__,
-        "scienceworld": version("scienceworld"),
+        **config.played.origin(),
         "dspy": version("dspy"),
         "python": platform.python_version(),
         "commit": commit(),
     }
 
 
-def prompts() -> str:
+def prompts(of: Benchmark) -> str:
     """12 hexadecimal digits over everything that the zero-shot programs say to a model: the instructions and fields of
-    all signatures, and the action templates."""
-    texts = [ACTION_TEMPLATES]
+    all signatures, and the action templates of the benchmark."""
+    texts = [of.action_templates]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)
         fields = [

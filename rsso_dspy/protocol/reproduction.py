@@ -20,7 +20,7 @@ from typing import Any
 
 from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, PROFILES, load, override
-from rsso_dspy.environments.scienceworld.tasks import tasks as all_tasks
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
 from rsso_dspy.programs.methods import METHODS
@@ -75,10 +75,11 @@ def changes(store: Store, orders: Sequence[Asked] = ()) -> list[Change]:
     about files that were given: copies of these are kept. Raises `UsageError` for a damaged `run.json`, or a damaged
     configuration of one of `orders`."""
     known, _ = store.about()
-    today = {"rsso_dspy": __version__, "dspy": version("dspy"), "scienceworld": version("scienceworld")}
+    of = benchmark_of(_config_of(store, known))
+    today = {"rsso_dspy": __version__, "dspy": version("dspy"), **of.origin(), "prompts": prompts(of)}
     found = [
         Change(f"{name} {known.get(name, ABSENT)} then, {now} now", True)
-        for name, now in {**today, "prompts": prompts()}.items()
+        for name, now in today.items()
         if known.get(name) != now
     ]
     found += [Change(what, True) for what in dict.fromkeys(_contradictions(store, known, orders))]
@@ -267,9 +268,14 @@ def settings_of(resolved: Mapping[str, Any]) -> tuple[str, ...]:
     return (*model, *(override(key, value) for key, value in plain))
 
 
+def benchmark_of(resolved: Mapping[str, Any]) -> Benchmark:
+    """The benchmark of a configuration as results are bound to it. Raises `UsageError` when it is not installed."""
+    return benchmark(str(resolved.get("benchmark", DEFAULT)))
+
+
 def _units_of(each: Asked, config: Mapping[str, Any]) -> set[tuple[str, str, str]]:
     """Method, program and variant of every unit that is asked for."""
-    variants = choose(each.tasks, each.variants, each.per_task, config["environment"]["simplification"])
+    variants = choose(each.tasks, each.variants, each.per_task, of=benchmark_of(config))
     programs = [name if name == ZERO_SHOT else Path(name).stem for name in each.programs]
     return set(product(each.methods, programs, (variant.key for variant in variants)))
 
@@ -287,7 +293,7 @@ def _put_together(records: Sequence[UnitRecord], known: Mapping[str, Any], say: 
     alike: dict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
     for arm, units in played.items():
         alike[tuple(sorted({unit.key for unit in units}))].append(arm)
-    settings, simplification = settings_of(known["config"]), records[0].variant.simplification
+    settings, of = settings_of(known["config"]), benchmark_of(known["config"])
     found = []
     for keys, arms in alike.items():
         for group in _rectangles(arms):
@@ -296,7 +302,7 @@ def _put_together(records: Sequence[UnitRecord], known: Mapping[str, Any], say: 
                 Asked(
                     methods=methods,
                     programs=tuple(name if name == ZERO_SHOT else f"{name}.json" for name in played_by),
-                    **_selection(keys, simplification),
+                    **_selection(keys, of),
                     skills=files.get("skills"),
                     constitution=files.get("constitution"),
                     settings=settings,
@@ -316,14 +322,14 @@ def _rectangles(arms: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, ...], 
     return [(tuple(methods), names) for names, methods in groups.items()]
 
 
-def _selection(keys: Sequence[str], simplification: str) -> dict[str, Any]:
+def _selection(keys: Sequence[str], of: Benchmark) -> dict[str, Any]:
     """The variants as a person would ask for them where that is possible: streams depend on their order."""
     played = {key.partition("::")[0] for key in keys}
-    tasks = tuple(task for task in all_tasks() if task in played)
+    tasks = tuple(task for task in of.table.tasks() if task in played)
     most = max(sum(key.startswith(f"{task}::") for key in keys) for task in tasks)
-    for selection in ("sso", "first"):
-        if {variant.key for variant in choose(tasks, [selection], most, simplification)} == set(keys):
-            return {"tasks": None if tasks == tuple(all_tasks()) else tasks, "variants": (selection,), "per_task": most}
+    for selection in of.table.selections:
+        if {variant.key for variant in choose(tasks, [selection], most, of=of)} == set(keys):
+            return {"tasks": None if tasks == of.table.tasks() else tasks, "variants": (selection,), "per_task": most}
     return {"variants": tuple(keys)}
 
 

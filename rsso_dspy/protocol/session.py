@@ -19,10 +19,8 @@ import dspy
 from rsso_dspy.backends import Backend
 from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load
-from rsso_dspy.environments.pool import Pool
-from rsso_dspy.environments.scienceworld.driver import ScienceWorld
-from rsso_dspy.environments.scienceworld.golds import gold_length
-from rsso_dspy.environments.scienceworld.tasks import parse
+from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.environments.pool import Pool, PooledEnvironment
 from rsso_dspy.environments.starts import Starts
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import examples_of
@@ -114,27 +112,27 @@ def make_session(config: Config, jobs: int) -> Session:
     backend = Backend(config.active_backend, Runtime.stopping, users_lm)
     backend.check(protocol.rules.retry_temperature)
     embedder = Embedder(config.embedder)
-    settings, book = config.environment, config.memory.constitution
+    played, book = config.played, config.memory.constitution
 
-    def environment() -> ScienceWorld:
-        world = ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=Runtime.stopping)
-        return world.start()
+    def environment() -> PooledEnvironment:
+        return played.environment(config.environment, Runtime.stopping)
 
     starts = Starts(stopped=Runtime.stopping)
     pool = Pool(environment, size=jobs, starts=starts)
 
     def variant(key: str) -> Variant:
-        return replace(parse(key), simplification=settings.simplification)
+        return replace(played.table.parse(key), simplification=config.simplification)
 
     runtime = Runtime(
         environments=pool,
         variant=variant,
-        budget=lambda chosen: protocol.budget(gold_length(chosen)),
+        budget=lambda chosen: protocol.budget(played.gold_length(chosen)),
         lm=backend.lm,
         embed=embedder,
         rules=protocol.rules,
         constitution=protocol.constitution,
-        examples=examples_of(Path(book.examples) if book.examples else None),
+        examples=examples_of(Path(book.examples) if book.examples else None, played.examples()),
+        implied_templates=benchmark().action_templates,
         reflections=config.memory.reflections,
         skills=protocol.skills,
     )

@@ -83,7 +83,7 @@ class Sweep:
     methods: tuple[str, ...]
     points: tuple[Point, ...]
     tasks: tuple[str, ...] | None = None
-    variants: tuple[str, ...] = ("sso",)
+    variants: tuple[str, ...] = ()
     per_task: int | None = None
 
     @property
@@ -136,7 +136,7 @@ def read_sweep(path: Path) -> Sweep:
         tuple(methods or ()),
         tuple(points),
         _listed(data, "tasks", path),
-        _listed(data, "variants", path) or ("sso",),
+        _listed(data, "variants", path) or (),
         _number(data, "per_task", path),
     )
 

@@ -171,6 +171,7 @@ PROVENANCE = {
     "rsso_dspy": "rsso-dspy",
     "dspy": "dspy",
     "scienceworld": "scienceworld",
+    "benchmark": "benchmark",
     "python": "python",
     "commit": "commit",
     "config_hash": "configuration",

@@ -16,7 +16,8 @@ ROLES = ("actor", "reflector", "verbalizer", "advisor")
 """Roles that play."""
 
 PROVENANCE = (
-    "config_hash", "prompts", "program", "rsso_dspy", "scienceworld", "dspy", "python", "commit", "forked_from"
+    "config_hash", "prompts", "program", "rsso_dspy", "scienceworld", "benchmark", "dspy", "python", "commit",
+    "forked_from"
 )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def typed(tmp_path, monkeypatch, capsys, env: ScienceWorld) -> Typed:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(env, "close", lambda: None)
-    monkeypatch.setattr("rsso_dspy.protocol.session.ScienceWorld", lambda **_: env)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
 
     def typed(line: str) -> str:
         program, *words = shlex.split(line)
@@ -171,7 +171,7 @@ def test_the_environment_of_the_page_is_played_compared_and_reported(typed, caps
     def none(**_):
         raise AssertionError("a game of one's own needs no simulator")
 
-    monkeypatch.setattr("rsso_dspy.protocol.session.ScienceWorld", none)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
     _follow("ADD_ENVIRONMENT.md", typed, capsys)
     units = list(Store(Path("runs/cave")).units())
     assert [(unit.arm, unit.key) for unit in units] == [

@@ -16,7 +16,7 @@ TUTORIAL = [block for block in blocks(page("TUTORIAL.md")) if block.language]
 def simulator_at_hand(monkeypatch, env: ScienceWorld) -> None:
     """One simulator that runs already, for commands that play with one after the other."""
     monkeypatch.setattr(env, "close", lambda: None)
-    monkeypatch.setattr("rsso_dspy.protocol.session.ScienceWorld", lambda **_: env)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", lambda **_: env)
 
 
 @pytest.mark.usefixtures("simulator_at_hand")

@@ -8,6 +8,7 @@ import pytest
 
 from rsso_dspy.backends.adapters import ChatAdapter
 from rsso_dspy.config import load
+from rsso_dspy.environments.benchmark import benchmark
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings
 from rsso_dspy.memory.constitution.constitution import Edit
@@ -246,7 +247,9 @@ ABLATIONS = [("abstract", "error"), ("abstract", "progress"), ("error", "progres
 @pytest.mark.parametrize("kept", ABLATIONS, ids="+".join)
 def test_a_category_that_is_not_kept_is_neither_asked_for_nor_shown(kept):
     advisor = Advisor(None, "omnireflect-neuro-symbolic")
-    memory = advisor.memory(ConstitutionSettings(r_freq=2, s_freq=1, categories=kept), shipped_examples(None))
+    memory = advisor.memory(
+        ConstitutionSettings(r_freq=2, s_freq=1, categories=kept), shipped_examples(None, benchmark().examples())
+    )
     counts = play(memory, 4)
     assert counts["calls"] == 2
     assert counts["malformed"] == 0

@@ -12,10 +12,10 @@ from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.backends.embedded import Explorer
 from rsso_dspy.backends.embedded.proposing import HEADING, feedback_lines
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.optimize.feedback import feedback, steps_of
-from rsso_dspy.optimize.feedback.goals import BY_KIND
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.transcript import transcript

@@ -8,10 +8,11 @@ import dspy
 import pytest
 
 from rsso_dspy.backends.embedded.proposing import feedback_lines
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.advice import circles
 from rsso_dspy.optimize.feedback import RULES, feedback
-from rsso_dspy.optimize.feedback.goals import _PHRASE, BY_KIND, progress
+from rsso_dspy.optimize.feedback.goals import progress
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import ROLE_OF
@@ -91,12 +92,13 @@ def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class():
     assert "These kinds of goals were reached: a place to be in." in text
     assert "These kinds of goals were missed: the thing asked for in focus." in text
     assert not re.search(r"Goal[A-Z]", text)
-    assert list(progress(())) == []
+    assert list(progress((), benchmark())) == []
 
 
 def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
-    assert _PHRASE.keys() == BY_KIND.keys()
-    for phrase in set(_PHRASE.values()):
+    phrases = benchmark().goal_phrases
+    assert phrases.keys() == benchmark().goal_advice.keys()
+    for phrase in set(phrases.values()):
         assert feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 

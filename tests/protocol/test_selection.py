@@ -32,12 +32,12 @@ def test_a_variant_that_does_not_exist_says_which_do():
 
 
 def test_an_index_without_its_task_asks_for_it():
-    with pytest.raises(UsageError, match="task::22, such as boil::22"):
+    with pytest.raises(UsageError, match="task::22, such as find-plant::228"):
         choose(None, ["22"])
 
 
 def test_a_selection_of_no_task_that_is_no_index_is_told_what_there_is():
-    with pytest.raises(UnknownName, match=r"known: first, sso\. Or list variants, such as boil::22"):
+    with pytest.raises(UnknownName, match=r"known: first, sso\. Or list variants, such as find-plant::228"):
         choose(None, ["abc"])
 
 

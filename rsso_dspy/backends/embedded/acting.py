@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import blake2b
 
 from rsso_dspy.backends.embedded import advice, world
@@ -134,7 +135,7 @@ def _resolved(step: Command, scene: world.Scene, driven: tuple[Proposal, ...]) -
     if step.verb in ("teleport", "go", "wait", "choose") or step.thing in scene.things:
         return step.text
     if step.concrete and (fuller := next((n for n in scene.things if words(step.thing) <= words(n)), "")):
-        return Command(step.verb, fuller, step.place).text
+        return replace(step, thing=fuller).text
     alike = [each for each in driven if (done := command(each.action)) and done.verb == step.verb]
     return max(alike, key=lambda each: each.weight).action if alike else step.text
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rsso_dspy.backends.embedded import advice
-from rsso_dspy.backends.embedded.commands import Command, command, lines, plain, words
+from rsso_dspy.backends.embedded.commands import Command, command, lines, make, plain, words
 from rsso_dspy.backends.embedded.dice import Dice
 from rsso_dspy.backends.embedded.goals import Goals, goals
 from rsso_dspy.backends.embedded.reading import Prompt
@@ -163,11 +163,11 @@ def _endings(aims: Goals) -> list[Command]:
     """The actions one of which has to end the task, by the task's text alone."""
     if aims.choices:
         return [
-            Command("move", aims.measured, choice.container) if choice.deliver else Command("focus", choice.container)
+            make("move", aims.measured, choice.container) if choice.deliver else make("focus", choice.container)
             for choice in aims.choices
         ]
     kind = next((target.name for target in aims.targets if target.last), "")
-    return [Command("focus", f"{kind} {rival}") for rival in aims.rivals if kind]
+    return [make("focus", f"{kind} {rival}") for rival in aims.rivals if kind]
 
 
 def _choices_made(acts: Sequence[Act], aims: Goals) -> list[Command]:
@@ -206,7 +206,7 @@ def _answer(acts: Sequence[Act], aims: Goals, earlier: str, dice: Dice) -> str:
     if not aims.choices:
         label = words(end.thing.split()[-1])
         full = next((name for name in named if label <= words(name)), end.thing)
-        end = Command(end.verb, full)
+        end = make(end.verb, full)
     return end.text
 
 

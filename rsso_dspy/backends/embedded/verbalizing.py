@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rsso_dspy.backends.embedded.commands import Command, command, plain, words
+from rsso_dspy.backends.embedded.commands import Command, command, make, plain, words
 from rsso_dspy.backends.embedded.dice import Dice
 from rsso_dspy.backends.embedded.reading import Prompt, listed
 
@@ -99,7 +99,7 @@ def common_steps(found: Sequence[Excerpt]) -> list[Command]:
         same_place = all(other is not None and other.place == first.place for other in others)
         thing = first.thing if same_thing else _common(first.thing, others, "thing") or _SLOT.get(first.verb, "OBJ")
         place = first.place if same_place or not first.place else _common(first.place, others, "place") or "CONTAINER"
-        step = Command(first.verb, thing, place)
+        step = make(first.verb, thing, place)
         if not steps or steps[-1] != step or step.verb == "wait":
             steps.append(step)
     return steps or [step for step in rows[0] if step is not None]

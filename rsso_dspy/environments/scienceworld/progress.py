@@ -8,21 +8,13 @@ held out; see `ScienceWorld.goal_progress`.
 """
 
 import re
-from dataclasses import dataclass
+
+from rsso_dspy.environments.goals import Goal
+
+__all__ = ["Goal", "parse"]
 
 _ROW = re.compile(r"\d+\t(true|false)\t *(\w+)\t")
 _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """One goal of a variant: what sort it is and whether it was reached, never what it is about."""
-
-    kind: str
-    """The simulator's class of goals, e.g. ``GoalMoveToLocation``."""
-    done: bool
-    required: bool
-    """One of the goals that solve the variant, to be reached in their order; False for one that helps on the way."""
 
 
 def parse(text: str) -> tuple[Goal, ...]:

@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +104,11 @@ def read_book(path: Path) -> Book:
     return Book(book, provenance, tuple(str(each) for each in examples))
 
 
-def examples_of(path: Path | None) -> str:
-    """The examples of a constitution file, or those of the package, as a neuro-symbolic writer is shown them. Raises
-    what `read_book` raises, and `UsageError` for a file without any."""
-    if path is None:
-        text = resources.files(__package__).joinpath("data/examples.json").read_text(encoding="utf-8")
-        found = tuple(json.loads(text)["examples"])
-    else:
-        found = read_book(path).examples
-    if not found:
+def examples_of(path: Path | None, usual: Sequence[str] = ()) -> str:
+    """The examples of a constitution file, or the usual ones, as a neuro-symbolic writer is shown them. Raises what
+    `read_book` raises, and `UsageError` for a file without any."""
+    found = tuple(usual) if path is None else read_book(path).examples
+    if path is not None and not found:
         raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with some")
     return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
 

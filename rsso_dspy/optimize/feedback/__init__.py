@@ -10,7 +10,8 @@ variant, the step budget and the wording of the simulator's goals are never in i
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.benchmark import Benchmark, benchmark
+from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.feedback import constitution, verbalizer
 from rsso_dspy.optimize.feedback.actor import actor, steps_of
 from rsso_dspy.optimize.feedback.call import Call, results
@@ -39,13 +40,15 @@ def feedback(
     outputs: Any,
     trials: Sequence[TrialResult],
     progress: Sequence[Sequence[Goal]] = (),
+    of: Benchmark | None = None,
 ) -> str:
     """What one call of the predictor ``name`` had to do with how the trials went, and what to do better.
 
     ``inputs`` and ``outputs`` are the call's fields by name; ``progress`` is the goals of every trial, empty when
-    unknown. A predictor without a rule of its own gets the result of the trials alone.
+    unknown. Texts are read in the grammar of the benchmark ``of``, the default one when None. A predictor without a
+    rule of its own gets the result of the trials alone.
     """
-    call = Call(inputs, outputs, tuple(trials), progress)
+    call = Call(inputs, outputs, tuple(trials), progress, of or benchmark())
     return "\n".join(dict.fromkeys(RULES.get(name, _only_results)(call)))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from rsso_dspy.optimize.advice import MOST, Circle, advice, circles, earned
 from rsso_dspy.optimize.feedback.call import Call, mistakes, results
 from rsso_dspy.optimize.feedback.goals import progress
-from rsso_dspy.optimize.feedback.wording import forbids, orders
 from rsso_dspy.trajectory import Step, Trajectory, TrialResult
 
 _ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
@@ -17,8 +16,8 @@ def actor(call: Call) -> Iterator[str]:
     """This answer first, then the trials, then advice that holds for other variants too."""
     yield from _answer(call)
     yield from results(call.trials)
-    yield from progress(call.goals)
-    yield from advice(call.trials)
+    yield from progress(call.goals, call.benchmark)
+    yield from advice(call.trials, call.benchmark.grammar)
 
 
 def steps_of(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
@@ -68,13 +67,13 @@ def _planned(call: Call, trial: Trajectory, index: int) -> Iterator[str]:
     step = trial.steps[index]
     if not plans:
         return
-    if step in mistakes(trial) and forbids(plans, step.action):
+    if step in mistakes(trial) and call.wording.forbids(plans, step.action):
         yield "A plan from a past attempt forbids this very action, and it was taken all the same."
         yield "Never do what a plan from past attempts forbids."
     if index + 1 == len(trial.steps) and not trial.solved:
         done = {each.action for each in trial.steps}
         before = [each for each in call.trials if each.trial < trial.trial]
-        left = [paid for paid in earned(before) if paid not in done and orders(plans, paid)]
+        left = [paid for paid in earned(before) if paid not in done and call.wording.orders(plans, paid)]
         if left:
             yield f"A plan orders {', '.join(left[:MOST])}, as that had earned points, and this trial never did it."
             yield "First carry out what the plans from past attempts order."

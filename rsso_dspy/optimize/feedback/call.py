@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.goals import Goal
+from rsso_dspy.optimize.feedback.wording import Wording
 from rsso_dspy.trajectory import Step, Trajectory, TrialResult
 
 _ENDINGS = {
@@ -26,6 +28,12 @@ class Call:
     results: tuple[TrialResult, ...]
     goals: Sequence[Sequence[Goal]]
     """Per trial; empty when unknown."""
+    benchmark: Benchmark
+
+    @property
+    def wording(self) -> Wording:
+        """How texts are read."""
+        return Wording(self.benchmark.grammar)
 
     @property
     def trials(self) -> tuple[Trajectory, ...]:

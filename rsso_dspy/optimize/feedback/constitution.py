@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rsso_dspy.backends.embedded.commands import words
+from rsso_dspy.environments.grammar import words
 from rsso_dspy.optimize.feedback.call import Call, results
-from rsso_dspy.optimize.feedback.wording import contradict, covered, says_the_same
+from rsso_dspy.optimize.feedback.wording import Wording, covered
 
 MOST_RULES = 50
 """Rules of one kind that a constitution holds at most."""
@@ -33,8 +33,10 @@ def rule_writer(call: Call) -> Iterator[str]:
     known = [Rule("a known rule", line) for line in call.read("known_rules").splitlines() if words(line)]
     lasting = [*_rules("abstract", call.outputs), *_rules("error", call.outputs)]
     written = [*lasting, *_rules("progress", call.outputs)]
-    yield from _repeated(lasting, known, "Only write rules that are not known already, each of them once.")
-    yield from _contradictory(lasting, known)
+    yield from _repeated(
+        lasting, known, "Only write rules that are not known already, each of them once.", call.wording
+    )
+    yield from _contradictory(lasting, known, call.wording)
     yield from _predicted(call)
     yield from _beyond(written)
     yield from results(call.trials)
@@ -47,10 +49,10 @@ def summarizer(call: Call) -> Iterator[str]:
         *_rules("error", call.inputs, "gathered_error_rules"),
     ]
     made = [*_rules("abstract", call.outputs), *_rules("error", call.outputs)]
-    yield from _dropped(gathered, made)
+    yield from _dropped(gathered, made, call.wording)
     yield from _invented(gathered, made)
-    yield from _repeated(made, [], "Always merge rules that say the same into one.")
-    yield from _contradictory(made, [])
+    yield from _repeated(made, [], "Always merge rules that say the same into one.", call.wording)
+    yield from _contradictory(made, [], call.wording)
     yield from _beyond(made)
     yield from results(call.trials)
 
@@ -69,21 +71,23 @@ def _text(entry: Any) -> str:
     return f"Do not {get('mistake', '')}.\n{get('solution', '')}"
 
 
-def _repeated(rules: Sequence[Rule], known: Sequence[Rule], remedy: str) -> Iterator[str]:
+def _repeated(rules: Sequence[Rule], known: Sequence[Rule], remedy: str, wording: Wording) -> Iterator[str]:
     facts = []
     for number, rule in enumerate(rules):
-        twin = next((other for other in (*known, *rules[:number]) if says_the_same(rule.text, other.text)), None)
+        twin = next(
+            (other for other in (*known, *rules[:number]) if wording.says_the_same(rule.text, other.text)), None
+        )
         if twin:
             facts.append(f"The {rule.place} says again what {_the(twin)} says.")
     yield from [*facts, remedy] if facts else ()
 
 
-def _contradictory(rules: Sequence[Rule], known: Sequence[Rule]) -> Iterator[str]:
+def _contradictory(rules: Sequence[Rule], known: Sequence[Rule], wording: Wording) -> Iterator[str]:
     facts = [
         f"The {rule.place} and {_the(other)} contradict each other: one orders what the other forbids."
         for number, rule in enumerate(rules)
         for other in (*known, *rules[:number])
-        if contradict(rule.text, other.text)
+        if wording.contradict(rule.text, other.text)
     ]
     if facts:
         yield from facts
@@ -100,13 +104,13 @@ def _predicted(call: Call) -> Iterator[str]:
         yield "Only write down mistakes that were really made, and leave the list empty when there was none."
 
 
-def _dropped(gathered: Sequence[Rule], made: Sequence[Rule]) -> Iterator[str]:
+def _dropped(gathered: Sequence[Rule], made: Sequence[Rule], wording: Wording) -> Iterator[str]:
     """Rules that nothing is left of. One that another gathered rule contradicts may have been settled against."""
     lost = [
         rule.place
         for rule in gathered
         if not any(covered(rule.text, other.text) >= KEPT for other in made)
-        and not any(contradict(rule.text, other.text) for other in gathered)
+        and not any(wording.contradict(rule.text, other.text) for other in gathered)
     ]
     if lost:
         yield f"Nothing is left of what was gathered as {', '.join(lost)}."

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from rsso_dspy.backends.embedded.commands import words
+from rsso_dspy.environments.grammar import words
 from rsso_dspy.optimize.feedback.call import Call, results
 from rsso_dspy.optimize.feedback.wording import FEW, NEARLY_ALL, share
 

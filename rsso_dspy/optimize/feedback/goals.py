@@ -6,141 +6,30 @@ phrase that stands for every goal of that class.
 
 from collections.abc import Iterator, Sequence
 
-from rsso_dspy.environments.scienceworld.progress import Goal
+from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.goals import Goal
 
 
-def progress(goals: Sequence[Sequence[Goal]]) -> Iterator[str]:
+def progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
     """How many required goals were reached, by which kinds; then advice for the kinds that were missed. ``goals`` are
     those of one variant after each of its trials; nothing is said when they are unknown."""
+    named = benchmark.goal_phrases
     known = [list(each) for each in zip(*goals, strict=False)]
     required = [each for each in known if each[0].required]
     done = [each for each in required if any(goal.done for goal in each)]
     if required:
         yield f"The trials reached {len(done)} of {len(required)} goals that the task requires."
     for what, some in (("reached", done), ("missed", [each for each in required if each not in done])):
-        phrases = dict.fromkeys(_PHRASE[each[0].kind] for each in some if each[0].kind in _PHRASE)
+        phrases = dict.fromkeys(named[each[0].kind] for each in some if each[0].kind in named)
         if phrases:
             yield f"These kinds of goals were {what}: {', '.join(phrases)}."
-    yield from _advice(known)
+    yield from _advice(known, benchmark)
 
 
-def _advice(known: Sequence[Sequence[Goal]]) -> Iterator[str]:
+def _advice(known: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
     """Advice for the kinds of goals that no trial reached, or that the task requires more of; required ones first."""
     reached = {each[0].kind for each in known if any(goal.done for goal in each)}
     undone = [each[0] for each in known if not any(goal.done for goal in each)]
     for goal in sorted(undone, key=lambda each: not each.required):
         if goal.required or goal.kind not in reached:
-            yield from BY_KIND.get(goal.kind, ())
-
-
-_FIND = ("First search for what the task asks for, and focus on it as soon as you see it.",)
-_FOCUS = ("When the task names it, focus on the thing.",)
-_STAGE = ("Focus on the stages of life in their order, earliest first.", "When the next stage is still to come, wait.")
-_PLANE = ("Before you focus on one of the planes, try each of them in the same way.",)
-_HOLD = ("When it will be needed elsewhere, pick up the object.",)
-_PUT = ("When you have reached the place for it, move the object to the container.",)
-_TOGETHER = ("Always bring what belongs together into one container that holds nothing else.",)
-_START = ("When a device is needed, activate it.",)
-_STOP = ("After it has done its work, deactivate it.",)
-_CHANGE = ("Keep at heating or cooling until the substance has changed its state.",)
-_HEAT = ("Try another heater when one of them does not do.",)
-_COOL = ("Try a colder place when one of them does not do.",)
-_GROW = ("Always give a seed both soil and water.", "When everything that grows has what it needs, wait.")
-_WIRES = ("Always check that each wire joins both of the parts it is meant to connect.",)
-
-BY_KIND: dict[str, tuple[str, ...]] = {
-    "GoalMoveToLocation": ("First go to the place that the task names.",),
-    "GoalMoveToNewLocation": ("First leave the room in which you start.",),
-    "GoalInRoomWithObject": ("Search one room after the other for what the task needs.",),
-    "GoalInRoomWithOpenDoor": ("Before you leave a room, open the doors that are closed.",),
-    "GoalStayInLocation": ("Only leave the place that the task names when you are done.",),
-    "GoalFind": _FIND,
-    "GoalFocusOnLivingThing": _FOCUS,
-    "GoalFocusOnNonlivingThing": _FOCUS,
-    "GoalFocusOnPlant": _FOCUS,
-    "GoalFocusOnAnimal": _FOCUS,
-    "GoalFindLivingThingStage": _STAGE,
-    "GoalFindInclinedPlane": _PLANE,
-    "GoalFindInclinedPlaneNamed": _PLANE,
-    "GoalFindAnswerBox": ("Before you focus on a box, find out what decides between the boxes.",),
-    "GoalContainerByTemperature": ("Before you choose a container, measure the temperature.",),
-    "GoalObjectInContainer": (*_HOLD, *_PUT),
-    "GoalObjectInContainerByName": _PUT,
-    "GoalObjectInDirectContainer": _PUT,
-    "GoalSpecificObjectInDirectContainer": (*_HOLD, *_PUT),
-    "GoalObjectsInSingleContainer": _TOGETHER,
-    "GoalContainerOpen": ("When it may hold what you need, open the container.",),
-    "GoalPastActionReadObject": ("Always read recipes and notes that you find.",),
-    "GoalPastActionExamineObject": ("After each measurement, look at the object that shows its value.",),
-    "GoalPastActionUseObjectOnObject": ("When you hold an instrument, use it on the substance.",),
-    "GoalActivateDevice": _START,
-    "GoalActivateDeviceWithName": _START,
-    "GoalDeactivateDevice": _STOP,
-    "GoalDeactivateDeviceWithName": _STOP,
-    "GoalChangeStateOfMatter": _CHANGE,
-    "GoalIsStateOfMatter": _CHANGE,
-    "GoalIsNotStateOfMatter": _CHANGE,
-    "GoalIsDifferentStateOfMatter": _CHANGE,
-    "GoalTemperatureIncrease": _HEAT,
-    "GoalTemperatureDecrease": _COOL,
-    "GoalTemperatureOnFire": ("Try fire where no other heater does.",),
-    "GoalLifeStage": _GROW,
-    "GoalLifeStageAnywhere": _GROW,
-    "GoalElectricallyConnected": _WIRES,
-    "GoalObjectConnectedToWire": _WIRES,
-    "GoalWireConnectsObjectAndAnyLightBulb": _WIRES,
-    "GoalWireConnectsObjectAndAnyPowerSource": _WIRES,
-    "GoalWireConnectsPowerSourceAndAnyLightBulb": _WIRES,
-}
-"""Class of goals (ScienceWorld 1.2.3, package ``scienceworld.goals.specificgoals``) to sentences; other classes give
-no advice. Those that name no thing ("focus on it") hold for whatever a task is about."""
-
-_PHRASES: dict[str, tuple[str, ...]] = {
-    "a place to be in": (
-        "GoalMoveToLocation",
-        "GoalMoveToNewLocation",
-        "GoalInRoomWithObject",
-        "GoalInRoomWithOpenDoor",
-        "GoalStayInLocation",
-    ),
-    "the thing asked for in focus": (
-        "GoalFind",
-        "GoalFocusOnLivingThing",
-        "GoalFocusOnNonlivingThing",
-        "GoalFocusOnPlant",
-        "GoalFocusOnAnimal",
-    ),
-    "a stage of life in focus": ("GoalFindLivingThingStage",),
-    "an answer in focus": ("GoalFindInclinedPlane", "GoalFindInclinedPlaneNamed", "GoalFindAnswerBox"),
-    "a thing in its container": (
-        "GoalContainerByTemperature",
-        "GoalObjectInContainer",
-        "GoalObjectInContainerByName",
-        "GoalObjectInDirectContainer",
-        "GoalSpecificObjectInDirectContainer",
-    ),
-    "several things in one container": ("GoalObjectsInSingleContainer",),
-    "a container opened": ("GoalContainerOpen",),
-    "a text or an object looked at": ("GoalPastActionReadObject", "GoalPastActionExamineObject"),
-    "an instrument in use": ("GoalPastActionUseObjectOnObject",),
-    "a device switched on": ("GoalActivateDevice", "GoalActivateDeviceWithName"),
-    "a device switched off": ("GoalDeactivateDevice", "GoalDeactivateDeviceWithName"),
-    "a state of matter": (
-        "GoalChangeStateOfMatter",
-        "GoalIsStateOfMatter",
-        "GoalIsNotStateOfMatter",
-        "GoalIsDifferentStateOfMatter",
-    ),
-    "a temperature": ("GoalTemperatureIncrease", "GoalTemperatureDecrease", "GoalTemperatureOnFire"),
-    "a stage of growth": ("GoalLifeStage", "GoalLifeStageAnywhere"),
-    "a connected circuit": (
-        "GoalElectricallyConnected",
-        "GoalObjectConnectedToWire",
-        "GoalWireConnectsObjectAndAnyLightBulb",
-        "GoalWireConnectsObjectAndAnyPowerSource",
-        "GoalWireConnectsPowerSourceAndAnyLightBulb",
-    ),
-}
-"""What goals of these classes are about, in words that hold for every variant."""
-
-_PHRASE = {kind: phrase for phrase, kinds in _PHRASES.items() for kind in kinds}
+            yield from benchmark.goal_advice.get(goal.kind, ())

@@ -4,7 +4,7 @@ skill was pursued; its steps by whether points followed."""
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from rsso_dspy.backends.embedded.commands import words
+from rsso_dspy.environments.grammar import words
 from rsso_dspy.optimize.feedback.call import Call, results
 from rsso_dspy.optimize.feedback.wording import FEW
 from rsso_dspy.programs.actor import first_line

@@ -1,14 +1,14 @@
 """How two texts compare: which words they share, which actions they order and which they forbid.
 
-The grammar of actions is the one that reads advice elsewhere, so that feedback blames no text for an order that a
-reader of it would find.
+Actions are read in the grammar of the benchmark that is played, whoever plays it.
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from rsso_dspy.backends.embedded.commands import command, lines, plain, words
+from rsso_dspy.environments.grammar import Grammar, plain, words
 
 NEARLY_ALL = 0.8
 """Share of common words from which on two texts say the same."""
@@ -41,53 +41,53 @@ def covered(one: str, other: str) -> float:
     return len(ours & words(other)) / len(ours) if ours else 1.0
 
 
-def says_the_same(one: str, other: str) -> bool:
-    """Nearly the same words, and nothing that one orders and the other forbids."""
-    if plain(one) == plain(other):
-        return True
-    return share(one, other) >= NEARLY_ALL and not _denies(one) ^ _denies(other)
+@dataclass(frozen=True)
+class Wording:
+    """Texts, read in a grammar."""
 
+    grammar: Grammar
 
-def contradict(one: str, other: str) -> bool:
-    """One orders an action that the other forbids, both always or both under the same condition."""
-    theirs = set(claims(other))
-    return any(Claim(claim.action, not claim.orders, claim.condition) in theirs for claim in claims(one))
+    def says_the_same(self, one: str, other: str) -> bool:
+        """Nearly the same words, and nothing that one orders and the other forbids."""
+        if plain(one) == plain(other):
+            return True
+        return share(one, other) >= NEARLY_ALL and not self._denies(one) ^ self._denies(other)
 
+    def contradict(self, one: str, other: str) -> bool:
+        """One orders an action that the other forbids, both always or both under the same condition."""
+        theirs = set(self.claims(other))
+        return any(Claim(claim.action, not claim.orders, claim.condition) in theirs for claim in self.claims(one))
 
-def claims(text: str) -> Iterator[Claim]:
-    """The actions that a text orders or forbids, sentence by sentence."""
-    for sentence in _SENTENCES.split(text):
-        conditional = bool(_CONDITION.search(sentence))
-        for line in lines(sentence):
-            done = command(line.text)
-            if done is not None or not line.positive:
-                condition = words(sentence) - words(line.text) if conditional else frozenset()
-                yield Claim(action(line.text), line.positive, condition)
+    def claims(self, text: str) -> Iterator[Claim]:
+        """The actions that a text orders or forbids, sentence by sentence."""
+        for sentence in _SENTENCES.split(text):
+            conditional = bool(_CONDITION.search(sentence))
+            for line in self.grammar.lines(sentence):
+                done = self.grammar.command(line.text)
+                if done is not None or not line.positive:
+                    condition = words(sentence) - words(line.text) if conditional else frozenset()
+                    yield Claim(self.action(line.text), line.positive, condition)
 
+    def action(self, text: str) -> str:
+        """An action in the form in which two are compared, less what is said of repeating it."""
+        return self.grammar.canonical(_TAIL.sub("", plain(text)))
 
-def action(text: str) -> str:
-    """An action in the form in which two are compared: "go to the hall" and "teleport to hall" are the same."""
-    said = _TAIL.sub("", plain(text))
-    done = command(said)
-    return done.text.replace("go to ", "teleport to ", 1) if done else said
+    def names(self, text: str, doing: str) -> bool:
+        """Whether a text names an action, in its own words or in another wording of it."""
+        own = f" {plain(doing)} " in f" {plain(text)} "
+        return own or any(claim.action == self.action(doing) for claim in self.claims(text))
 
+    def forbids(self, text: str, doing: str) -> bool:
+        """Whether a text forbids an action and nowhere orders it."""
+        return self._verdicts(text, doing) == {False}
 
-def names(text: str, doing: str) -> bool:
-    """Whether a text names an action, in its own words or in another wording of it."""
-    return f" {plain(doing)} " in f" {plain(text)} " or any(claim.action == action(doing) for claim in claims(text))
+    def orders(self, text: str, doing: str) -> bool:
+        """Whether a text orders an action and nowhere forbids it."""
+        return self._verdicts(text, doing) == {True}
 
+    def _verdicts(self, text: str, doing: str) -> set[bool]:
+        wanted = self.action(doing)
+        return {claim.orders for claim in self.claims(text) if claim.action == wanted and not claim.condition}
 
-def forbids(text: str, doing: str) -> bool:
-    """Whether a text forbids an action and nowhere orders it."""
-    verdicts = {claim.orders for claim in claims(text) if claim.action == action(doing) and not claim.condition}
-    return verdicts == {False}
-
-
-def orders(text: str, doing: str) -> bool:
-    """Whether a text orders an action and nowhere forbids it."""
-    verdicts = {claim.orders for claim in claims(text) if claim.action == action(doing) and not claim.condition}
-    return verdicts == {True}
-
-
-def _denies(text: str) -> bool:
-    return any(not line.positive for line in lines(text))
+    def _denies(self, text: str) -> bool:
+        return any(not line.positive for line in self.grammar.lines(text))

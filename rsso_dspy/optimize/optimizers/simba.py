@@ -8,6 +8,7 @@ from typing import Any
 import dspy
 from dspy.teleprompt.simba_utils import append_a_rule
 
+from rsso_dspy.environments.benchmark import DEFAULT, benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.calibration import Calibration, examples
 from rsso_dspy.optimize.feedback import feedback
@@ -131,8 +132,11 @@ def told(output: Output, names: Mapping[int, str]) -> Output:
     calls = [(names[id(call[0])], call) for call in output["trace"] if id(call[0]) in names]
     last = {name: [call for each, call in calls if each == name][-CALLS:] for name, _ in calls}
     kept = [call for _, call in calls if any(call is each for each in last[names[id(call[0])]])]
+    of = benchmark(prediction.get("benchmark") or DEFAULT)
     said = {
-        name: "\n".join(feedback(name, call[1], call[2], prediction.trials, prediction.progress) for call in last[name])
+        name: "\n".join(
+            feedback(name, call[1], call[2], prediction.trials, prediction.progress, of) for call in last[name]
+        )
         for name in last
     }
     return {

@@ -14,6 +14,7 @@ import ray
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from rsso_dspy.config import Config
+from rsso_dspy.environments.benchmark import ORIGIN
 from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.cluster.home import leave_interrupts
@@ -203,8 +204,9 @@ def _session(config: str, source: tuple[tuple[str, str], ...]) -> Session:
 
 def _check_versions(wanted: Mapping[str, str], here: Mapping[str, str]) -> None:
     """Raise `RssoError` when this installation would leave other records than the driver's."""
-    names = ("rsso_dspy", "dspy", "scienceworld", "prompts", "config_hash")
-    if other := [f"{name} {here[name]} instead of {wanted[name]}" for name in names if here[name] != wanted[name]]:
+    names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in wanted]
+    other = [f"{name} {here.get(name)} instead of {wanted[name]}" for name in names if here.get(name) != wanted[name]]
+    if other:
         raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
 
 

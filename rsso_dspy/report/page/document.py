@@ -76,9 +76,9 @@ def write_page(
     """Write the page, whole or not at all.
 
     `records` are read once, one at a time. `notes` stand at the top of every view, `facts` are labels and values of
-    where the run came from, `templates` is the text of the prompt's action_templates region. A page of this
-    kind that is there is replaced, and an empty file; `UsageError` is raised for any other, and when the file cannot be
-    written, `ValueError` for sections of one name or of one that makes no route.
+    where the run came from, `templates` is the text of the prompt's action_templates region where a
+    record notes none. A page of this kind that is there is replaced, and an empty file; `UsageError` is raised for any
+    other, and when the file cannot be written, `ValueError` for sections of one name or of one that makes no route.
     """
     names = [section.name for section in sections]
     if bad := [name for name in names if not _NAME.fullmatch(name) or name == VIEWER or names.count(name) > 1]:

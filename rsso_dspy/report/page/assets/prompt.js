@@ -45,7 +45,7 @@ function regionsAt(data, trial, number) {
   return names.map((name) => {
     const at = (step) => {
       if (name === "task") return data.texts[trial.task].trim();
-      if (name === "action_templates") return INDEX.templates;
+      if (name === "action_templates") return shownAt(data, trial, name, step) ?? INDEX.templates;
       return name === "history" ? null : shownAt(data, trial, name, step);
     };
     const blocks = name === "history" ? historyAt(data, trial, number) : null;

@@ -1,0 +1,203 @@
+"""Actions read out of prose: with the grammar of a benchmark, ``"First, go to the kitchen."`` is an order to teleport.
+
+    GRAMMAR.command("go to the hall")                # Command("go", "hall")
+    Grammar.of_templates("Templates:\\npush OBJ")     # what the action templates say, and nothing else
+
+Everything that reads or writes advice in the words of a benchmark shares its grammar.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+__all__ = ["Command", "Grammar", "Line", "Verb", "listed_templates", "plain", "words"]
+
+CHOOSE = "choose"
+"""Verb of a bare number, which answers a question that was asked."""
+
+_HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
+
+_SLOT = re.compile(r"\b[A-Z][A-Z0-9_]*\b")
+_ARTICLES = frozenset({"the", "a", "an", "some"})
+_SLOTS = frozenset({"obj", "object", "container", "location", "something", "it", "thing", "substance", "item"})
+_LEAD = re.compile(
+    r"^(?:\s*(?:[-*•>#]+|\(?\d+[.):]|step \d+[.:]?|first|second|third|next|then|finally|now|again|also|and|please"
+    r"|always|you (?:should|must|can|need to)|should|must|try to|try|remember to|instead|only|simply|later|afterwards"
+    r"|once more|(?:if|when|once|after|before|while|unless)\b[^,]*,)[\s,]+)+"
+)
+_NEGATIVE = re.compile(r"^(do not|don't|does not|never|avoid|stop|not|no more|without)\s+(?:again\s+)?")
+_NUMBERED = re.compile(r"^\s*\(?\d+[.):]\s+", re.M)
+_CLAUSES = re.compile(r"\.(?=\s|$)|[;\n]|!|,? (?:and )?then |, and (?=\w+ )")
+_LABEL = re.compile(r"^[^:\"`']{3,70}:\s+")
+_STOP = frozenset(
+    {"the", "a", "an", "of", "to", "in", "on", "at", "for", "and", "or", "is", "are", "be", "it", "its", "this", "that"}
+    | {"which", "with", "from", "by", "as", "your", "you", "will", "has", "have", "can", "not", "do", "if", "then"}
+    | {"than", "into", "first", "next", "when", "they", "them", "their", "there", "located", "called", "around", "near"}
+    | {"take", "make", "made", "action", "actions", "task"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One action, understood: verb, what it is done to and, for verbs that need one, where."""
+
+    verb: str
+    thing: str = ""
+    place: str = ""
+    head: str = ""
+    """How the action begins, where that is not the verb itself."""
+    join: str = ""
+    """The word before the place."""
+
+    @property
+    def text(self) -> str:
+        """The action as it is sent."""
+        if self.verb == CHOOSE:
+            return self.thing
+        tail = f" {self.join} {self.place}" if self.place else ""
+        return f"{self.head or self.verb} {self.thing}{tail}".strip()
+
+    @property
+    def concrete(self) -> bool:
+        """No part of it is a placeholder such as OBJ or "the substance"."""
+        return not any(words(part) & _SLOTS and len(words(part)) == 1 for part in (self.thing, self.place))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One clause of advice. Without a command it still names things worth caring for, or worth leaving alone."""
+
+    text: str
+    command: Command | None
+    positive: bool
+    firm: bool = True
+    """"Do not" and "never" are firm; "avoid" leaves a way back when nothing better is left."""
+
+
+class Verb(NamedTuple):
+    """One kind of action."""
+
+    name: str
+    pattern: str
+    """Regular expression of the whole action in `plain` form, with groups ``thing`` and ``place`` where it has them."""
+    head: str = ""
+    """How the action begins, where that is not the name."""
+    join: str = ""
+    """The word before the place."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grammar:
+    """The actions of a benchmark, as they are written in advice about it."""
+
+    verbs: tuple[Verb, ...]
+    """The first that fits the whole of a clause is meant."""
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    """How an action begins to how another one begins that does the same, e.g. two ways to travel."""
+    travel: str = r"(?!)"
+    """Regular expression of an action that leads to the place in its first group; none where it fits nothing."""
+    search: str = r"(?!)"
+    """Regular expression of an action that only looks for something: travel, opening."""
+    caution: str = ""
+    """A sentence of advice after an action that cost points."""
+
+    @classmethod
+    def of_templates(cls, text: str) -> "Grammar":
+        """The grammar of an action_templates text: one action a line after ``Templates:``, what is to be filled in in
+        capitals (``move OBJ to CONTAINER``)."""
+        return cls(tuple(_verb_of(line) for line in listed_templates(text)))
+
+    def make(self, name: str, thing: str = "", place: str = "") -> Command:
+        """The command of a verb of the grammar."""
+        verb = next(verb for verb in self.verbs if verb.name == name)
+        return Command(name, thing, place, verb.head, verb.join)
+
+    @lru_cache(maxsize=8192)  # noqa: B019 - grammars are few, and live as long as the process
+    def command(self, text: str) -> Command | None:
+        """The command a clause consists of, or None."""
+        said = plain(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
+        if said.isdigit():
+            return Command(CHOOSE, said)
+        for verb in self.verbs:
+            if match := re.fullmatch(verb.pattern, said):
+                parts = match.groupdict()
+                thing, place = ((parts.get(name) or "").strip() for name in ("thing", "place"))
+                return Command(verb.name, thing, place, verb.head, verb.join)
+        return None
+
+    @lru_cache(maxsize=512)  # noqa: B019
+    def lines(self, text: str) -> tuple[Line, ...]:
+        """Every clause of an advice text, in order. Questions and templates with slots give no command."""
+        found: list[Line] = []
+        for clause in _CLAUSES.split(_NUMBERED.sub("", text.lower())):
+            if clause.strip().lstrip("- ").startswith("mistake:"):
+                clause = f"avoid {clause.partition(':')[2].partition(',')[0].strip()}"
+            bare = _LEAD.sub("", _LABEL.sub("", clause.strip())).strip()
+            negative = _NEGATIVE.match(bare)
+            body = _LEAD.sub("", bare[negative.end() :]) if negative else bare
+            body = body.strip(" `\"'“”,")
+            if body:
+                firm = negative is None or not negative.group(1).startswith(("avoid", "no more", "without"))
+                found.append(Line(body, self.command(body), negative is None, firm))
+        return tuple(found)
+
+    def canonical(self, text: str) -> str:
+        """An action in the form in which two are compared: synonyms are the same."""
+        said = plain(text)
+        done = self.command(said)
+        if done is None:
+            return said
+        return next(
+            (done.text.replace(one, other, 1) for one, other in self.synonyms.items() if one in done.text), done.text
+        )
+
+
+def plain(text: str) -> str:
+    """Lower case, without articles, punctuation and doubled spaces: the form in which names are compared."""
+    found = re.findall(r"[a-z0-9'%.-]+", text.lower())
+    return " ".join(word.strip(".'-") for word in found if word not in _ARTICLES and word.strip(".'-"))
+
+
+@lru_cache(maxsize=8192)
+def words(text: str) -> frozenset[str]:
+    """The content words of a text, stemmed lightly (plural and -ing)."""
+    return frozenset(_stem(word) for word in plain(text).split() if word not in _STOP)
+
+
+def listed_templates(text: str) -> Iterator[str]:
+    """The lines of an action_templates text after its heading ``Templates:``; all of them where it has none."""
+    *_, listed = _HEADING.split(text)
+    yield from filter(None, (line.strip() for line in listed.splitlines()))
+
+
+def _verb_of(template: str) -> Verb:
+    """The verb of one template; what comes after a second slot is part of the place."""
+    verb, _, rest = _SLOT.sub("\0", template).partition("\0")
+    if "\0" not in _SLOT.sub("\0", template):
+        return Verb(plain(template), re.escape(plain(template)))
+    join, slot, after = rest.partition("\0")
+    if not slot:
+        tail = f" {re.escape(plain(join))}" if plain(join) else ""
+        return Verb(plain(verb), f"{re.escape(plain(verb))} (?P<thing>.+?{tail})")
+    more = "".join(" .+" if part is None else f" {re.escape(part)}" for part in _parts(after))
+    between = f" {re.escape(plain(join))} " if plain(join) else " "
+    pattern = f"{re.escape(plain(verb))} (?P<thing>.+?){between}(?P<place>.+?{more})"
+    return Verb(plain(verb), pattern, join=plain(join))
+
+
+def _parts(text: str) -> Iterator[str | None]:
+    """Fixed words and, as None, slots."""
+    for number, part in enumerate(text.split("\0")):
+        if number:
+            yield None
+        if plain(part):
+            yield plain(part)
+
+
+def _stem(word: str) -> str:
+    for ending, least in (("ing", 6), ("es", 6), ("s", 4)):
+        if word.endswith(ending) and len(word) >= least and not word.endswith("ss"):
+            return word[: -len(ending)]
+    return word

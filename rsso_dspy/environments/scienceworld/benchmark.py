@@ -1,0 +1,61 @@
+"""ScienceWorld as a `Benchmark`."""
+
+import json
+from collections.abc import Callable
+from importlib import metadata, resources
+
+from rsso_dspy.environments.benchmark import Benchmark, Settings
+from rsso_dspy.environments.scienceworld import goal_advice, golds, lessons
+from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
+from rsso_dspy.environments.scienceworld.java import java_candidates
+from rsso_dspy.environments.scienceworld.tasks import TABLE, parse
+
+QUICK = "lifespan-longest-lived::93"
+"""A variant that loads fast."""
+
+SIMPLIFICATIONS = (
+    "easy",
+    "teleportAction",
+    "selfWateringFlowerPots",
+    "openContainers",
+    "openDoors",
+    "noElectricalAction",
+)
+"""`easy` stands for all but openContainers."""
+
+
+def _environment(settings: Settings, stopped: Callable[[], bool]) -> ScienceWorld:
+    return ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped).start()
+
+
+def _examples() -> tuple[str, ...]:
+    text = resources.files(__package__).joinpath("data/examples.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text)["examples"])
+
+
+def _check(settings: Settings) -> str:
+    with ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds) as environment:
+        environment.reset(parse(QUICK))
+        environment.step("look around")
+    return f"ScienceWorld plays, with {java_candidates()[0]}"
+
+
+BENCHMARK = Benchmark(
+    name="scienceworld",
+    version=metadata.version("scienceworld"),
+    table=TABLE,
+    environment=_environment,
+    action_templates=ACTION_TEMPLATES,
+    gold_length=golds.gold_length,
+    known_length=golds.known_length,
+    simplifications=SIMPLIFICATIONS,
+    own_grammar=GRAMMAR,
+    goal_advice=goal_advice.ADVICE,
+    goal_phrases=goal_advice.PHRASES,
+    lessons=lessons.drawn,
+    examples=_examples,
+    golds=golds,
+    own_check=_check,
+)

@@ -1,0 +1,33 @@
+"""The grammar of ScienceWorld's actions in prose: that of the templates, and the everyday wordings people and language
+models use for them."""
+
+from rsso_dspy.environments.grammar import Grammar, Verb
+
+_TWO_PLACES = r"(?P<thing>.+?) (?:to|in|into|on|onto|inside) (?P<place>.+)"
+_VERBS = (
+    Verb("teleport", r"teleport(?:ing)?(?: to)? (?P<thing>.+)", head="teleport to"),
+    Verb("go", r"(?:go(?:ing)?|walk(?:ing)?) (?:to )?(?P<thing>.+)", head="go to"),
+    Verb("open", r"open(?:ing)? (?P<thing>.+)"),
+    Verb("close", r"clos(?:e|ing) (?P<thing>.+)"),
+    Verb("pick up", r"(?:pick(?:ing)? up|tak(?:e|ing)|grab(?:bing)?) (?P<thing>.+)"),
+    Verb("focus", r"focus(?:ing)?(?: on)? (?P<thing>.+)", head="focus on"),
+    Verb("move", r"(?:mov(?:e|ing)|plac(?:e|ing)|put(?:ting)?) " + _TWO_PLACES, join="to"),
+    Verb("pour", r"pour(?:ing)? " + _TWO_PLACES, join="in"),
+    Verb("mix", r"mix(?:ing)? (?P<thing>.+)"),
+    Verb("read", r"read(?:ing)? (?P<thing>.+)"),
+    Verb("deactivate", r"(?:deactivat(?:e|ing)|turn(?:ing)? off) (?P<thing>.+)"),
+    Verb("activate", r"(?:activat(?:e|ing)|turn(?:ing)? on) (?P<thing>.+)"),
+    Verb("look in", r"look(?:ing)? (?:in|into|inside|at) (?P<thing>.+)"),
+    Verb("use", r"us(?:e|ing) (?P<thing>.+?) on (?P<place>.+)", join="on"),
+    Verb("choose", r"(?:choos(?:e|ing)|answer(?:ing)?) (?:option |number )?(?P<thing>\d+)"),
+    Verb("wait", r"wait(?:ing)?(?:1|\b.*)"),
+)
+
+
+GRAMMAR = Grammar(
+    _VERBS,
+    synonyms={"go to ": "teleport to "},
+    travel=r"(?:teleport|go)(?: to)? (.+)",
+    search=r"(?:teleport|go|open) .+",
+    caution="Before you focus on anything, make sure that the task asks for it.",
+)

@@ -1,0 +1,178 @@
+"""A benchmark of another package goes through every verb: no simulator, and nothing of the one that comes along."""
+
+import base64
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.protocol.store import Store
+from tests.live import says
+from tests.provider_formats import Said
+from tests.provider_server import provider
+from tests.toy_benchmark import TEMPLATES, installed
+
+TOY = ("--benchmark", "toy", "--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash")
+RUN = ("run", "--methods", "react,rsso", "--tasks", "up", "--per-task", "2", "--trials", "2", *TOY)
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path_factory) -> Path:
+    """The package is installed, and nothing else can be played."""
+
+    def none(**_):
+        raise AssertionError("this benchmark needs no simulator")
+
+    folder = installed(tmp_path_factory.mktemp("site"))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
+    benchmark.cache_clear()
+    return folder
+
+
+def counting(request: dict) -> Said:
+    """A model that reads the templates, and adds one."""
+    text = "\n".join(message["content"] for message in request["messages"])
+    return Said(says(thought="One more.", action="add 1" if "add NUMBER" in text else "wait"))
+
+
+def units_in(page: Path) -> list[str]:
+    """What the page holds of every unit, as JSON."""
+    packed = re.findall(r">(H4sI[^<]+)</script>", page.read_text())
+    assert packed
+    return [gzip.decompress(base64.b64decode(each)).decode() for each in packed]
+
+
+def answered_by(served) -> tuple[str, ...]:
+    return (
+        "--set", "backend=mine", "--set", "backends.mine.model=hosted_vllm/counter",
+        "--set", f"backends.mine.base_url={served.url}",
+    )  # fmt: skip
+
+
+def test_its_tasks_are_listed_and_it_is_checked(rsso):
+    code, out, _ = rsso("tasks", "--benchmark", "toy")
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[1:3]] == [
+        [task, "6", "3", "6", "9", "10", "11", "12", "13", "14", "3-4"] for task in ("up", "down")
+    ]
+    code, out, _ = rsso("doctor", *TOY[:2], "--set", "embedder.model=hash")
+    assert "simulator: toy 1.0 plays" in out
+    code, _, err = rsso("golds", "verify", "--benchmark", "toy")
+    assert (code, "toy ships no gold lengths" in err) == (2, True)
+
+
+def test_a_run_is_played_shown_reported_reproduced_and_forked(rsso):
+    assert rsso(*RUN, "--out", "first")[0] == 0
+    units = list(Store(Path("first")).units())
+    assert {(unit.arm, unit.key) for unit in units} == {(a, f"up::{n}") for a in ("react", "rsso") for n in (9, 10)}
+    assert {unit.budget for unit in units} == {3, 4}
+    assert {unit.variant.simplification for unit in units} == {""}
+    assert {unit.provenance["benchmark"] for unit in units} == {"toy 1.0"}
+    known = json.loads(Path("first/run.json").read_text())["identity"]
+    assert (known["benchmark"], known["config"]["benchmark"]) == ("toy 1.0", "toy")
+    assert not any("scienceworld" in each for each in (known, *(unit.provenance for unit in units)))
+
+    _, out, _ = rsso("show", "first", "up::9", "--prompts", "--trial", "1")
+    assert out.count("add NUMBER") == 1
+    assert "focus on" not in out
+    assert rsso("report", "first", "--html", "page.html")[0] == 0
+    assert all("take NUMBER away" in unit for unit in units_in(Path("page.html")))
+
+    code, out, err = rsso("reproduce", "first", "--run")
+    assert code == 0, err
+    assert "4 of 4 records are equal" in out
+    code, _, err = rsso(*RUN, "--methods", "react,rsso,reflexion", "--fork", "first", "--out", "forked")
+    assert code == 0
+    assert "4 records of first are valid here" in err
+    code, _, err = rsso(*(word for word in RUN if word not in TOY[:2]), "--out", "first", "--dry-run")
+    assert (code, "unknown task 'up'" in err) == (2, True)
+
+
+def test_a_run_from_before_orders_were_kept_is_put_together_again(rsso):
+    assert rsso(*RUN, "--out", "first")[0] == 0
+    (Path("first") / "given" / "orders.jsonl").unlink()
+    _, out, _ = rsso("reproduce", "first")
+    assert "benchmark=toy" in out.replace('"', "")
+    assert "--tasks up --variants first --per-task 2" in out
+
+
+def test_a_model_that_reads_its_templates_solves_it_in_another_process(toy, tmp_path):
+    with provider(counting) as served:
+        words = ["run", "--methods", "react", "--per-task", "1", "--trials", "1", *TOY, *answered_by(served)]
+        done = subprocess.run(
+            [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *words, "--out", "r"],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(toy), *sys.path])},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    units = {unit.key: unit for unit in Store(tmp_path / "r").units()}
+    assert units["up::9"].trajectories[0].solved
+    assert not units["down::9"].trajectories[0].solved
+    assert units["up::9"].trials[0].shown["action_templates"] == TEMPLATES
+
+
+def test_a_program_is_compiled_on_it_and_plays_it_alone(rsso):
+    words = ("--method", "reflexion", "--tasks", "up", "--optimizer", "gepa", "--max-rollouts", "8", *TOY)
+    code, _, err = rsso("compile", *words, "-o", "mine.json")
+    assert code == 0, err
+    made = json.loads(Path("mine.json").read_text())
+    assert made["environment"] == {"name": "toy", "version": "1.0", "simplification": ""}
+    assert made["versions"].keys() == {"dspy", "gepa", "toy"}
+    assert {key.partition("::")[0] for key in (*made["learn"], *made["choose"])} == {"up"}
+    code, out, err = rsso("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *TOY, "--out", "e")
+    assert code == 0, err
+    assert {unit.program for unit in Store(Path("e")).units()} == {"zero-shot", "mine"}
+    code, _, err = rsso("evaluate", "mine.json", "--per-task", "1", "--dry-run", *TOY[2:])
+    assert (code, "compiled in another environment (toy 1.0" in err) == (2, True)
+    _, out, _ = rsso("reproduce", "mine.json")
+    assert "--calib 1-per-task" in out
+    assert "benchmark" in out
+
+
+def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):
+    code, _, err = rsso("constitution", "build", "--writer", "symbolic", "--explore", "0", *TOY, "-o", "c.json")
+    assert code == 0, err
+    Path("grid.toml").write_text(
+        'methods = ["react"]\ntasks = ["down"]\nper_task = 1\n[grid]\n"protocol.trials" = [1]\n'
+    )
+    code, _, err = rsso("sweep", "grid.toml", "--benchmark", "toy", "--set", "embedder.model=hash", "--out", "s")
+    assert code == 0, err
+    (folder,) = Path("s").glob("*/run.json")
+    assert [unit.key for unit in Store(folder.parent).units()] == ["down::9"]
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ({}, r"unknown benchmark 'toi': did you mean toy\? Known: scienceworld, toy\."),
+        ({"toi": "no_such_module:X"}, r"benchmark toi of toy-package \(no_such_module:X\) cannot be loaded: ModuleNot"),
+        ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Mend that package"),
+        ({"toi": "tests.toy_benchmark:BROKEN"}, r"is a str, not a Benchmark"),
+        ({"toi": "tests.toy_benchmark:BENCHMARK"}, r"calls itself toy"),
+    ],
+)
+def test_one_that_cannot_be_loaded_is_named_with_its_package(rsso, monkeypatch, tmp_path, points, said):
+    if points:
+        monkeypatch.syspath_prepend(installed(tmp_path / "other", **points))
+    code, out, err = rsso("tasks", "--benchmark", "toi")
+    assert (code, out) == (2, "")
+    assert re.search(said, " ".join(err.split())), err
+    assert "Traceback" not in err
+    assert rsso("tasks")[0] == 0, "the others can be used"
+
+
+def test_a_run_of_one_that_is_gone_can_still_be_read(rsso, monkeypatch, toy):
+    assert rsso(*RUN, "--out", "first")[0] == 0
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(toy)])
+    benchmark.cache_clear()
+    assert "add NUMBER" in rsso("show", "first", "up::9", "--prompts")[1]
+    assert rsso("report", "first")[0] == 0
+    code, _, err = rsso("reproduce", "first")
+    assert (code, "unknown benchmark 'toy'" in err) == (2, True)

@@ -1,0 +1,86 @@
+"""A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator.
+
+`installed` makes the package: its entry point is read as that of any other.
+"""
+
+from pathlib import Path
+
+from rsso_dspy.environments import Transition
+from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments.splits import TaskTable
+from rsso_dspy.errors import SplitError
+from rsso_dspy.trajectory import State
+
+TEMPLATES = "An action adds or takes away NUMBER, which is 1 to 3.\nTemplates:\nadd NUMBER\ntake NUMBER away"
+ROW = {"train": (0, 5), "dev": (6, 8), "test": (9, 14)}
+
+
+class Counting:
+    """Every step towards the number earns a third of the points, the number itself the rest."""
+
+    action_templates = TEMPLATES
+    points_at_reset = 0
+    rules_of_thumb = ()
+    alive = True
+
+    def reset(self, variant):
+        self.variant, self.score = variant, 0
+        self.at, self.end = (0, self._far) if variant.task == "up" else (self._far, 0)
+        self.task = f"Count from {self.at} to {self.end}."
+        return self._state("You begin.")
+
+    @property
+    def _far(self):
+        return 2 + self.variant.index % 3
+
+    def step(self, action):
+        words, before = action.lower().split(), self.score
+        move = {"add": 1, "take": -1}.get(words[0], 0) if words else 0
+        understood = move != 0 and len(words) > 1 and words[1] in ("1", "2", "3")
+        if understood:
+            self.at += move * int(words[1])
+            self.score = 100 if self.at == self.end else max(self.score, 100 * min(abs(self.at), 1) // 3)
+        state = self._state(f"You are at {self.at}." if understood else "That is no action.")
+        return Transition(state, " ".join(words), self.score - before, self.score, understood, done=self.score == 100)
+
+    def _state(self, observation):
+        return State(observation, f"The number is {self.at}.", "")
+
+    def render(self, states):
+        return [state.description for state in states]
+
+    def lessons(self, states, steps):  # noqa: ARG002
+        return ()
+
+    def goal_progress(self):
+        if self.variant.split == "test":
+            raise SplitError("held out")
+        return (Goal("Arrive", self.score == 100, True),)
+
+    def close(self):
+        pass
+
+
+BENCHMARK = Benchmark(
+    name="toy",
+    version="1.0",
+    table=TaskTable({"up": ROW, "down": ROW}),
+    environment=lambda settings, stopped: Counting(),  # noqa: ARG005
+    action_templates=TEMPLATES,
+    gold_length=lambda variant: 2 + variant.index % 2,
+    goal_advice={"Arrive": ("Always stop at the number.",)},
+    goal_phrases={"Arrive": "a number reached"},
+)
+
+BROKEN = "not a benchmark"
+
+
+def installed(folder: Path, **points: str) -> Path:
+    """A folder for `sys.path` with a package whose entry points are these benchmarks: name to ``module:attribute``."""
+    about = folder / "toy_package-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n")
+    lines = [f"{name} = {value}" for name, value in (points or {"toy": "tests.toy_benchmark:BENCHMARK"}).items()]
+    (about / "entry_points.txt").write_text("\n".join(["[rsso_dspy.benchmarks]", *lines]) + "\n")
+    return folder
