@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 _SAVED = re.compile(r"Save this as `([^`]+)`[^`]*:\n\n\Z")
-_NAMED = re.compile(r"\A# (\w+\.py)\n")
+_NAMED = re.compile(r"\A# (\w+\.(?:py|toml))\n")
 
 
 @dataclass(frozen=True)

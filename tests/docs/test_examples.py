@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.chaos.setup import scripted as answering
 from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted
 from tests.provider_server import provider
+from tests.toy_benchmark import installed
 
 QUICK = "lifespan-longest-lived::98"
 
@@ -167,15 +169,18 @@ def test_a_folder_is_bound_to_what_a_region_tells_the_actor():
     assert fingerprint(Agent("cold+constitution")) == fingerprint(Agent("cold").deepcopy()) == cold
 
 
-def test_the_environment_of_the_page_is_played_compared_and_reported(typed, capsys, monkeypatch):
+def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys, monkeypatch, tmp_path):
     def none(**_):
         raise AssertionError("a game of one's own needs no simulator")
 
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
+    (package,) = [block.text for block in blocks(page("ADD_ENVIRONMENT.md")) if block.file == "pyproject.toml"]
+    points = tomllib.loads(package)["project"]["entry-points"]["rsso_dspy.benchmarks"]
+    monkeypatch.syspath_prepend(installed(tmp_path, **points))
     _follow("ADD_ENVIRONMENT.md", typed, capsys)
     units = list(Store(Path("runs/cave")).units())
     assert [(unit.arm, unit.key) for unit in units] == [
-        (arm, f"cave::{index}") for arm in ("react-sso", "rsso") for index in range(2)
+        (arm, f"fetch-lamp::{index}") for arm in ("react-sso", "rsso") for index in range(6, 10)
     ]
     assert all(unit.trajectories[-1].solved for unit in units)
 
