@@ -30,6 +30,9 @@ SCHEMA = 1
 
 KIND = "rsso-dspy compiled program"
 
+ELSEWHERE = "dspy"
+"""Stands for the optimizer of a program that `rsso-dspy compile` did not make."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:
@@ -198,7 +201,7 @@ class Compiled:
             method=agent.method.name,
             improved=True,
             ended_by=None,
-            optimizer="dspy",
+            optimizer=ELSEWHERE,
             trials=0,
             steps=0,
             seed=0,
@@ -367,7 +370,7 @@ def _check(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
     of = compiled.benchmark
-    if compiled.learn and compiled.choose:
+    if compiled.optimizer != ELSEWHERE:
         learn, choose = (tuple(map(of.table.parse, keys)) for keys in (compiled.learn, compiled.choose))
         Calibration(learn, choose, benchmark=of.name)
     elif held_out := of.held_out_among((*compiled.learn, *compiled.choose)):

@@ -330,6 +330,8 @@ def _other_versions(compiled: Compiled) -> str:
     said = []
     if (dspy := compiled.versions.get("dspy")) not in (None, version("dspy")):
         said.append(f"compiled with dspy {dspy}, here is {version('dspy')}")
+    if compiled.environment is not None and compiled.environment.name not in benchmarks():
+        return "; ".join(said)
     now = prompts(compiled.benchmark)
     if compiled.identity.get("prompts", now) != now:
         said.append(f"the {ZERO_SHOT} prompts have changed since: `before` is not the score of those here")

@@ -69,7 +69,7 @@ def finished(tmp_path):
         (["--engine", "spark", "--dry-run"], "unknown engine 'spark': known: ray, threads."),
         (["--mlflow", "", "--dry-run"], "like http://127.0.0.1:5000"),
         (["--mlflow", "http://127.0.0.1:99999", "--dry-run"], "like http://127.0.0.1:5000"),
-        (["--variants", "abc"], "known: first, sso. Or list variants, such as boil::22"),
+        (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
     ],
 )
 def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, words, said):

@@ -176,7 +176,7 @@ def test_every_predictor_has_a_rule():
 
 def test_the_page_explains_every_rule_under_its_own_heading():
     page = (Path(__file__).parents[2] / "docs" / "FEEDBACK.md").read_text(encoding="utf-8")
-    headings = re.findall(r"^## .*`(\w+)`", page, re.M)
+    headings = re.findall(r"^## .*`([\w.]+)`", page, re.M)
     assert set(headings) == RULES.keys()
     assert len(headings) == len(set(headings))
     for text in page.split("\n## ")[1:]:

@@ -145,7 +145,7 @@ def test_dspy_bootstraps_the_program(playing):
         program = few_shot.compile(Agent("react"), trainset=SET)
         assert [demo.action for demo in program.actor.demos] == [GO]
         assert metric(None, program(variant=SHORTEST[0].key)) == 0.5
-    assert not program.reflector.demos
+    assert list(program.by_name) == ["actor"]
 
 
 def test_dspy_gepa_rewords_the_program(playing):
