@@ -64,6 +64,12 @@ def _typed() -> None:
     except KeyboardInterrupt:
         end_at_once(ending.code)
         raise SystemExit(ending.code) from None
+    except RuntimeError as error:
+        # Ctrl-C twice in a wait: the first leaves a lock that the second finds released.
+        if not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        end_at_once(ending.code)
+        raise SystemExit(ending.code) from None
     except SystemExit as end:
         code = ending.code if end.code == INTERRUPTED else end.code
         if code in (INTERRUPTED, TERMINATED):

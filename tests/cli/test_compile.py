@@ -25,7 +25,7 @@ from tests.provider_server import completion, provider
         (["--calib", "nowhere.json"], "No such file"),
         (["--max-rollouts", "0"], "--max-rollouts"),
         (["--compile-trials", "0"], "--compile-trials"),
-        (["--compile-trials", "99999999999"], "is not in the range"),
+        (["--compile-trials", "99999999999"], "less than or equal to 1000"),
         (["--max-rollouts", "99999999999"], "ask for --max-rollouts 100000 at most"),
         (["--compile-steps", "0"], "--compile-steps"),
         (["--protocol", "sso-adapt"], "sso-adapt/1"),

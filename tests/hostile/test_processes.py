@@ -178,8 +178,11 @@ def test_who_ends_a_command_while_java_starts_leaves_no_process(verb, does, sign
         time.sleep(pause)
     _, said = process.communicate(timeout=60)
     assert until(lambda: not any(map(is_running, there)), 60), "Java was left"
-    assert process.returncode in ((code,) if code is not None else (143, -TERM)), said
-    assert "Traceback" not in said
+    if len(signals) == 1:
+        assert process.returncode == code, said
+        assert "Traceback" not in said
+    else:  # the second may come in the microseconds before or after the program hears signals
+        assert process.returncode in (code, 130, 143, -INT, -TERM), said
 
 
 @contextmanager
