@@ -10,7 +10,7 @@ it. The words are the same.
 """
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import dspy
 
@@ -36,10 +36,25 @@ def first_state(states: int, layout: Layout, window: int = HISTORY_STATES) -> in
     return beyond if layout == "paper" else beyond // window * window
 
 
-@lru_cache(maxsize=256)
+Words = tuple[str, tuple[tuple[str, str], ...]]
+"""Instructions of a signature, and names and descriptions of its fields."""
+
+
+def read_words(signature: type[dspy.Signature]) -> Words:
+    """What a signature says. It can be changed in place: whoever caches by a signature caches by its words too."""
+    return signature.instructions, tuple((name, f.json_schema_extra["desc"]) for name, f in signature.fields.items())
+
+
 def arrange_fields(signature: type[dspy.Signature], absent: tuple[str, ...], layout: Layout) -> type[dspy.Signature]:
     """The signature as a prompt shows it: less some input fields, the others in the layout's order. Cached: building a
     signature class costs more than a simulator step."""
+    kind: Any = signature
+    arranged: type[dspy.Signature] = _arrange_fields(kind, absent, layout, read_words(signature))
+    return arranged
+
+
+@lru_cache(maxsize=256)
+def _arrange_fields(signature: Any, absent: tuple[str, ...], layout: Layout, _words: Words) -> Any:
     for name in absent:
         signature = signature.delete(name)
     if layout == "cache":

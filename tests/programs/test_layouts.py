@@ -1,6 +1,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import dspy
 import pytest
 
 from rsso_dspy.programs.agent import Agent
@@ -54,3 +55,10 @@ def beginning(pair: tuple[str, str]) -> int:
     """How many characters two prompts have in common from the start."""
     same = (a == b for a, b in zip(*pair, strict=False))
     return next((at for at, equal in enumerate(same) if not equal), min(map(len, pair)))
+
+
+def test_an_instruction_that_was_changed_in_place_is_the_one_that_is_sent():
+    changed = SkillActor.append("extra", dspy.OutputField(desc="more"), str)
+    assert arrange_fields(changed, ("skills",), "paper").instructions == SkillActor.instructions
+    changed.instructions = "Do something else."
+    assert arrange_fields(changed, ("skills",), "paper").instructions == "Do something else."

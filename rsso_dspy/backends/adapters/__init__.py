@@ -21,7 +21,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.backends.adapters.lists import whole
 from rsso_dspy.backends.adapters.repair import echoed, repair, trimmed
 from rsso_dspy.backends.adapters.values import cast, is_list, is_text
-from rsso_dspy.signatures.layouts import arrange_fields
+from rsso_dspy.signatures.layouts import Words, arrange_fields, read_words
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
 
@@ -54,9 +54,8 @@ class _Tolerant(dspy.ChatAdapter, ABC):
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """As DSPy's, made once: it says the same in every call, and is half of what a prompt takes to make."""
-        described = tuple((name, field.json_schema_extra["desc"]) for name, field in signature.fields.items())
         kind: Any = signature
-        return _system_message(type(self), kind, signature.instructions, described)
+        return _system_message(type(self), kind, read_words(signature))
 
     def _make_system_message(self, signature: type[dspy.Signature]) -> str:
         return super().format_system_message(signature)
@@ -102,13 +101,7 @@ class _Tolerant(dspy.ChatAdapter, ABC):
 
 
 @lru_cache(maxsize=256)
-def _system_message(
-    adapter: type[_Tolerant],
-    signature: Any,
-    _instructions: str,
-    _described: tuple[tuple[str, str], ...],
-) -> str:
-    """Which instructions and descriptions a signature has is part of the key: both may be changed in place."""
+def _system_message(adapter: type[_Tolerant], signature: Any, _words: Words) -> str:
     return adapter()._make_system_message(signature)
 
 
