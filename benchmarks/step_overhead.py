@@ -34,8 +34,9 @@ from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.held_out import Order, prepare
+from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.playing import Player
+from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.session import session
 from rsso_dspy.protocol.store import Store
 
@@ -131,7 +132,7 @@ def main() -> None:
     config = load(overrides=SETTINGS)
     with session(config) as live, tempfile.TemporaryDirectory() as folder:
         for round_ in ("warm-up", "timed"):
-            order = Order(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
+            order = RunSpec(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
             planned = prepare(
                 config, order, lambda plan: {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
             )

@@ -69,6 +69,95 @@ def test_memory_and_report_know_no_language_model_and_no_simulator():
             assert not heavy, f"{file} imports {heavy}"
 
 
+BEING_CUT = {
+    ("rsso_dspy.protocol.executor", "rsso_dspy.protocol.cluster"),
+    ("rsso_dspy.protocol.provenance", "rsso_dspy"),
+}
+"""Arrows that close a circle and are about to go."""
+
+
+def import_graph(package: Path) -> dict[str, set[str]]:
+    """Every module of a package to those that it imports: at the top, inside functions, for type checkers only."""
+    modules = {}
+    for file in sorted(package.rglob("*.py")):
+        parts = (package.name, *file.relative_to(package).with_suffix("").parts)
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    graph = {}
+    for module, file in modules.items():
+        named = set()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{file} imports by dots: name the module in full"
+                inside = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+                named |= {full if full in modules else node.module for full in inside.values()}
+        graph[module] = (named & modules.keys()) - {module}
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """One circle for every group of modules that reach each other."""
+    found, done = [], set()
+    for start in sorted(graph):
+        ways = {start: [start]}
+        left = [start]
+        while left and start not in done:
+            here = left.pop(0)
+            for there in sorted(graph[here]):
+                if there == start:
+                    found.append([*ways[here], start])
+                    done |= set(ways[here])
+                    left = []
+                    break
+                if there not in ways:
+                    ways[there] = [*ways[here], there]
+                    left.append(there)
+    return found
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = import_graph(PACKAGE)
+    for here, there in BEING_CUT:
+        graph[here].discard(there)
+    assert not [" -> ".join(circle) for circle in circles(graph)]
+
+
+@pytest.mark.parametrize(
+    "imported",
+    [
+        "from house.b import thing",
+        "from house import b",
+        "import house.b",
+        "def late():\n    from house.b import thing",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from house.b import thing",
+    ],
+)
+def test_a_circle_is_seen_wherever_it_is_closed(tmp_path, imported):
+    house = tmp_path / "house"
+    house.mkdir()
+    for name, text in {"__init__": "", "a": imported, "b": "from house.c import x", "c": "import house.a"}.items():
+        (house / f"{name}.py").write_text(text)
+    assert circles(import_graph(house)) == [["house.a", "house.b", "house.c", "house.a"]]
+    (house / "c.py").write_text("from house import x")
+    assert circles(import_graph(house)) == []
+
+
+KEPT = {
+    "doubts", "given", "journals", "merge", "place", "pooling", "record_files", "run_file", "run_spec", "runlog",
+    "spending", "store", "units",
+}  # fmt: skip
+"""Modules of `protocol` about what a folder keeps: the run as it was asked for, its units, records, notes and parts."""
+
+
+def test_what_a_folder_keeps_knows_nothing_of_how_it_is_played():
+    room, graph = "rsso_dspy.protocol.", import_graph(PACKAGE)
+    kept = {room + name for name in KEPT}
+    for module in kept:
+        beside = {name for name in graph[module] if name.startswith(room)}
+        assert beside <= kept, module
+
+
 NAMES_THE_BENCHMARK = {
     "environments/benchmark.py": "the registry: the name of the default benchmark",
     "environments/pool.py": "the example in its docstring",

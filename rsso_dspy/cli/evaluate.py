@@ -62,7 +62,7 @@ def evaluate(
     It is `rsso-dspy run` with two programs: every unit is written as soon as it is finished.
     """
     from rsso_dspy.optimize.compiled import load, program_name
-    from rsso_dspy.protocol.held_out import Order
+    from rsso_dspy.protocol.run_spec import RunSpec
     from rsso_dspy.trajectory import ZERO_SHOT
 
     compiled = load(program)
@@ -81,7 +81,7 @@ def evaluate(
     else:
         made = "made elsewhere: if it was made on held-out variants, nothing here can tell"
     say(f"{program}: {compiled.method}, {made}")
-    order = Order(
+    spec = RunSpec(
         methods=(compiled.method,),
         programs=(ZERO_SHOT, program_name(program)),
         compiled=(program,),
@@ -92,6 +92,6 @@ def evaluate(
         retry_stalled=retries_stalled(retry),
     )
     playing = load_programs([ZERO_SHOT, str(program)], settings)
-    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
+    held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
         echo(f"program: {program}")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def describe(planned: "HeldOut") -> None:
     """Print what will be played, by which model, and what it may cost."""
     from rsso_dspy.backends import Backend
-    from rsso_dspy.protocol.plan import Unit
     from rsso_dspy.protocol.retries import unvarying
+    from rsso_dspy.protocol.units import Unit
 
     plan, settings = planned.plan, planned.config
     variants = len({unit.variant for unit in plan.units})

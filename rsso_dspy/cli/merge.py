@@ -19,11 +19,11 @@ def merge(
     """Put the units of several folders of one run into one folder, and print the report."""
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import load, prices
-    from rsso_dspy.protocol import shards
+    from rsso_dspy.protocol.merge import merge as put_together
     from rsso_dspy.protocol.store import Store
 
     check_place(out)
     store = Store(out)
-    merged = shards.merge(folders, store, say)
+    merged = put_together(folders, store, say)
     print_report(store, prices(load(config, set_ or ()).prices))
     echo(f"\nrun: {out}, {count(range(merged), 'record')} of {count(folders, 'folder')}")

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.plan import Arm, Plan
+    from rsso_dspy.protocol.plan import Plan
+    from rsso_dspy.protocol.units import Arm
 
 
 def load_programs(texts: Sequence[str], settings: "Config") -> "dict[str, Compiled | None]":

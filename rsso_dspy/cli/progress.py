@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from rsso_dspy.config import prices
 from rsso_dspy.environments.starts import Starting
-from rsso_dspy.protocol.plan import Training, Unit, Work
+from rsso_dspy.protocol.units import Training, Unit, Work
 from rsso_dspy.report.live import Row, live_table
 from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
 from rsso_dspy.report.terminal import SafeConsole

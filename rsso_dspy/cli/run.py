@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.protocol.executor import Outcome
-    from rsso_dspy.protocol.held_out import HeldOut, Order
+    from rsso_dspy.protocol.held_out import HeldOut
     from rsso_dspy.protocol.purse import Purse
+    from rsso_dspy.protocol.run_spec import RunSpec
     from rsso_dspy.protocol.store import Store
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
@@ -137,8 +138,7 @@ def run(
 
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
-    from rsso_dspy.protocol.held_out import Order
-    from rsso_dspy.protocol.shards import Shard
+    from rsso_dspy.protocol.run_spec import RunSpec, Shard
 
     named = experiment(preset)
     settings = configuration(
@@ -173,7 +173,7 @@ def run(
         )
     tasks = task_names if task_names is not None else named.tasks
     wanted = variants if variants is not None else named.variants
-    order = Order(
+    spec = RunSpec(
         methods=tuple(chosen),
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
@@ -187,7 +187,7 @@ def run(
         shard=Shard.parse(shard) if shard else None,
         retry_stalled=retries_stalled(retry),
     )
-    held_out_run(settings, order, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
+    held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
 
 
 def reading(methods: Sequence[str]) -> list[str]:
@@ -218,7 +218,7 @@ def reads_only(name: str) -> bool:
 
 def held_out_run(
     settings: "Config",
-    order: "Order",
+    spec: "RunSpec",
     programs: "dict[str, Compiled | None]",
     jobs: int,
     dry_run: bool,
@@ -236,13 +236,13 @@ def held_out_run(
     check_engine(engine)
     if mlflow is not None:
         check_address(mlflow)
-    check_methods(programs, order.methods)
-    planned = prepare(settings, order, lambda plan: agents(plan, programs), dry_run, say)
+    check_methods(programs, spec.methods)
+    planned = prepare(settings, spec, lambda plan: agents(plan, programs), dry_run, say)
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again"
         say(f"{planned.store.said_of(file)}: {what}")
-    if order.fork:
-        say(f"{count(planned.taken, 'record')} of {order.fork} are valid here and are taken over")
+    if spec.fork:
+        say(f"{count(planned.taken, 'record')} of {spec.fork} are valid here and are taken over")
     describe(planned)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:

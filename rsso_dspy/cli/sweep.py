@@ -156,9 +156,10 @@ def _play(
     from rsso_dspy.cli.forecast import describe
     from rsso_dspy.cli.run import played, reading, stop_unless_whole
     from rsso_dspy.protocol.executor import zero_shot
-    from rsso_dspy.protocol.held_out import Order, prepare
+    from rsso_dspy.protocol.held_out import prepare
+    from rsso_dspy.protocol.run_spec import RunSpec
 
-    order = Order(
+    spec = RunSpec(
         methods=tuple(reading(wanted.methods) if book or point.built else wanted.methods),
         tasks=wanted.tasks,
         variants=wanted.variants,
@@ -167,7 +168,7 @@ def _play(
         constitution=book,
         retry_stalled=retry_stalled,
     )
-    planned = prepare(settings, order, zero_shot, dry_run, say)
+    planned = prepare(settings, spec, zero_shot, dry_run, say)
     describe(planned)
     purse = planned.purse(max_cost)
     if not dry_run:

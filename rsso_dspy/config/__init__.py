@@ -3,6 +3,7 @@
     load(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
 
     sections    what can be set, each field with what it is
+    models      the same of models: backends, roles, the embedder, prices
     prices      what the models cost
     template    a file with every default
 
@@ -19,20 +20,17 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from rsso_dspy.bounds import MOST_TRIALS, shortened
-from rsso_dspy.config.prices import prices
-from rsso_dspy.config.sections import (
+from rsso_dspy.config.models import (
     EMBEDDED,
     PROFILES,
     BackendConfig,
-    Config,
     EmbedderConfig,
-    EnvironmentConfig,
-    MemoryConfig,
     PriceConfig,
-    ProtocolConfig,
     Role,
     RoleOverride,
 )
+from rsso_dspy.config.prices import prices
+from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig
 from rsso_dspy.config.template import template
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.reading import parse_toml, read_toml

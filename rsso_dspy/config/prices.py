@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.config.sections import EMBEDDED, PriceConfig
+from rsso_dspy.config.models import EMBEDDED, PriceConfig
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.money import FREE, Price, PriceOf
 from rsso_dspy.reading import read_json

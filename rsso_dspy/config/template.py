@@ -4,7 +4,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rsso_dspy.config.sections import Config, PriceConfig, RoleOverride
+from rsso_dspy.config.models import PriceConfig, RoleOverride
+from rsso_dspy.config.sections import Config
 
 
 def template() -> str:

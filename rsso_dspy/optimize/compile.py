@@ -38,8 +38,8 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity
+from rsso_dspy.protocol.run_file import difference
 from rsso_dspy.protocol.session import Session
-from rsso_dspy.protocol.store import difference
 from rsso_dspy.trajectory import Variant
 from rsso_dspy.whole import check_place
 

@@ -15,8 +15,9 @@ from rsso_dspy.optimize.optimizers import Optimizer, optimizer
 from rsso_dspy.optimize.student import tuned
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Unit, step_budgets
+from rsso_dspy.protocol.plan import Forecast, Plan, step_budgets
 from rsso_dspy.protocol.presets import Preset
+from rsso_dspy.protocol.units import Arm, Unit
 from rsso_dspy.trajectory import ZERO_SHOT, Variant
 
 TRIALS = 2

@@ -23,7 +23,7 @@ from rsso_dspy.optimize.metric import score
 from rsso_dspy.protocol.doubts import doubt_trials
 from rsso_dspy.protocol.journals import costs_in, line_of
 from rsso_dspy.protocol.place import Place
-from rsso_dspy.protocol.store import difference
+from rsso_dspy.protocol.run_file import difference
 from rsso_dspy.reading import read_json, read_lines
 from rsso_dspy.trajectory import TrialResult, Usage, Variant, paid_for
 

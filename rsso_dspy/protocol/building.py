@@ -24,13 +24,14 @@ from rsso_dspy.protocol.constitutions import of_records
 from rsso_dspy.protocol.constitutions import place as in_order
 from rsso_dspy.protocol.executor import Executor, Observer, fingerprints, forget_followers, missing, zero_shot
 from rsso_dspy.protocol.place import Place
-from rsso_dspy.protocol.plan import Arm, Plan, in_streams, make_plan, step_budgets
+from rsso_dspy.protocol.plan import Plan, in_streams, make_plan, step_budgets
 from rsso_dspy.protocol.playing import NOTHING, Carried, Player
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm
 from rsso_dspy.trajectory import Lesson, Trajectory, TrialResult, UnitRecord, Usage, Variant
 from rsso_dspy.whole import check_place, write_whole
 

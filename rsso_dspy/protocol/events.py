@@ -20,8 +20,8 @@ from typing import Any, Literal, Protocol
 from rsso_dspy.environments.starts import Starting
 from rsso_dspy.errors import FolderGone, LimitReached, RssoError, Stopped
 from rsso_dspy.protocol.executor import Observer, Outcome
-from rsso_dspy.protocol.plan import Work
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Work
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 Told = Callable[[Work, TrialResult], None]

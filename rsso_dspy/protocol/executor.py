@@ -17,9 +17,10 @@ from rsso_dspy.environments.starts import Starting
 from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped, UnknownName, UsageError
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
+from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Training, Unit, Work
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, paid_for
 
 W = TypeVar("W", Unit, Training)

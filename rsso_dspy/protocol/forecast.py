@@ -18,8 +18,9 @@ import numpy as np
 
 from rsso_dspy.money import PriceOf, cost
 from rsso_dspy.programs.methods import Method
-from rsso_dspy.protocol.plan import NOTHING_PLAYED, Plan, Training, Work
+from rsso_dspy.protocol.plan import NOTHING_PLAYED, Plan
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Training, Work
 from rsso_dspy.trajectory import UnitRecord, Usage
 
 ENOUGH = 5

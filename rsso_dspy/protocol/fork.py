@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from rsso_dspy.programs.methods import Method
-from rsso_dspy.protocol.plan import Plan, Training, Unit, Work
+from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import in_stream
-from rsso_dspy.protocol.store import Store, flat
+from rsso_dspy.protocol.run_file import flat
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Training, Unit, Work
 from rsso_dspy.trajectory import SOLVED_SCORE, TrainingRecord, UnitRecord
 
 DERIVED = ("protocol", "config_hash", "config.protocol.trials")

@@ -4,7 +4,7 @@
     RUN/given/config.toml                        the configuration of the last command, less passwords in addresses
     RUN/given/{programs,skills,constitution,examples}/FILE
 
-    Given.of(config, order).keep(folder)
+    Given.of(config, spec).keep(folder)
     kept(folder)[0].options(folder)              # {"--config": "runs/x/given/config.toml", "--methods": "rsso", ...}
 
 The configuration is one for all commands of a folder as far as results depend on it: another one is refused there.
@@ -15,19 +15,17 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import is_here, plain
 from rsso_dspy.config import Config, override
 from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.reading import aside_of, misfit, parse_json, read_bytes, read_text
 from rsso_dspy.trajectory import SCHEMA_VERSION, ZERO_SHOT
 from rsso_dspy.whole import write_whole
-
-if TYPE_CHECKING:
-    from rsso_dspy.protocol.held_out import Order
 
 FOLDER = "given"
 ORDERS = "orders.jsonl"
@@ -99,28 +97,28 @@ class Given:
     """By path below ``given/``."""
 
     @classmethod
-    def of(cls, config: Config, order: "Order") -> "Given":
-        """What `order` asks for. Raises `OSError` for a file that cannot be read."""
+    def of(cls, config: Config, spec: RunSpec) -> "Given":
+        """What `spec` asks for. Raises `OSError` for a file that cannot be read."""
         text, withheld = toml_of(config)
         book = config.memory.constitution.examples
         named: dict[str, Sequence[Path]] = {
-            "programs": order.compiled,
-            "skills": [order.skills] if order.skills else [],
-            "constitution": [order.constitution] if order.constitution else [],
+            "programs": spec.compiled,
+            "skills": [spec.skills] if spec.skills else [],
+            "constitution": [spec.constitution] if spec.constitution else [],
             "examples": [Path(book)] if book else [],
         }
         files = {f"{kind}/{path.name}": read_bytes(path) for kind, paths in named.items() for path in paths}
-        copies = {path.stem: f"programs/{path.name}" for path in order.compiled}
+        copies = {path.stem: f"programs/{path.name}" for path in spec.compiled}
         asked = Asked(
-            methods=order.methods,
-            programs=tuple(copies.get(name, name) for name in order.programs),
-            tasks=order.tasks,
-            variants=order.variants,
-            per_task=order.per_task,
-            skills=f"skills/{order.skills.name}" if order.skills else None,
-            constitution=f"constitution/{order.constitution.name}" if order.constitution else None,
+            methods=spec.methods,
+            programs=tuple(copies.get(name, name) for name in spec.programs),
+            tasks=spec.tasks,
+            variants=spec.variants,
+            per_task=spec.per_task,
+            skills=f"skills/{spec.skills.name}" if spec.skills else None,
+            constitution=f"constitution/{spec.constitution.name}" if spec.constitution else None,
             examples=f"examples/{Path(book).name}" if book else None,
-            shard=str(order.shard or ""),
+            shard=str(spec.shard or ""),
             withheld=withheld,
         )
         return cls(asked, text, files)

@@ -1,6 +1,6 @@
 """One held-out run, from what is asked for to what became of it.
 
-run = prepare(config, Order(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")), zero_shot)
+run = prepare(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")), zero_shot)
 run.left, run.plan.forecast(run.left)           # nothing was changed so far
 with session(config, jobs=2) as live:
     run.play(live, 2, observer)
@@ -32,44 +32,19 @@ from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.given import Given
 from rsso_dspy.protocol.libraries import carried
-from rsso_dspy.protocol.plan import Arm, Forecast, Plan, Work, plan_held_out
+from rsso_dspy.protocol.plan import Forecast, Plan, plan_held_out
 from rsso_dspy.protocol.playing import Carried, Player, together
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
+from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.session import Session
-from rsso_dspy.protocol.shards import Shard, shard_of
+from rsso_dspy.protocol.shards import shard_of
 from rsso_dspy.protocol.stalled import give_up_stalled, stalled
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.protocol.units import Arm, Work
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 from rsso_dspy.whole import check_place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a command asks for."""
-
-    methods: tuple[str, ...]
-    out: Path
-    """Folder of the run."""
-    programs: tuple[str, ...] = (ZERO_SHOT,)
-    compiled: tuple[Path, ...] = ()
-    """Files of the compiled ones among the programs, which are called after them."""
-    tasks: tuple[str, ...] | None = None
-    """Task types; all when None."""
-    variants: tuple[str, ...] = ()
-    """One selection, or keys of variants; the usual selection of the benchmark when there are none."""
-    per_task: int | None = None
-    skills: Path | None = None
-    """Library that every unit starts from."""
-    constitution: Path | None = None
-    """Rules that every unit of a method with a constitution starts from."""
-    fork: Path | None = None
-    """Run whose records are taken over where they are valid here."""
-    shard: Shard | None = None
-    """The part of the run that is played here; all of it when None."""
-    retry_stalled: bool = False
-    """Play units again in which a trial stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +143,7 @@ class HeldOut:
 
 def prepare(
     config: Config,
-    order: Order,
+    spec: RunSpec,
     agents: Callable[[Plan], Mapping[Arm, Agent]],
     read_only: bool = False,
     say: Callable[[str], None] = lambda _: None,
@@ -179,39 +154,39 @@ def prepare(
     Raises `RunMismatch` when the folder holds another run, `UsageError` when it cannot be made, and what planning and
     reading libraries raise.
     """
-    order = replace(order, variants=order.variants or config.played.table.selections[:1])
-    plan = plan_held_out(config, order.methods, order.tasks, order.variants, order.per_task, order.programs, say)
+    spec = replace(spec, variants=spec.variants or config.played.table.selections[:1])
+    plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
     programs = agents(plan)
-    loads = [carried(order.skills, config, plan, say)] if order.skills else []
-    loads += [carried_book(order.constitution, config, plan, say)] if order.constitution else []
+    loads = [carried(spec.skills, config, plan, say)] if spec.skills else []
+    loads += [carried_book(spec.constitution, config, plan, say)] if spec.constitution else []
     kept = together(loads)
-    plan = shard_of(replace(plan, carried=kept.states), order.shard)
+    plan = shard_of(replace(plan, carried=kept.states), spec.shard)
     digests = {name: load.digest for load in loads for name in load.memories}
     if config.memory.constitution.examples:
         check_examples(Path(config.memory.constitution.examples), plan)
         text = examples_of(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = identity(config, configured(config), digests)
-    if not (read_only and order.out.is_dir()):
-        check_place(order.out, "--out")
-    store = Store(order.out)
+    if not (read_only and spec.out.is_dir()):
+        check_place(spec.out, "--out")
+    store = Store(spec.out)
     store.read_only = read_only
     store.check(bound_to, fingerprints(programs))
     check_streams(plan, store)
-    again = stalled(plan, store) if order.retry_stalled else []
+    again = stalled(plan, store) if spec.retry_stalled else []
     left = missing(plan, store, again)
     taken: list[UnitRecord | TrainingRecord] = []
-    if order.fork:
-        source = Store(order.fork)
+    if spec.fork:
+        source = Store(spec.fork)
         source.read_only = True
         wanted = set(map(source.path_of, left))
         taken = [r for r in reusable(source, plan, bound_to, fingerprints(programs)) if source.path_of(r) in wanted]
-        taken = [record for record in taken if not (order.retry_stalled and record.stalled)]
+        taken = [record for record in taken if not (spec.retry_stalled and record.stalled)]
         have = set(map(store.path_of, taken))
         left = [work for work in left if store.path_of(work) not in have]
     begun = {store.path_of(record): len(record.trajectories) for record in store.begun()}
     played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
-    given, shard, retry = Given.of(config, order), str(order.shard or ""), order.retry_stalled
+    given, shard, retry = Given.of(config, spec), str(spec.shard or ""), spec.retry_stalled
     return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, given, shard, retry)
 
 

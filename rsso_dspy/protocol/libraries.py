@@ -28,7 +28,8 @@ from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried
 from rsso_dspy.protocol.presets import configured, preset
-from rsso_dspy.protocol.store import Store, unit_in
+from rsso_dspy.protocol.record_files import find_unit
+from rsso_dspy.protocol.store import Store
 from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord
 from rsso_dspy.whole import json_kind
@@ -297,7 +298,7 @@ def _case(cases: Any, case: int | None) -> Any:
 
 def _of_unit(file: Path) -> list[Trajectory]:
     """The trials that were played; an errored one has no trajectory."""
-    record = unit_in(file)
+    record = find_unit(file)
     if record is None:
         raise UsageError("it looks like a run's unit and can not be read as one; it is damaged")
     if not record.trajectories:

@@ -22,9 +22,10 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.runtime import Start, TrialRules
-from rsso_dspy.protocol.plan import Arm, Plan, Training, Unit, Work
+from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Training, Unit, Work
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 
 

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.programs.methods import ADDITIONS, METHODS
-from rsso_dspy.protocol.store import Store, difference
+from rsso_dspy.protocol.run_file import difference
+from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.bills import Abandoned
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 

@@ -26,9 +26,10 @@ from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.protocol.given import Asked, kept
 from rsso_dspy.protocol.provenance import commit, prompts
+from rsso_dspy.protocol.run_file import flat
 from rsso_dspy.protocol.runlog import days
 from rsso_dspy.protocol.selection import choose
-from rsso_dspy.protocol.store import Store, flat
+from rsso_dspy.protocol.store import Store
 from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, UnitRecord
 

@@ -6,7 +6,8 @@ request alike, so that further trials without a memory repeat the first one, and
 
 from rsso_dspy.backends import Backend
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol.plan import Arm, Plan
+from rsso_dspy.protocol.plan import Plan
+from rsso_dspy.protocol.units import Arm
 
 MEND = "set protocol.retry_temperature (e.g. --set protocol.retry_temperature=0.7), or the temperature of the actor"
 

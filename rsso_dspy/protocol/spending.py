@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rsso_dspy.protocol.journals import Journals, costs_in, line_of
-from rsso_dspy.protocol.plan import Work
+from rsso_dspy.protocol.units import Work
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, Usage
 
 Record = UnitRecord | TrainingRecord

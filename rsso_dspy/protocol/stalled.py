@@ -10,8 +10,9 @@ trials before it stand. Whatever is given up was paid for, and stays in the bill
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rsso_dspy.protocol.plan import Plan, Training, Unit, Work
+from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Training, Unit, Work
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 STALLED = "stalled"

@@ -16,53 +16,36 @@ difference shown.
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
+from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.protocol.doubts import foreign, impossible, unusable
-from rsso_dspy.protocol.plan import Unit, Work
+from rsso_dspy.protocol.record_files import (
+    TRAINING,
+    UNIT,
+    R,
+    Unread,
+    find_record_files,
+    position_of,
+    read_record,
+    record_text,
+)
+from rsso_dspy.protocol.run_file import RUN_FILE, difference, read_run_file
 from rsso_dspy.protocol.spending import Spending
-from rsso_dspy.reading import aside_of, misfit, read_json
+from rsso_dspy.protocol.units import Unit, Work
+from rsso_dspy.reading import aside_of, misfit
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
 
-_UNIT = TypeAdapter(UnitRecord)
-_TRAINING = TypeAdapter(TrainingRecord)
-
-_RECORD_FILE = re.compile(r"(\d+-)?s\d+\.json")
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")
 """Name of a file that `write_whole` has not yet put in its place; a kill may leave one."""
 
 PATIENCE = 0.2
 """Seconds for which a lock is asked for: somebody may just be looking whether it is held."""
-
-R = TypeVar("R", UnitRecord, TrainingRecord)
-Kind = Literal["damaged", "newer", "misplaced", "foreign", "impossible"]
-
-WHY: Mapping[Kind, str] = {
-    "damaged": "cannot be read",
-    "newer": "is of a newer rsso-dspy",
-    "misplaced": "holds another unit than its name says",
-    "foreign": "is of another run",
-    "impossible": "tells what cannot have been",
-}
-"""What is wrong with a file that is set aside, by the ending of its new name."""
-
-
-UNTOLD = ',"sent":{},"answered":{}'
-"""What a trial of the embedded model says of requests, and leaves out: within JSON texts no quote stands bare."""
-
-
-class Unread(Exception):
-    """A file that is not taken for a record: what it is instead, and why."""
-
-    def __init__(self, kind: Kind, why: str = ""):
-        super().__init__(f"{WHY[kind]} ({why})" if why else WHY[kind])
-        self.kind = kind
 
 
 class Store(Spending):
@@ -83,7 +66,7 @@ class Store(Spending):
         another program; `UsageError` for a folder that is something else. Changes nothing."""
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another --out")
-        if not (self.folder / "run.json").exists():
+        if not (self.folder / RUN_FILE).exists():
             names = [entry.name for entry in self.folder.iterdir()] if self.folder.exists() else []
             if any(name != ".lock" and not _UNFINISHED.fullmatch(name) for name in names):
                 raise UsageError(f"{self.folder} is not empty and holds no run; use another --out")
@@ -104,7 +87,7 @@ class Store(Spending):
     def open(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None, shard: str = "") -> None:
         """Make the run, or continue it, maybe with more arms; raises what `check` raises. `shard` says which part of a
         run it is."""
-        file = self.folder / "run.json"
+        file = self.folder / RUN_FILE
         before = self.check(identity, arms)
         self.mend()
         arms = {**before, **(arms or {})}
@@ -116,7 +99,7 @@ class Store(Spending):
     def about(self) -> tuple[dict[str, Any], dict[str, str]]:
         """What the results of the run depend on, and its arms in order, with the fingerprints of their programs. Raises
         `UsageError` when the folder holds no run, or a damaged one."""
-        file = self.folder / "run.json"
+        file = self.folder / RUN_FILE
         if self.folder.is_file():
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
         if not file.exists():
@@ -124,28 +107,13 @@ class Store(Spending):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
                 raise UsageError(f"{self.folder} holds runs and is none itself: name one of them, {some}")
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
-        data = self._run_file()
+        data = read_run_file(self.folder / RUN_FILE)
         return data["identity"], data["arms"]
 
     def shard(self) -> str:
         """Which part of a run this is, ``i/n``; empty when it is no part."""
         self.about()
-        return str(self._run_file().get("shard", ""))
-
-    def _run_file(self) -> dict[str, Any]:
-        """The content of ``run.json``. Raises `UsageError` when that is damaged."""
-        file = self.folder / "run.json"
-        try:
-            data = read_json(file)
-            _check_run(data)
-        except (DamagedFile, ValueError) as error:
-            why = error.why if isinstance(error, DamagedFile) else error
-            raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
-        if not _readable(schema := data["schema"]):
-            raise UsageError(
-                f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
-            )
-        return data
+        return str(read_run_file(self.folder / RUN_FILE).get("shard", ""))
 
     def path(self, arm: str, task: str, index: int, seed: int) -> Path:
         """The file of a unit."""
@@ -165,28 +133,28 @@ class Store(Spending):
     def save(self, record: UnitRecord | TrainingRecord) -> Path:
         """Write a unit or training whole; what was noted of it on the way is no longer needed, unless it errored."""
         path = self.path_of(record)
-        self.place.write(path, _text(record))
+        self.place.write(path, record_text(record))
         if not record.errored:
             self.place.remove(self.started(path))
         return path
 
     def save_started(self, record: UnitRecord | TrainingRecord) -> None:
         """Note the trials finished so far, with the memories after them."""
-        self.place.write(self.started(self.path_of(record)), _text(record))
+        self.place.write(self.started(self.path_of(record)), record_text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
         """A unit, or None when it was never written. A file that is damaged, of a newer version, of another unit than
         its path says, of another run, or that tells what cannot have been is set aside under another name and counts as
         missing."""
-        return self._load(path, _UNIT)
+        return self._load(path, UNIT)
 
     def load_training(self, path: Path) -> TrainingRecord | None:
         """A training, as `load` gives units."""
-        return self._load(path, _TRAINING)
+        return self._load(path, TRAINING)
 
     def _load(self, path: Path, form: TypeAdapter[R]) -> R | None:
         try:
-            record = _read(path, form)
+            record = read_record(path, form)
             self._doubt(path, record)
             return record
         except FileNotFoundError:
@@ -210,7 +178,7 @@ class Store(Spending):
     def _bound(self) -> tuple[dict[str, Any], dict[str, str]]:
         """What `about` tells, read again only when it changed; nothing where there is no run yet."""
         try:
-            seen = (self.folder / "run.json").stat()
+            seen = (self.folder / RUN_FILE).stat()
         except FileNotFoundError:
             return {}, {}
         stamp = seen.st_mtime_ns, seen.st_size
@@ -247,7 +215,7 @@ class Store(Spending):
 
     def _all(self, kind: str, load: Callable[[Path], R | None]) -> Iterator[R]:
         _, arms = self.about()
-        for path in sorted(_record_files(self.folder / kind), key=lambda path: _order(path, list(arms))):
+        for path in sorted(find_record_files(self.folder / kind), key=lambda path: position_of(path, list(arms))):
             record = load(path)
             if record is not None:
                 yield record
@@ -294,7 +262,7 @@ class Store(Spending):
         """Finished trials of units and trainings that have no record yet."""
         found: list[UnitRecord | TrainingRecord] = []
         for kind in ("trainings", "units"):
-            for file in sorted(_record_files(self.folder / "started" / kind)):
+            for file in sorted(find_record_files(self.folder / "started" / kind)):
                 if not (self.folder / file.relative_to(self.folder / "started")).exists():
                     begun = self.load(file) if kind == "units" else self.load_training(file)
                     found += [begun] if begun else []
@@ -306,82 +274,3 @@ class Store(Spending):
         if why := misfit(file):
             self._put_aside(file, Unread("damaged", why))
         super().recover_under_way(work)
-
-
-def _order(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
-    arm, task = path.parts[-3:-1]
-    index, _, seed = path.stem.rpartition("s")
-    return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)
-
-
-def _text(record: UnitRecord | TrainingRecord) -> str:
-    data = _UNIT.dump_json(record) if isinstance(record, UnitRecord) else _TRAINING.dump_json(record)
-    return data.decode().replace(UNTOLD, "") + "\n"
-
-
-def _read(path: Path, form: TypeAdapter[R]) -> R:
-    """A record. Raises `Unread` when it is none."""
-    try:
-        data = read_json(path)
-        if not isinstance(data, dict):
-            raise Unread("damaged")
-        if not _readable(data.get("schema", 0)):
-            raise Unread("newer" if type(data["schema"]) is int else "damaged")
-        record = form.validate_python(data)
-    except DamagedFile as error:
-        raise Unread("damaged", misfit(path)) from error
-    except (ValidationError, RecursionError) as error:
-        raise Unread("damaged") from error
-    if not record.trials:
-        raise Unread("damaged", "it holds no trial")
-    return record
-
-
-def _record_files(folder: Path) -> list[Path]:
-    """What is called like a unit or training, below a folder of arms."""
-    return [path for path in folder.glob("*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
-
-
-def unit_in(file: Path) -> UnitRecord | None:
-    """The unit in a file of any name; None when there is none to be believed."""
-    try:
-        record = _read(file, _UNIT)
-    except (FileNotFoundError, Unread):
-        return None
-    return None if impossible(record, finished=False) and impossible(record, finished=True) else record
-
-
-def _readable(version: Any) -> bool:
-    return type(version) is int and version <= SCHEMA_VERSION
-
-
-def _check_run(data: Any) -> None:
-    """Raise `ValueError` when this is not what ``run.json`` holds."""
-    if not isinstance(data, dict) or not {"schema", "identity", "arms"} <= data.keys():
-        raise ValueError("it is no object with schema, identity and arms")
-    identity, arms = data["identity"], data["arms"]
-    if not isinstance(identity, dict) or not isinstance(arms, dict):
-        raise ValueError("it is no object with schema, identity and arms")
-    if not all(isinstance(program, str) for program in arms.values()):
-        raise ValueError("its arms have no programs")
-    if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
-        raise ValueError(f"the {wrong[0]} of its identity is no object")
-
-
-def difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """One line per dotted key that differs."""
-    ours, theirs = flat(known), flat(wanted)
-    lines = [
-        f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
-        for key in sorted({*ours, *theirs})
-        if ours.get(key) != theirs.get(key)
-    ]
-    return "\n".join(lines)
-
-
-def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The same data under dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
-    return found

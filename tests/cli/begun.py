@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from rsso_dspy.programs.methods import method
-from rsso_dspy.protocol.plan import Arm, Unit
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Unit
 from rsso_dspy.trajectory import Usage, Variant
 from tests.records import record
 

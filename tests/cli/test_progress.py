@@ -11,8 +11,9 @@ from rsso_dspy.cli.progress import Watch
 from rsso_dspy.config import load
 from rsso_dspy.environments.starts import Starting
 from rsso_dspy.protocol.executor import zero_shot
-from rsso_dspy.protocol.held_out import HeldOut, Order, prepare
-from rsso_dspy.protocol.plan import Unit
+from rsso_dspy.protocol.held_out import HeldOut, prepare
+from rsso_dspy.protocol.run_spec import RunSpec
+from rsso_dspy.protocol.units import Unit
 from rsso_dspy.report.live import Row, live_table
 from rsso_dspy.report.tally import Spent, Tally, finished, spent
 from rsso_dspy.trajectory import UnitRecord, Usage
@@ -25,7 +26,7 @@ METHODS = ("react-sso", "reflexion-sso")
 
 
 def planned_run(out: Path, *settings: str, methods: tuple[str, ...] = METHODS) -> HeldOut:
-    order = Order(methods=methods, variants=VARIANTS, out=out)
+    order = RunSpec(methods=methods, variants=VARIANTS, out=out)
     return prepare(load(overrides=[*FAST, *settings]), order, zero_shot)
 
 

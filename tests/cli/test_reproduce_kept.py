@@ -10,11 +10,11 @@ import pytest
 from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, Config, load
 from rsso_dspy.protocol.given import Given, elsewhere, kept, toml_of
-from rsso_dspy.protocol.held_out import Order
+from rsso_dspy.protocol.merge import merge
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.reproduction import changes
-from rsso_dspy.protocol.shards import Shard, merge
+from rsso_dspy.protocol.run_spec import RunSpec, Shard
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import Usage
 from tests.records import record
@@ -23,7 +23,7 @@ from tests.records import record
 def test_parts_that_are_merged_are_one_order(tmp_path):
     config = load(overrides=["embedder.model=hash"])
     for number in (1, 2):
-        order = Order(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
+        order = RunSpec(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
         store = Store(order.out)
         store.open(identity(config, configured(config)), {"sso": "1"}, str(order.shard))
         store.save(record("sso", "boil", 20 + number, [[1]]))
@@ -69,7 +69,7 @@ def test_no_password_gets_into_the_folder(rsso, tmp_path):
     address = "http://user:hunter2@127.0.0.1:8000/v1?key=hunter2"
     config = load(overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"])
     Store(tmp_path / "run").open(identity(config, configured(config)), {"sso": "1"})
-    Given.of(config, Order(methods=("sso",), variants=("boil::22",), out=tmp_path / "run")).keep(tmp_path / "run")
+    Given.of(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run")).keep(tmp_path / "run")
     assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     again = load(tmp_path / "run/given/config.toml")
     assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
@@ -86,7 +86,7 @@ def bare(folder: Path, *settings: str) -> tuple[Store, Config]:
     config = load(overrides=["embedder.model=hash", *settings])
     store = Store(folder)
     store.open(identity(config, configured(config)), {"sso": "1"})
-    Given.of(config, Order(methods=("sso",), variants=("boil::22",), out=folder)).keep(folder)
+    Given.of(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)).keep(folder)
     return store, config
 
 
@@ -129,7 +129,7 @@ def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso,
     store = Store(tmp_path / "run")
     store.open(identity(config, configured(config)), {"sso": "1"})
     store.save(replace(record("sso", "boil", 22, [[1]]), provenance=provenance(config)))
-    Given.of(config, Order(methods=("sso",), variants=("boil::22",), out=store.folder)).keep(store.folder)
+    Given.of(config, RunSpec(methods=("sso",), variants=("boil::22",), out=store.folder)).keep(store.folder)
     code, _, err = rsso("reproduce", "run")
     assert code == 0
     assert "will differ" not in err

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from rsso_dspy.config.sections import ProtocolConfig, Role
+from rsso_dspy.config import ProtocolConfig, Role
 from rsso_dspy.programs.methods import Scaffold, Writing
 from rsso_dspy.programs.roles import MEMORIES
 from rsso_dspy.trajectory import ZERO_SHOT, Category, Outcome, Split

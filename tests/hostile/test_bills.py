@@ -11,10 +11,10 @@ import pytest
 
 from rsso_dspy.cli.report import of
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.protocol.plan import Arm, Unit
+from rsso_dspy.protocol.merge import merge
 from rsso_dspy.protocol.pooling import Pool
-from rsso_dspy.protocol.shards import merge
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Unit
 from rsso_dspy.report.analysis import analyse
 from rsso_dspy.report.bills import bill_json, spent_elsewhere
 from rsso_dspy.trajectory import Usage, Variant

@@ -200,7 +200,7 @@ def test_wrong_types_in_the_runs_file_are_named(rsso, run, key):
 def test_an_order_that_is_lost_does_not_keep_a_run_from_going_on(run):
     from rsso_dspy.config import load
     from rsso_dspy.protocol.given import Given, kept
-    from rsso_dspy.protocol.held_out import Order
+    from rsso_dspy.protocol.run_spec import RunSpec
 
     for damage in ("a named pipe", "a folder", "deep lists", "no UTF-8"):
         for name in ("orders.jsonl", "config.toml"):
@@ -208,7 +208,7 @@ def test_an_order_that_is_lost_does_not_keep_a_run_from_going_on(run):
             if file.is_dir():
                 file.rmdir()
             put(file, damage)
-        Given.of(load(), Order(methods=("sso",), out=run)).keep(run)
+        Given.of(load(), RunSpec(methods=("sso",), out=run)).keep(run)
         assert [asked.methods for asked in kept(run)] == [("sso",)]
 
 

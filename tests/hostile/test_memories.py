@@ -21,8 +21,9 @@ from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.methods import method
 from rsso_dspy.programs.roles import MEMORIES, Roles
 from rsso_dspy.programs.runtime import Runtime, TrialRules
-from rsso_dspy.protocol.plan import Arm, make_plan
+from rsso_dspy.protocol.plan import make_plan
 from rsso_dspy.protocol.presets import PRESETS, configured
+from rsso_dspy.protocol.units import Arm
 from rsso_dspy.signatures import SummarizeConstitution, WriteRules
 from rsso_dspy.trajectory import State, Step, Trajectory, Variant
 from tests.live import Engine, Recorder, acting, model, region, says, scripted

@@ -14,8 +14,9 @@ from rsso_dspy.config import load
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.protocol.executor import zero_shot
-from rsso_dspy.protocol.held_out import Order, prepare
+from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.place import Place
+from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.watching import Watched
 from rsso_dspy.report.bills import unpriced
@@ -117,7 +118,7 @@ def test_a_run_whose_folder_goes_stops_at_once_and_writes_nothing_more(tmp_path,
             happen(folder)
             before.append(files(folder))
 
-    order = Order(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
+    order = RunSpec(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
     config = load(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
     with pytest.raises(FolderGone, match=words):
         prepare(config, order, zero_shot).play(live, 1, Quiet(), told=tell)

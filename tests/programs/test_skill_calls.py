@@ -6,7 +6,8 @@ import pytest
 
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import method
-from rsso_dspy.protocol.plan import Arm, Plan, Unit
+from rsso_dspy.protocol.plan import Plan
+from rsso_dspy.protocol.units import Arm, Unit
 from tests.live import REWARDED, acting, walks
 
 TRIALS = 4

@@ -8,7 +8,8 @@ from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.protocol import forecast
 from rsso_dspy.protocol.forecast import Observed, estimate, of_record, shipped, table
-from rsso_dspy.protocol.plan import Arm, Plan, Unit, plan_held_out
+from rsso_dspy.protocol.plan import Plan, plan_held_out
+from rsso_dspy.protocol.units import Arm, Unit
 from rsso_dspy.trajectory import Usage, Variant
 from tests.records import record
 

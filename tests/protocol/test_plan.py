@@ -6,8 +6,9 @@ from rsso_dspy.errors import UnknownName
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol.plan import Arm, make_plan, plan_held_out
+from rsso_dspy.protocol.plan import make_plan, plan_held_out
 from rsso_dspy.protocol.presets import PRESETS, configured, preset
+from rsso_dspy.protocol.units import Arm
 from rsso_dspy.trajectory import Variant
 
 

@@ -4,8 +4,10 @@ import pytest
 
 from rsso_dspy.config import load
 from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.protocol.merge import merge
 from rsso_dspy.protocol.plan import plan_held_out
-from rsso_dspy.protocol.shards import Shard, merge, shard_of
+from rsso_dspy.protocol.run_spec import Shard
+from rsso_dspy.protocol.shards import shard_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import Usage
 from tests.protocol.test_store import IDENTITY

@@ -5,8 +5,8 @@ import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.protocol.plan import Arm, Unit
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Unit
 from rsso_dspy.trajectory import SCHEMA_VERSION, Usage, Variant
 from tests.records import record
 

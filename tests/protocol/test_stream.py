@@ -20,7 +20,8 @@ from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.playing import Carried, together
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity
-from rsso_dspy.protocol.shards import Shard, shard_of
+from rsso_dspy.protocol.run_spec import Shard
+from rsso_dspy.protocol.shards import shard_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import UnitRecord
 from tests.live import FAST, Recorder

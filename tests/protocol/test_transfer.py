@@ -12,11 +12,12 @@ from rsso_dspy.environments.scienceworld.tasks import indices
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.protocol.executor import Executor, fingerprints, missing, zero_shot
 from rsso_dspy.protocol.libraries import exported, finished
-from rsso_dspy.protocol.plan import Plan, Training, plan_held_out
+from rsso_dspy.protocol.plan import Plan, plan_held_out
 from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Training
 from rsso_dspy.report.metrics import training_metrics
 from tests.live import FAST
 from tests.protocol.test_replay import Quiet

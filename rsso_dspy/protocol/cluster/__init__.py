@@ -24,8 +24,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from rsso_dspy.errors import RssoError, UsageError
 from rsso_dspy.protocol.cluster.away import Ended, Errand, Record, play
 from rsso_dspy.protocol.cluster.home import Home
-from rsso_dspy.protocol.plan import Plan, Work
+from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Player
+from rsso_dspy.protocol.units import Work
 
 RETRIES = 3
 """How often a task is started again after its node or process died."""

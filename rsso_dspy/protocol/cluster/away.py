@@ -18,11 +18,12 @@ from rsso_dspy.environments.benchmark import ORIGIN
 from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.cluster.home import leave_interrupts
-from rsso_dspy.protocol.plan import Arm, Plan, Training, Work
+from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried, Player
 from rsso_dspy.protocol.provenance import provenance
 from rsso_dspy.protocol.session import Session, session
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Training, Work
 from rsso_dspy.redaction import redact
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord, Usage
 

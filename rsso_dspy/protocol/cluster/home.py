@@ -8,8 +8,8 @@ from typing import Any
 
 from rsso_dspy.errors import RssoError
 from rsso_dspy.protocol.place import Identity
-from rsso_dspy.protocol.plan import Work
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Work
 from rsso_dspy.trajectory import TrialResult, Usage
 
 

@@ -1,0 +1,87 @@
+"""A unit or training as a file: one JSON object, which is believed or not, and why not."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from rsso_dspy.errors import DamagedFile
+from rsso_dspy.protocol.doubts import impossible
+from rsso_dspy.protocol.run_file import is_readable
+from rsso_dspy.reading import misfit, read_json
+from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+
+UNIT = TypeAdapter(UnitRecord)
+TRAINING = TypeAdapter(TrainingRecord)
+
+_RECORD_FILE = re.compile(r"(\d+-)?s\d+\.json")
+
+R = TypeVar("R", UnitRecord, TrainingRecord)
+Kind = Literal["damaged", "newer", "misplaced", "foreign", "impossible"]
+
+WHY: Mapping[Kind, str] = {
+    "damaged": "cannot be read",
+    "newer": "is of a newer rsso-dspy",
+    "misplaced": "holds another unit than its name says",
+    "foreign": "is of another run",
+    "impossible": "tells what cannot have been",
+}
+"""What is wrong with a file that is set aside, by the ending of its new name."""
+
+UNTOLD = ',"sent":{},"answered":{}'
+"""What a trial of the embedded model says of requests, and leaves out: within JSON texts no quote stands bare."""
+
+
+class Unread(Exception):
+    """A file that is not taken for a record: what it is instead, and why."""
+
+    def __init__(self, kind: Kind, why: str = ""):
+        super().__init__(f"{WHY[kind]} ({why})" if why else WHY[kind])
+        self.kind = kind
+
+
+def record_text(record: UnitRecord | TrainingRecord) -> str:
+    """The file's text."""
+    data = UNIT.dump_json(record) if isinstance(record, UnitRecord) else TRAINING.dump_json(record)
+    return data.decode().replace(UNTOLD, "") + "\n"
+
+
+def read_record(path: Path, form: TypeAdapter[R]) -> R:
+    """A record. Raises `Unread` when it is none."""
+    try:
+        data = read_json(path)
+        if not isinstance(data, dict):
+            raise Unread("damaged")
+        if not is_readable(data.get("schema", 0)):
+            raise Unread("newer" if type(data["schema"]) is int else "damaged")
+        record = form.validate_python(data)
+    except DamagedFile as error:
+        raise Unread("damaged", misfit(path)) from error
+    except (ValidationError, RecursionError) as error:
+        raise Unread("damaged") from error
+    if not record.trials:
+        raise Unread("damaged", "it holds no trial")
+    return record
+
+
+def find_unit(file: Path) -> UnitRecord | None:
+    """The unit in a file of any name; None when there is none to be believed."""
+    try:
+        record = read_record(file, UNIT)
+    except (FileNotFoundError, Unread):
+        return None
+    return None if impossible(record, finished=False) and impossible(record, finished=True) else record
+
+
+def find_record_files(folder: Path) -> list[Path]:
+    """What is called like a unit or training, below a folder of arms."""
+    return [path for path in folder.glob("*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
+
+
+def position_of(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
+    """Where the record stands among those of a run: arms as they were asked for, tasks, variants, seeds."""
+    arm, task = path.parts[-3:-1]
+    index, _, seed = path.stem.rpartition("s")
+    return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)
