@@ -33,7 +33,6 @@ from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
-from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -133,9 +132,7 @@ def main() -> None:
     with session(config) as live, tempfile.TemporaryDirectory() as folder:
         for round_ in ("warm-up", "timed"):
             order = RunSpec(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
-            planned = prepare(
-                config, order, lambda plan: {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
-            )
+            planned = prepare(config, order)
             watch.clear()
             planned.play(live, 1, Quiet())
             units = list(planned.store.units())

@@ -94,8 +94,8 @@ def compile_program(
     """
     settings = configuration(config, set_, backend, benchmark=benchmark, protocol__preset=protocol, seed=seed)
     from rsso_dspy.optimize.calibration import draw
-    from rsso_dspy.optimize.compile import already_compiled, asked_for, environment
-    from rsso_dspy.optimize.compiled import check_environment, load
+    from rsso_dspy.optimize.compile import already_compiled, asked_for
+    from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.request import request
     from rsso_dspy.optimize.shelf import Shelf
     from rsso_dspy.programs.methods import method
@@ -105,8 +105,6 @@ def compile_program(
     tasks = None if task_names == "all" else names(task_names, "--tasks")
     calibration = draw(calib, tasks, settings.seed, settings.simplification, settings.played)
     base = load(start) if start else None
-    if base:
-        check_environment(base, str(start), environment(settings))
     wanted = request(
         method(method_name),
         preset,

@@ -91,7 +91,7 @@ def evaluate(
         out=out or Path("runs") / f"evaluate-{program.stem}",
         retry_stalled=retries_stalled(retry),
     )
-    playing = load_programs([ZERO_SHOT, str(program)], settings)
+    playing = load_programs([ZERO_SHOT, str(program)])
     held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
         echo(f"program: {program}")

@@ -34,7 +34,7 @@ from rsso_dspy.cli.options import (
     say,
 )
 from rsso_dspy.cli.playing import playing
-from rsso_dspy.cli.programs import agents, load_programs
+from rsso_dspy.cli.programs import load_programs
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.protocol.experiments import experiment, listed
@@ -162,15 +162,11 @@ def run(
             "--constitution FILE"
         )
     files = names(programs, "--programs")
-    playing = load_programs(files, settings)
+    playing = load_programs(files)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     chosen = names(methods, "--methods") if methods is not None else named.methods or compiled_for or FOUR
     if constitution is not None:
         chosen = reading(chosen)
-    elif idle := [name for name in chosen if reads_only(name)]:
-        raise UsageError(
-            f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or leave +constitution out"
-        )
     tasks = task_names if task_names is not None else named.tasks
     wanted = variants if variants is not None else named.variants
     spec = RunSpec(
@@ -208,14 +204,6 @@ def unread() -> Path:
     return Path(os.devnull)
 
 
-def reads_only(name: str) -> bool:
-    """Whether a method reads a constitution and writes none."""
-    from rsso_dspy.programs.methods import method
-
-    row = method(name)
-    return "constitution" in row.memories and row.writing is None
-
-
 def held_out_run(
     settings: "Config",
     spec: "RunSpec",
@@ -228,7 +216,6 @@ def held_out_run(
     mlflow: str | None = None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
-    from rsso_dspy.optimize.compiled import check_methods
     from rsso_dspy.protocol.executor import check_engine
     from rsso_dspy.protocol.held_out import prepare
     from rsso_dspy.protocol.tracking import check_address
@@ -236,8 +223,7 @@ def held_out_run(
     check_engine(engine)
     if mlflow is not None:
         check_address(mlflow)
-    check_methods(programs, spec.methods)
-    planned = prepare(settings, spec, lambda plan: agents(plan, programs), dry_run, say)
+    planned = prepare(settings, spec, programs, dry_run, say)
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again"
         say(f"{planned.store.said_of(file)}: {what}")

@@ -55,6 +55,13 @@ def build(
     weights: Annotated[
         str | None, typer.Option(help="Weights of the score, e.g. coverage=0.01,reward=0.1,state=1,action=1.")
     ] = None,
+    benchmark: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Benchmark that the trajectories are of, when that matters: a unit of another one is refused.",
+        ),
+    ] = None,
     json_: Json = False,
 ) -> None:
     """Build a library from trajectories and print every step of it. No model is asked: skills are worded from their
@@ -69,6 +76,7 @@ def build(
 
     from rsso_dspy.backends.embedders import Embedder
     from rsso_dspy.config import EmbedderConfig
+    from rsso_dspy.environments.benchmark import benchmark as benchmark_called
     from rsso_dspy.protocol import libraries
 
     settings = libraries.offline_settings(
@@ -80,14 +88,16 @@ def build(
         feedback=feedback,
         beams=beams,
     )
-    given = libraries.read_trajectories(file, case)
+    of = benchmark_called(benchmark).name if benchmark else None
+    given = libraries.read_trajectories(file, case, of)
     embed = Embedder(EmbedderConfig().model if embedder is None else embedder)
     embed.check()
     built = libraries.build(given, embed, settings)
     if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
         say("feedback: recorded subgoals are in the words of their run; they count only where these words are the same")
     if json_:
-        data = {"embedder": embed.model, "settings": asdict(settings), **built}
+        named = {"benchmark": of} if of else {}
+        data = {**named, "embedder": embed.model, "settings": asdict(settings), **built}
         print_json(data)
         return
     for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):

@@ -155,7 +155,6 @@ def _play(
     """Play a point; what it cost in dollars."""
     from rsso_dspy.cli.forecast import describe
     from rsso_dspy.cli.run import played, reading, stop_unless_whole
-    from rsso_dspy.protocol.executor import zero_shot
     from rsso_dspy.protocol.held_out import prepare
     from rsso_dspy.protocol.run_spec import RunSpec
 
@@ -166,9 +165,10 @@ def _play(
         per_task=wanted.per_task,
         out=out / point.name,
         constitution=book,
+        unbuilt=bool(point.built) and book is None,
         retry_stalled=retry_stalled,
     )
-    planned = prepare(settings, spec, zero_shot, dry_run, say)
+    planned = prepare(settings, spec, read_only=dry_run, say=say)
     describe(planned)
     purse = planned.purse(max_cost)
     if not dry_run:

@@ -166,6 +166,13 @@ ORIGIN = (DEFAULT, "benchmark")
 """Keys of `Benchmark.origin`."""
 
 
+def named_in(origin: Mapping[str, object]) -> str | None:
+    """The benchmark that an `origin`, with whatever else stands beside it, is of; None when it names none."""
+    if DEFAULT in origin:
+        return DEFAULT
+    return str(origin.get("benchmark", "")).rpartition(" ")[0] or None
+
+
 @cache
 def benchmark(name: str = DEFAULT) -> Benchmark:
     """The benchmark called `name`. Raises `UnknownName`, and `UsageError` that names the package for one whose

@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,16 +127,6 @@ def examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
     import dspy
 
     return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
-
-
-def check_held_out(calibration: Collection[str], held_out: Iterable[Variant]) -> None:
-    """Raises ``SplitError`` when a program that was compiled on the variants of these keys is about to be scored on one
-    of them."""
-    if seen := [variant.key for variant in held_out if variant.key in calibration]:
-        raise SplitError(
-            f"the program was compiled on {', '.join(dict.fromkeys(seen))}: a score there is not held out. "
-            "Leave them out of this run, or compile on other variants (--calib)."
-        )
 
 
 def _drawn(names: Iterable[str], k: int, seed: int, of: Benchmark) -> Calibration:

@@ -20,7 +20,6 @@ from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.optimize.calibration import draw
 from rsso_dspy.optimize.compiled import (
     Compiled,
-    Environment,
     Scores,
     Tried,
     check_stock,
@@ -37,6 +36,7 @@ from rsso_dspy.optimize.student import in_order
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.programs import Environment
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.run_file import difference
 from rsso_dspy.protocol.session import Session
@@ -200,11 +200,6 @@ def asked_for(config: Config, wanted: Request) -> dict[str, Any]:
     }
 
 
-def environment(config: Config) -> Environment:
-    """The environment of a configuration, as compiled programs name it."""
-    return Environment(config.benchmark, config.played.version, config.simplification)
-
-
 @contextmanager
 def interruptible(rollouts: Rollouts) -> Iterator[None]:
     """Ctrl-C inside the block stops the rollouts at once, before it goes its usual way: optimizers may first wait for
@@ -261,7 +256,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         model=models["actor"],
         proposer=models["proposer"],
         rule_based=live.backend.rule_based,
-        environment=environment(live.config),
+        environment=Environment.of(live.config),
         signatures=schema_hash(agent),
         identity=identity(live.config, live.protocol),
         versions={**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},

@@ -5,7 +5,7 @@ never a pickle: a file from somebody else can change prompts and nothing more.
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -21,6 +21,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint, fingerprint_state
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import OLD_NAMES, is_plain_state, read_state, rename_predictors
+from rsso_dspy.protocol.programs import Environment
 from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import ZERO_SHOT, Usage
 from rsso_dspy.whole import write_whole
@@ -52,15 +53,6 @@ class Tried:
     scores: Scores
     per_variant: dict[str, float] = field(default_factory=dict)
     """Key of a calibration variant to the metric there, 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What a program was compiled in; it is of use nowhere else."""
-
-    name: str
-    version: str
-    simplification: str
 
 
 class FieldState(TypedDict):
@@ -397,26 +389,6 @@ def _misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> st
     return f"has demonstrations with the fields {', '.join(sorted(strange))}" if strange else ""
 
 
-def check_methods(programs: Mapping[str, Compiled | None], methods: Sequence[str]) -> None:
-    """Raise `UsageError` when a program was compiled for another method than these; None is the zero-shot program,
-    which every method has."""
-    for name, compiled in programs.items():
-        if compiled and (other := [each for each in methods if compiled.method not in (each, each.partition("+")[0])]):
-            raise UsageError(
-                f"{name} was compiled for the method {compiled.method}, not for {', '.join(other)}: "
-                f"use --methods {compiled.method}, or compile one for each"
-            )
-
-
-def check_environment(compiled: Compiled, source: str, environment: Environment) -> None:
-    """Raise `UsageError` when a program was compiled in another environment than this one."""
-    if compiled.environment is not None and compiled.environment != environment:
-        raise UsageError(
-            f"{source} was compiled in another environment ({_text(compiled.environment)}) than this one "
-            f"({_text(environment)}): use that version and that environment.simplification, or compile again"
-        )
-
-
 def schema_hash(agent: Agent) -> str:
     """12 hexadecimal digits over names, kinds and types of the fields of all predictors: what a saved state has to fit.
     The words, which compiling changes, are not in it."""
@@ -428,7 +400,3 @@ def schema_hash(agent: Agent) -> str:
         for name, predictor in agent.by_name.items()
     }
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]
-
-
-def _text(environment: Environment) -> str:
-    return f"{environment.name} {environment.version}, simplification {environment.simplification or 'none'}"

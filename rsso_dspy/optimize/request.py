@@ -17,6 +17,7 @@ from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.protocol.plan import Forecast, Plan, step_budgets
 from rsso_dspy.protocol.presets import Preset
+from rsso_dspy.protocol.programs import Environment, check_environment
 from rsso_dspy.protocol.units import Arm, Unit
 from rsso_dspy.trajectory import ZERO_SHOT, Variant
 
@@ -93,8 +94,9 @@ def request(
     start: Compiled | None = None,
     max_idle: int | None = None,
 ) -> Request:
-    """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate. Gold
-    lengths that are not known are computed; `say` is told."""
+    """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate, and for
+    a program to start from that is of another method or environment. Gold lengths that are not known are computed;
+    `say` is told."""
     if "constitution" in method.memories and method.writing is None:
         raise UsageError(
             f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
@@ -121,7 +123,11 @@ def request(
         rollouts = min(rollouts, most)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
-    budgets = step_budgets(protocol, calibration.variants, say, benchmark(calibration.benchmark))
+    played = benchmark(calibration.benchmark)
+    if start is not None:
+        simplification = calibration.variants[0].simplification
+        check_environment(start, "the program to start from", Environment(played.name, played.version, simplification))
+    budgets = step_budgets(protocol, calibration.variants, say, played)
     capped = {variant: min(budget, steps) for variant, budget in budgets.items()}
     if start is not None and start.method != method.name:
         raise UsageError(

@@ -7,7 +7,6 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from rsso_dspy.environments.benchmark import DEFAULT
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
@@ -42,8 +41,12 @@ class Student(Agent):
             predictors = dict(self.named_predictors())
             calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
             dspy.settings.trace.extend((predictors[name], dict(given), said) for name, given, said in calls)
-        played = self.rollouts.live.config.benchmark
-        other = {} if played == DEFAULT else {"benchmark": played}
+        return self.make_prediction(rollout)
+
+    def make_prediction(self, rollout: Rollout) -> dspy.Prediction:
+        """What the metric is given of a rollout."""
+        played = self.rollouts.live.runtime.benchmark
+        other = {"benchmark": played} if played else {}
         return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, **other)
 
 

@@ -126,7 +126,7 @@ class Agent(dspy.Module):
             results.append(result)
             if on_trial:
                 on_trial(result, take_snapshots)
-        return AgentPrediction.of(self.method.name, variant, results, take_snapshots())
+        return AgentPrediction.of(self.method.name, variant, results, take_snapshots(), runtime.benchmark)
 
     def save(self, path: Path | str, *args: Any, **options: Any) -> None:
         """As `dspy.Module.save`; a JSON file also says which method it is of."""

@@ -22,11 +22,17 @@ class AgentPrediction(dspy.Prediction):
     - ``score``: 0 to 1, the number that `rsso_dspy.metric` gives; None when infrastructure failed in the last trial
     - ``points``: best accumulator over the trials, 0 to 100, the paper's score; None likewise
     - ``variant``, ``method``: what was played, by what
+    - ``benchmark``: its name, where that is not the default one
     """
 
     @classmethod
     def of(
-        cls, method: str, variant: Variant, trials: Sequence[TrialResult], memories: Mapping[str, Any]
+        cls,
+        method: str,
+        variant: Variant,
+        trials: Sequence[TrialResult],
+        memories: Mapping[str, Any],
+        benchmark: str = "",
     ) -> "AgentPrediction":
         """The prediction of trials that were played."""
         failed = trials[-1].trajectory is None
@@ -38,6 +44,7 @@ class AgentPrediction(dspy.Prediction):
             memories=dict(memories),
             score=None if failed else score(trials),
             points=points,
+            **({"benchmark": benchmark} if benchmark else {}),
         )
 
     def toDict(self) -> dict[str, Any]:

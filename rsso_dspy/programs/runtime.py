@@ -79,6 +79,8 @@ class Runtime:
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
     examples: str = ""
     """Stretches of play with rules drawn from them, which a neuro-symbolic rule writer is shown."""
+    benchmark: str = ""
+    """Name of the benchmark that is played, as predictions say it; empty for the default one."""
     implied_templates: str | None = None
     """Action templates that records do not note, because whoever reads them knows; none are noted when None."""
     reflections: int = 3

@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import RunMismatch, SplitError, UsageError
+from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory.constitution import LASTING, Constitution, merged
 from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
 from rsso_dspy.memory.constitution.rules import plain
+from rsso_dspy.protocol.guards import check_sources
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried, in_stream
 from rsso_dspy.protocol.store import Store
@@ -38,9 +39,8 @@ __all__ = [
 
 
 def carried_book(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> Carried:
-    """A constitution that units of the plan start from. Raises `SplitError` when it was learnt on a variant that the
-    plan holds out, `UsageError` when no method reads one, and what `read_book` raises. `say` is told of variants of the
-    test split that it was learnt on."""
+    """A constitution that units of the plan start from. Raises `UsageError` when no method reads one, and what
+    `check_sources` and `read_book` raise. `say` is told of variants of the test split that it was learnt on."""
     if not any("constitution" in unit.arm.method.memories for unit in plan.units):
         raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or leave it out")
     book = read_book(file)
@@ -49,25 +49,16 @@ def carried_book(file: Path, config: Config, plan: Plan, say: Callable[[str], No
         raise UsageError(
             f"{file} holds no {' or '.join(kept)} rule, so that reading it would change nothing; leave it out"
         )
-    if seen := sorted({unit.variant.key for unit in plan.units}.intersection(book.variants)):
-        raise SplitError(
-            f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
-            "first meeting; leave them out of --variants, or build a constitution on training variants"
-        )
-    if held_out := config.played.held_out_among(book.variants):
-        say(f"{file} was learnt on {', '.join(held_out)} of the test split: say so where you report these scores")
+    check_sources(file, book.provenance, book.variants, config, plan, say)
     dumped = {**book.constitution.dump(), "edits": []}
     digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
     return Carried({"constitution": dumped}, f"{file.name} ({digest})", digest, variants=book.variants)
 
 
-def check_examples(file: Path, plan: Plan) -> None:
-    """Raise `SplitError` when a file's examples come from variants that the plan holds out."""
-    if seen := sorted({unit.variant.key for unit in plan.units}.intersection(read_book(file).variants)):
-        raise SplitError(
-            f"the examples of {file} come from {', '.join(seen)} among others, which this run holds out: name a file "
-            "built on training variants as memory.constitution.examples"
-        )
+def check_examples(file: Path, config: Config, plan: Plan) -> None:
+    """Raise what `check_sources` raises when the examples of a file may not stand in prompts of the plan."""
+    book = read_book(file)
+    check_sources(file, book.provenance, book.variants, config, plan)
 
 
 def check_streams(plan: Plan, store: Store) -> None:

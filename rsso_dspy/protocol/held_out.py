@@ -1,6 +1,6 @@
 """One held-out run, from what is asked for to what became of it.
 
-run = prepare(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")), zero_shot)
+run = prepare(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
 run.left, run.plan.forecast(run.left)           # nothing was changed so far
 with session(config, jobs=2) as live:
     run.play(live, 2, observer)
@@ -31,10 +31,12 @@ from rsso_dspy.protocol.executor import (
 from rsso_dspy.protocol.forecast import Estimate, estimate, observed
 from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.given import Given
+from rsso_dspy.protocol.guards import check_readers
 from rsso_dspy.protocol.libraries import carried
 from rsso_dspy.protocol.plan import Forecast, Plan, plan_held_out
 from rsso_dspy.protocol.playing import Carried, Player, together
 from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.programs import NO_PROGRAMS, Programs, check_programs, make_agents
 from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -144,26 +146,30 @@ class HeldOut:
 def prepare(
     config: Config,
     spec: RunSpec,
-    agents: Callable[[Plan], Mapping[Arm, Agent]],
+    programs: Programs = NO_PROGRAMS,
     read_only: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> HeldOut:
     """Plan the run and check it against its folder, without changing anything but damaged files, which are set aside
-    (not even these when `read_only`). `agents` gives the program of every arm; `say` is told what a person should know.
+    (not even these when `read_only`). `programs` are those of `spec.programs` that are compiled, by name, as
+    `rsso_dspy.load` reads them; `say` is told what a person should know.
 
-    Raises `RunMismatch` when the folder holds another run, `UsageError` when it cannot be made, and what planning and
-    reading libraries raise.
+    Raises `SplitError` when a program, a library or a constitution has seen a variant that the run is scored on,
+    `UsageError` when one was made for something else or the run cannot be made, `RunMismatch` when the folder holds
+    another run, and what planning and reading libraries raise.
     """
     spec = replace(spec, variants=spec.variants or config.played.table.selections[:1])
+    check_readers(spec, read_only)
+    check_programs(programs, spec, config)
     plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
-    programs = agents(plan)
+    agents = make_agents(plan, programs, say)
     loads = [carried(spec.skills, config, plan, say)] if spec.skills else []
     loads += [carried_book(spec.constitution, config, plan, say)] if spec.constitution else []
     kept = together(loads)
     plan = shard_of(replace(plan, carried=kept.states), spec.shard)
     digests = {name: load.digest for load in loads for name in load.memories}
     if config.memory.constitution.examples:
-        check_examples(Path(config.memory.constitution.examples), plan)
+        check_examples(Path(config.memory.constitution.examples), config, plan)
         text = examples_of(Path(config.memory.constitution.examples))
         digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     bound_to = identity(config, configured(config), digests)
@@ -171,7 +177,7 @@ def prepare(
         check_place(spec.out, "--out")
     store = Store(spec.out)
     store.read_only = read_only
-    store.check(bound_to, fingerprints(programs))
+    store.check(bound_to, fingerprints(agents))
     check_streams(plan, store)
     again = stalled(plan, store) if spec.retry_stalled else []
     left = missing(plan, store, again)
@@ -180,14 +186,14 @@ def prepare(
         source = Store(spec.fork)
         source.read_only = True
         wanted = set(map(source.path_of, left))
-        taken = [r for r in reusable(source, plan, bound_to, fingerprints(programs)) if source.path_of(r) in wanted]
+        taken = [r for r in reusable(source, plan, bound_to, fingerprints(agents)) if source.path_of(r) in wanted]
         taken = [record for record in taken if not (spec.retry_stalled and record.stalled)]
         have = set(map(store.path_of, taken))
         left = [work for work in left if store.path_of(work) not in have]
     begun = {store.path_of(record): len(record.trajectories) for record in store.begun()}
     played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
     given, shard, retry = Given.of(config, spec), str(spec.shard or ""), spec.retry_stalled
-    return HeldOut(config, plan, programs, store, kept, bound_to, taken, left, played, given, shard, retry)
+    return HeldOut(config, plan, agents, store, kept, bound_to, taken, left, played, given, shard, retry)
 
 
 def _limit(purse: Purse) -> str:

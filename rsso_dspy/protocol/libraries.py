@@ -17,7 +17,8 @@ from typing import Any, get_args
 import numpy as np
 
 from rsso_dspy.config import Config
-from rsso_dspy.errors import ConfigError, DamagedFile, SplitError, UnknownName, UsageError
+from rsso_dspy.environments.benchmark import named_in
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.contents import Contents
 from rsso_dspy.memory.skills.library import KIND, Library, contents, load_library, read_library
@@ -25,6 +26,7 @@ from rsso_dspy.memory.skills.offline import inspected, offline, trajectories
 from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.memory.skills.use import Account, account, pursued
 from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.protocol.guards import check_benchmark, check_sources
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried
 from rsso_dspy.protocol.presets import configured, preset
@@ -197,21 +199,15 @@ def exported(unit: Finished) -> Library:
 
 def carried(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> Carried:
     """A library that units of the plan start from. Raises `RunMismatch` when it was learnt with another embedder or
-    other settings, `SplitError` when it was learnt on a variant that the plan holds out, and what `read_library`
-    raises. `say` is told of held-out variants it was learnt on."""
+    other settings, and what `check_sources` and `read_library` raise. `say` is told of held-out variants it was learnt
+    on."""
     if not any("skills" in arm.method.memories for arm in {unit.arm for unit in plan.units}):
         raise UsageError(f"no method of this run keeps skills, so that {file} would go unused; leave --skills out")
-    settings = configured(config).skills
-    load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
     library = read_library(file)
     sources = [str(key) for key in library.provenance.get("variants", ())]
-    if seen := sorted({unit.variant.key for unit in plan.units}.intersection(sources)):
-        raise SplitError(
-            f"{file} was learnt on {', '.join(seen)}, which this run holds out: its scores would not be those of a "
-            "first meeting; leave it out of --variants, or take a library of training variants"
-        )
-    if held_out := config.played.held_out_among(sources):
-        say(f"{file} was learnt on {', '.join(held_out)} of the test split: say so where you report these scores")
+    check_sources(file, library.provenance, sources, config, plan, say)
+    settings = configured(config).skills
+    load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
     digest = hashlib.sha256(library.text().encode()).hexdigest()[:12]
     states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
     return Carried({"skills": library.snapshot}, f"{file.name} ({digest})", digest, states, tuple(sources))
@@ -262,9 +258,10 @@ def weights(text: str) -> dict[str, float]:
     return found
 
 
-def read_trajectories(file: Path, case: int | None = None) -> list[Trajectory]:
+def read_trajectories(file: Path, case: int | None = None, benchmark: str | None = None) -> list[Trajectory]:
     """Trajectories of a file: a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such, of which
-    ``case`` (from 1) names one, or a run's unit. Raises `UsageError` that says what is wrong and where."""
+    ``case`` (from 1) names one, or a run's unit, which is of the ``benchmark`` when that is named. Raises `UsageError`
+    that says what is wrong and where."""
     try:
         data = read_json(file)
     except OSError as error:
@@ -277,7 +274,7 @@ def read_trajectories(file: Path, case: int | None = None) -> list[Trajectory]:
         elif case is not None:
             raise UsageError("it holds no cases; leave --case out")
         if isinstance(data, dict) and "trials" in data:
-            return _of_unit(file)
+            return _of_unit(file, benchmark)
         if isinstance(data, dict) and "trajectories" not in data:
             raise UsageError("no `trajectories`, `cases` or `trials` in it; `rsso-dspy skills build --help` says more")
         return trajectories(data["trajectories"] if isinstance(data, dict) else data)
@@ -296,11 +293,13 @@ def _case(cases: Any, case: int | None) -> Any:
     return cases[(case or 1) - 1]
 
 
-def _of_unit(file: Path) -> list[Trajectory]:
+def _of_unit(file: Path, benchmark: str | None) -> list[Trajectory]:
     """The trials that were played; an errored one has no trajectory."""
     record = find_unit(file)
     if record is None:
         raise UsageError("it looks like a run's unit and can not be read as one; it is damaged")
     if not record.trajectories:
         raise UsageError("none of its trials was played to an end")
+    if benchmark and (made_on := named_in(record.provenance)):
+        check_benchmark("it", made_on, benchmark)
     return list(record.trajectories)

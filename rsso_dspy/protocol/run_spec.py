@@ -52,6 +52,8 @@ class RunSpec:
     """Library that every unit starts from."""
     constitution: Path | None = None
     """Rules that every unit of a method with a constitution starts from."""
+    unbuilt: bool = False
+    """Whether these rules are still to be built: such a run can be planned, and not played."""
     fork: Path | None = None
     """Run whose records are taken over where they are valid here."""
     shard: Shard | None = None

@@ -19,7 +19,7 @@ import dspy
 from rsso_dspy.backends import Backend
 from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load
-from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.environments.benchmark import DEFAULT, benchmark
 from rsso_dspy.environments.pool import Pool, PooledEnvironment
 from rsso_dspy.environments.starts import Starts
 from rsso_dspy.errors import UsageError
@@ -132,6 +132,7 @@ def make_session(config: Config, jobs: int) -> Session:
         rules=protocol.rules,
         constitution=protocol.constitution,
         examples=examples_of(Path(book.examples) if book.examples else None, played.examples()),
+        benchmark="" if config.benchmark == DEFAULT else config.benchmark,
         implied_templates=benchmark().action_templates,
         reflections=config.memory.reflections,
         skills=protocol.skills,

@@ -10,7 +10,6 @@ from rich.console import Console
 from rsso_dspy.cli.progress import Watch
 from rsso_dspy.config import load
 from rsso_dspy.environments.starts import Starting
-from rsso_dspy.protocol.executor import zero_shot
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.units import Unit
@@ -27,7 +26,7 @@ METHODS = ("react-sso", "reflexion-sso")
 
 def planned_run(out: Path, *settings: str, methods: tuple[str, ...] = METHODS) -> HeldOut:
     order = RunSpec(methods=methods, variants=VARIANTS, out=out)
-    return prepare(load(overrides=[*FAST, *settings]), order, zero_shot)
+    return prepare(load(overrides=[*FAST, *settings]), order)
 
 
 def unit(work: Unit, *scores: int) -> UnitRecord:

@@ -11,7 +11,6 @@ from rsso_dspy.config import load
 from rsso_dspy.environments.pool import CLOSED, Pool
 from rsso_dspy.environments.starts import Starting, Starts
 from rsso_dspy.errors import Stopped
-from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.session import session
@@ -211,7 +210,7 @@ class Watching:
 def test_a_run_says_how_far_its_simulators_have_come(tmp_path):
     config = load(overrides=["embedder.model=hash", "protocol.trials=1"])
     order = RunSpec(methods=("react-sso",), tasks=("find-plant",), per_task=2, out=tmp_path / "run")
-    planned = prepare(config, order, lambda plan: {unit.arm: Agent(unit.arm.method.name) for unit in plan.units})
+    planned = prepare(config, order)
     observer = Watching()
     with session(config, jobs=2) as live:
         live.starts.at_once = 1

@@ -345,14 +345,13 @@ def test_what_is_registered_is_struck_out_without_any_variable():
 
 
 def test_what_a_tracking_server_is_told_holds_no_key(monkeypatch, tmp_path):
-    from rsso_dspy.protocol.executor import zero_shot
     from rsso_dspy.protocol.held_out import prepare
     from rsso_dspy.protocol.run_spec import RunSpec
     from rsso_dspy.protocol.told import parameters, tags_of
 
     monkeypatch.setenv("TRACKED_API_KEY", KEY)
     config = load(overrides=["backend=mine", f"backends.mine.model=hosted_vllm/{KEY}", "embedder.model=hash"])
-    planned = prepare(config, RunSpec(methods=("react",), variants=(SHORT,), out=tmp_path / "run"), zero_shot)
+    planned = prepare(config, RunSpec(methods=("react",), variants=(SHORT,), out=tmp_path / "run"))
     told = {**parameters(planned), **tags_of(planned)}
     assert told["model.actor"] == "hosted_vllm/***"
     assert leaks(tmp_path, *told.values()) == []

@@ -13,7 +13,6 @@ from rsso_dspy.cli.sweep import stay
 from rsso_dspy.config import load
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.optimize.shelf import Shelf
-from rsso_dspy.protocol.executor import zero_shot
 from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -121,7 +120,7 @@ def test_a_run_whose_folder_goes_stops_at_once_and_writes_nothing_more(tmp_path,
     order = RunSpec(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
     config = load(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
     with pytest.raises(FolderGone, match=words):
-        prepare(config, order, zero_shot).play(live, 1, Quiet(), told=tell)
+        prepare(config, order).play(live, 1, Quiet(), told=tell)
     assert len(told) == 1
     assert [files(folder)] == before
 

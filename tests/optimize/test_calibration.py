@@ -10,7 +10,8 @@ import pytest
 
 from rsso_dspy.environments.scienceworld import golds, tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.optimize.calibration import Calibration, check_held_out, divide, draw, examples
+from rsso_dspy.optimize.calibration import Calibration, divide, draw, examples
+from rsso_dspy.protocol.guards import check_held_out
 from rsso_dspy.trajectory import Variant
 
 LEARN = tasks.parse("boil::0")

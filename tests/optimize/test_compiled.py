@@ -8,24 +8,20 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.cli.programs import agents
 from rsso_dspy.config import load as configuration
 from rsso_dspy.errors import SplitError, UsageError
-from rsso_dspy.optimize.compile import environment
 from rsso_dspy.optimize.compiled import (
     Compiled,
     Scores,
     Tried,
-    check_environment,
-    check_methods,
     load,
     program_name,
     schema_hash,
 )
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.plan import plan_held_out
 from rsso_dspy.protocol.presets import configured
+from rsso_dspy.protocol.programs import Environment
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.trajectory import Usage
 
@@ -59,7 +55,7 @@ def a_program(method: str = "rsso", advice: str = "Visit another room first.") -
         model="embedded/explorer",
         proposer="embedded/explorer",
         rule_based=True,
-        environment=environment(config),
+        environment=Environment.of(config),
         signatures=schema_hash(agent),
         identity=identity(config, configured(config)),
         versions={"dspy": version("dspy")},
@@ -107,15 +103,6 @@ def test_a_program_that_saw_a_held_out_variant_is_refused_by_its_name(edited, pa
     path = edited(lambda content: content[part].append(HELD_OUT))
     with pytest.raises(SplitError, match=rf"edited\.json.*held-out test split: {HELD_OUT}; take train or dev"):
         load(path)
-
-
-def test_a_plan_with_a_variant_that_the_program_was_compiled_on_is_refused():
-    plan = plan_held_out(configuration(), ["rsso"], variants=[HELD_OUT], programs=["mine"])
-    seen = replace(a_program(), learn=("boil::0", HELD_OUT))
-    with pytest.raises(SplitError, match=rf"compiled on {HELD_OUT}: a score there is not held out.*--calib"):
-        agents(plan, {"mine": seen})
-    (agent,) = agents(plan, {"mine": a_program()}).values()
-    assert fingerprint(agent) == a_program().program
 
 
 @pytest.mark.parametrize(
@@ -189,27 +176,6 @@ def test_a_state_that_does_not_fit_is_refused_and_says_where(edited, edit, named
         load(edited(lambda content: edit(content["state"])))
 
 
-def test_a_program_of_another_method_is_refused_with_the_one_it_fits():
-    compiled = a_program()
-    check_methods({"mine": compiled, "zero-shot": None}, ["rsso"])
-    with pytest.raises(UsageError, match=r"mine .*method rsso, not for sso: use --methods rsso"):
-        check_methods({"mine": compiled}, ["rsso", "sso"])
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"version": "1.1.3"}, r"scienceworld 1\.1\.3, simplification easy"),
-        ({"simplification": "openDoors"}, "openDoors"),
-    ],
-)
-def test_a_program_of_another_environment_is_refused(change, said):
-    here = environment(configuration())
-    elsewhere = replace(a_program(), environment=replace(here, **change))
-    with pytest.raises(UsageError, match=rf"mine\.json was compiled in another environment .*{said}.*compile again"):
-        check_environment(elsewhere, "mine.json", here)
-
-
 def test_the_hash_of_the_signatures_follows_fields_and_not_words():
     plain, compiled = Agent("rsso"), a_program().agent()
     assert schema_hash(plain) == schema_hash(compiled)
@@ -221,9 +187,7 @@ def test_the_hash_of_the_signatures_follows_fields_and_not_words():
 
 def test_a_program_plays_its_method_with_a_constitution_too():
     compiled = a_program()
-    check_methods({"mine": compiled}, ["rsso+constitution"])
-    plan = plan_held_out(configuration(), ["rsso+constitution"], ["boil"], per_task=1, programs=["mine"])
-    (agent,) = agents(plan, {"mine": compiled}).values()
+    agent = compiled.agent("rsso+constitution")
     assert agent.method.memories == ("constitution", "reflections", "skills")
     assert agent.actor.signature.instructions == compiled.agent().actor.signature.instructions
     with pytest.raises(UsageError, match="rename the file"):

@@ -7,7 +7,7 @@ import pytest
 
 from rsso_dspy.config import PriceConfig
 from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
-from rsso_dspy.optimize.calibration import Calibration, check_held_out
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.candidates import Limits
 from rsso_dspy.optimize.compile import already_compiled, asked_for, compile_agent
 from rsso_dspy.optimize.compiled import load
@@ -17,6 +17,7 @@ from rsso_dspy.optimize.student import tuned
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.protocol.guards import check_held_out
 from rsso_dspy.trajectory import Variant
 from tests.live import acting
 from tests.optimize.conftest import REQUESTS

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
-from rsso_dspy.protocol.executor import engine_named, zero_shot
+from rsso_dspy.protocol.executor import engine_named
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -135,7 +135,7 @@ def hosted(url: str, key: str) -> tuple[str, ...]:
 
 def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> HeldOut:
     order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants)
-    return prepare(load(overrides=settings), order, zero_shot)
+    return prepare(load(overrides=settings), order)
 
 
 def lent(live, settings: tuple[str, ...]):

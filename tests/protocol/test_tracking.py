@@ -18,7 +18,6 @@ import pytest
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
 from rsso_dspy.errors import LimitReached, UsageError
-from rsso_dspy.protocol.executor import zero_shot
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -87,7 +86,7 @@ def lent(live: Session, settings: tuple[str, ...] = SETTINGS) -> Session:
 
 def planned_run(out: Path, methods: tuple[str, ...] = METHODS[:1], variants: tuple[str, ...] = VARIANTS) -> HeldOut:
     order = RunSpec(methods=methods, variants=variants, out=out)
-    return prepare(load(overrides=SETTINGS), order, zero_shot)
+    return prepare(load(overrides=SETTINGS), order)
 
 
 class AfterFirst(Quiet):

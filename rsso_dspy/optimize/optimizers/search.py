@@ -108,7 +108,8 @@ class Pupil(Student):
         return program
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
-        """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``."""
+        """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
+        the default one."""
         program, chosen = self.program(), self.rollouts.variant(variant)
         self.search.check(program, chosen)
         rollout = self.rollouts.play(program, chosen)
@@ -119,7 +120,7 @@ class Pupil(Student):
                 for call in rollout.calls
                 if call[0] in predictors and self.shown(rollout, call)
             )
-        return dspy.Prediction(trials=rollout.trials, progress=rollout.progress)
+        return self.make_prediction(rollout)
 
 
 def affordable(calibration: Calibration, rollouts: int) -> int:

@@ -1,0 +1,240 @@
+"""What may not be scored is refused where a run is planned: in Python and on the command line, with the same words."""
+
+import ast
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rsso_dspy.config import Config, load
+from rsso_dspy.environments.benchmark import DEFAULT, benchmark
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.memory.constitution import Constitution, Rule
+from rsso_dspy.memory.constitution.file import Book
+from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.memory.skills.library import Library
+from rsso_dspy.memory.skills.offline import offline
+from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol import guards
+from rsso_dspy.protocol.held_out import HeldOut, prepare
+from rsso_dspy.protocol.run_spec import RunSpec, Shard
+from rsso_dspy.trajectory import ZERO_SHOT, Lesson
+from tests.optimize.test_compiled import a_program
+from tests.toy_benchmark import installed
+
+PLAYED = "find-plant::228"
+ELSEWHERE = ("find-plant::0",)
+FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
+OF_TOY = {"made_by": {"benchmark": "toy 1.0", "dspy": "3"}}
+OF_DEFAULT = {"made_by": {DEFAULT: "1.2"}}
+
+Edit = Callable[[Compiled], Compiled]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked for that may not be, and what is said of it."""
+
+    said: str
+    methods: tuple[str, ...] = ("rsso",)
+    program: Edit | None = None
+    library: dict | None = None
+    """Provenance of a skill library."""
+    constitution: dict | None = None
+    examples: dict | None = None
+    settings: tuple[str, ...] = ()
+    benchmark: str = DEFAULT
+    error: type[UsageError] = UsageError
+    typed: bool = True
+    """Whether a command line can ask for it: `load` refuses some programs before."""
+    more: dict = field(default_factory=dict)
+
+
+def environment(**changes: str) -> Edit:
+    return lambda program: replace(program, environment=replace(program.environment, **changes))
+
+
+CASES = {
+    "a program compiled on a played variant": Case(
+        rf"compiled on {PLAYED}: a score there is not held out",
+        program=lambda program: replace(program, learn=(PLAYED,)), error=SplitError, typed=False,
+    ),
+    "a program made from one that was compiled on it": Case(
+        rf"compiled on {PLAYED}: a score there is not held out",
+        program=lambda program: replace(program, seen=(PLAYED,)), error=SplitError, typed=False,
+    ),
+    "a program of another method": Case(
+        r"mine was compiled for the method rsso, not for sso: use --methods rsso", ("rsso", "sso"), lambda each: each,
+    ),
+    "a program of another version": Case(
+        rf"mine\.json was compiled in another environment \({DEFAULT} 1\.1\.3, simplification easy\)",
+        program=environment(version="1.1.3"),
+    ),
+    "a program of another simplification": Case(
+        r"compiled in another environment .*simplification easy\) than this one .*openDoors",
+        program=lambda each: each, settings=("environment.simplification=openDoors",),
+    ),
+    "a program of another benchmark": Case(
+        rf"mine\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
+        program=lambda each: replace(
+            each, environment=replace(each.environment, name="toy"), learn=("up::0",), choose=("up::1",)
+        ),
+    ),
+    "a program of this benchmark on another": Case(
+        rf"mine\.json was made on the benchmark {DEFAULT}, not on toy.*--benchmark {DEFAULT}",
+        program=lambda each: each, benchmark="toy",
+    ),
+    "a library learnt on a played variant": Case(
+        rf"library\.json was learnt on {PLAYED}, which this run holds out",
+        library={"variants": [*ELSEWHERE, PLAYED]}, error=SplitError,
+    ),
+    "a library of another benchmark": Case(
+        rf"library\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
+        library={**OF_TOY, "variants": ["up::0"]},
+    ),
+    "a library of this benchmark on another": Case(
+        rf"library\.json was made on the benchmark {DEFAULT}, not on toy.*--benchmark {DEFAULT}",
+        library={**OF_DEFAULT, "variants": list(ELSEWHERE)}, benchmark="toy",
+    ),
+    "a library that does not say of which benchmark it is": Case(
+        rf"library\.json was learnt on variants that {DEFAULT} does not have \(unknown task 'up'.*--benchmark",
+        library={"variants": ["up::0"]},
+    ),
+    "a constitution learnt on a played variant": Case(
+        rf"book\.json was learnt on {PLAYED}, which this run holds out",
+        ("rsso+constitution",), constitution={"variants": [PLAYED]}, error=SplitError,
+    ),
+    "a constitution of another benchmark": Case(
+        rf"book\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
+        ("rsso+constitution",), constitution={**OF_TOY, "variants": ["up::0"]},
+    ),
+    "a constitution merged from one of another benchmark": Case(
+        rf"book\.json was made on the benchmark toy, not on {DEFAULT}",
+        ("rsso+constitution",), constitution={"merged_from": [OF_DEFAULT, OF_TOY], "variants": [*ELSEWHERE, "up::0"]},
+    ),
+    "examples of a played variant": Case(
+        rf"examples\.json was learnt on {PLAYED}, which this run holds out",
+        ("omnireflect-neuro-symbolic",), examples={"variants": [PLAYED]}, error=SplitError,
+    ),
+    "examples of another benchmark": Case(
+        rf"examples\.json was made on the benchmark toy, not on {DEFAULT}",
+        ("omnireflect-neuro-symbolic",), examples={**OF_TOY, "variants": ["up::0"]},
+    ),
+    "a method that would read a constitution, and none": Case(
+        r"rsso\+constitution would have nothing to read: add --constitution FILE", ("rsso+constitution",)
+    ),
+    "a program that is not given": Case(
+        r"unknown program 'other'.*Give every compiled program by its name", error=UnknownName, typed=False,
+        more={"programs": (ZERO_SHOT, "other")},
+    ),
+    "a program that nobody named": Case(
+        r"mine would not be played", program=lambda each: each, typed=False, more={"programs": (ZERO_SHOT,)},
+    ),
+}  # fmt: skip
+
+
+def book(provenance: dict) -> str:
+    rule = Rule("A1", Lesson("abstract", "Doors open."), "", "an episode")
+    return Book(Constitution((rule,), (), 1), provenance, ("You are in a hall.",)).text()
+
+
+def written(case: Case, folder: Path) -> RunSpec:
+    """The files of a case, and the run that is asked for with them."""
+    texts = {
+        "library.json": case.library is not None
+        and Library(case.library, offline(lambda _: np.zeros((0, 0)), SkillSettings.sso_adapt_1()).snapshot()).text(),
+        "book.json": case.constitution is not None and book(case.constitution),
+        "examples.json": case.examples is not None and book(case.examples),
+    }
+    for name, text in texts.items():
+        if text:
+            (folder / name).write_text(text)
+    if case.program:
+        case.program(a_program()).save(folder / "mine.json")
+    variant = PLAYED if case.benchmark == DEFAULT else "up::9"
+    spec = RunSpec(
+        methods=case.methods,
+        programs=("mine",) if case.program else (ZERO_SHOT,),
+        compiled=(Path("mine.json"),) if case.program else (),
+        variants=(variant,),
+        out=Path("run"),
+        skills=Path("library.json") if case.library is not None else None,
+        constitution=Path("book.json") if case.constitution is not None else None,
+    )
+    return replace(spec, **case.more)
+
+
+def settings_of(case: Case) -> list[str]:
+    settings = [*FAST, *case.settings, f"benchmark={case.benchmark}"]
+    return [*settings, "memory.constitution.examples=examples.json"] if case.examples is not None else settings
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path_factory, tmp_path) -> None:
+    monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
+    monkeypatch.chdir(tmp_path)
+    benchmark.cache_clear()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_caller_in_python_meets_every_guard(name, tmp_path):
+    case = CASES[name]
+    spec = written(case, tmp_path)
+    programs = {"mine": case.program(a_program())} if case.program else {}
+    with pytest.raises(case.error, match=case.said):
+        prepare(load(overrides=settings_of(case)), spec, programs)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.typed])
+def test_the_command_line_meets_the_same(rsso, name, tmp_path):
+    case = CASES[name]
+    spec = written(case, tmp_path)
+    words = ["run", "--methods", ",".join(spec.methods), "--variants", *spec.variants, "--out", "run"]
+    words += ["--programs", "mine.json"] if case.program else []
+    words += ["--skills", spec.skills] if spec.skills else []
+    words += ["--constitution", spec.constitution] if spec.constitution else []
+    words += [word for each in settings_of(case) for word in ("--set", each)]
+    code, out, err = rsso(*words)
+    assert (code, out) == (2, "")
+    assert re.search(case.said, " ".join(err.split())), err
+    assert not (tmp_path / "run").exists()
+
+
+def planned(config: Config, program: Compiled, said: list[str], **more: object) -> HeldOut:
+    spec = RunSpec(methods=("rsso",), programs=("mine",), variants=(PLAYED,), out=Path("run"), **more)
+    return prepare(config, spec, {"mine": program}, say=said.append)
+
+
+def test_a_program_that_has_seen_nothing_of_it_is_the_one_that_is_played():
+    said: list[str] = []
+    program = a_program()
+    run = planned(load(overrides=FAST), program, said)
+    (agent,) = run.programs.values()
+    assert fingerprint(agent) == program.program
+    assert said == [f"mine was compiled under {program.protocol}, and is played under {run.plan.protocol}"]
+
+
+def test_all_variants_of_a_run_are_held_out_and_not_only_those_of_a_shard():
+    config = load(overrides=FAST)
+    spec = RunSpec(methods=("rsso",), programs=("mine",), variants=(PLAYED, "find-plant::229"), out=Path("run"))
+    program = replace(a_program(), seen=("find-plant::229",))
+    with pytest.raises(SplitError, match="compiled on find-plant::229"):
+        prepare(config, replace(spec, shard=Shard(1, 2)), {"mine": program})
+
+
+def test_each_guard_has_one_caller_below_the_command_line():
+    package = Path(guards.__file__).parents[1]
+    callers: dict[str, list[str]] = {}
+    for file in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                callers.setdefault(node.func.id, []).append(file.relative_to(package).as_posix())
+    assert callers["check_readers"] == callers["check_programs"] == ["protocol/held_out.py"]
+    assert callers["check_held_out"] == ["protocol/programs.py"]
+    named = {name: where for name, where in callers.items() if name in vars(guards) or name == "check_environment"}
+    assert not [name for name, where in named.items() if name.startswith("check_") and "cli" in " ".join(where)]

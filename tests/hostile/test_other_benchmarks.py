@@ -1,0 +1,59 @@
+"""Two benchmarks in one process: what is said of play on one is never said in the words of the other."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import dspy
+import pytest
+
+from rsso_dspy import metric
+from rsso_dspy.config import load
+from rsso_dspy.environments.benchmark import DEFAULT, benchmark
+from rsso_dspy.environments.goals import Goal
+from rsso_dspy.optimize.feedback import feedback
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.session import session
+from rsso_dspy.protocol.store import Store
+from tests.protocol.test_store import IDENTITY
+from tests.records import record
+from tests.toy_benchmark import installed
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path_factory) -> None:
+    monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
+    benchmark.cache_clear()
+
+
+@pytest.fixture
+def played() -> dspy.Prediction:
+    """A trial of the other benchmark, outside of any compile."""
+    with session(load(overrides=["benchmark=toy", "embedder.model=hash", "protocol.trials=1"])):
+        return Agent("react")(variant="up::0")
+
+
+def test_a_prediction_says_what_was_played_and_the_metric_goes_by_it(played):
+    assert (played.benchmark, played.toDict()["benchmark"]) == ("toy", "toy")
+    assert metric(None, played) == played.score
+    missed = ((Goal("Arrive", False, True),),)
+    prediction = dspy.Prediction(**{**played, "progress": missed})
+    said = metric(None, prediction, pred_name="actor").feedback
+    of_toy, of_default = (
+        feedback("actor", {}, {}, played.trials, missed, benchmark(name)) for name in ("toy", DEFAULT)
+    )
+    assert said == of_toy != of_default
+    assert "Always stop at the number." in said
+
+
+def test_a_unit_of_another_benchmark_builds_no_library_of_this_one(rsso, tmp_path):
+    unit = replace(record("rsso", "up", 9, [[10, 40]]), provenance={"benchmark": "toy 1.0"})
+    store = Store(tmp_path / "toy")
+    store.open(IDENTITY)
+    file: Path = store.save(unit)
+    build = ("skills", "build", file, "--embedder", "hash", "--json")
+    assert rsso(*build)[0] == rsso(*build, "--benchmark", "toy")[0] == 0
+    code, _, err = rsso(*build, "--benchmark", DEFAULT)
+    assert code == 2
+    assert f"made on the benchmark toy, not on {DEFAULT}" in " ".join(err.split())
+    code, _, err = rsso(*build, "--benchmark", "toi")
+    assert (code, "unknown benchmark 'toi': did you mean toy?" in " ".join(err.split())) == (2, True)
