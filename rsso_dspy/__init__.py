@@ -7,6 +7,8 @@ them from fixed, non-overlapping regions of its prompt. Nothing heavy is importe
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rsso_dspy.version import __version__
+
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.optimize.compile import compile
     from rsso_dspy.optimize.compiled import load
@@ -15,8 +17,6 @@ if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.programs.methods import METHODS
     from rsso_dspy.protocol.session import session
     from rsso_dspy.trajectory import Variant
-
-__version__ = "0.1.0"
 
 _PUBLIC = {
     "Agent": "rsso_dspy.programs.agent",

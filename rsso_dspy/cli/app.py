@@ -58,7 +58,7 @@ app.add_typer(skills.app, name="skills")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from rsso_dspy import __version__
+        from rsso_dspy.version import __version__
 
         echo(f"rsso-dspy {__version__}")
         raise typer.Exit

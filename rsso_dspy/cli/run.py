@@ -216,7 +216,7 @@ def held_out_run(
     mlflow: str | None = None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
-    from rsso_dspy.protocol.executor import check_engine
+    from rsso_dspy.protocol.engines import check_engine
     from rsso_dspy.protocol.held_out import prepare
     from rsso_dspy.protocol.tracking import check_address
 

@@ -1,20 +1,18 @@
-"""Plays a plan: its trainings, then its units, several at once on an engine, which is threads or a Ray cluster.
+"""Plays a plan: its trainings, then its units, several at once on the engine that it is given.
 
 An errored unit is written too, marked; it has no score, is listed, and is played again by the next run. A backend
 that fails everything stops the run instead of burning through it.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
 from rsso_dspy.environments.starts import Starting
-from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped, UnknownName, UsageError
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.protocol.plan import Plan
@@ -27,8 +25,6 @@ W = TypeVar("W", Unit, Training)
 
 LISTENING = 1.0
 """Seconds of one wait at most: a Ctrl-C in the very moment before a wait is heard only when that wait is over."""
-
-ENGINES = ("threads", "ray")
 
 FAILURES_TO_STOP = 3
 """Units in a row that end in an error of the model's or the simulator's side before the run is stopped."""
@@ -65,26 +61,6 @@ class _Threads:
 
     def submit(self, plan: Plan, work: Work) -> Future[UnitRecord | TrainingRecord]:
         return self.pool.submit(self.player.play, plan, work)
-
-
-def check_engine(name: str) -> None:
-    """Raise `UnknownName` for no engine, `UsageError` when Ray is asked for and not installed. Imports nothing."""
-    if name not in ENGINES:
-        raise UnknownName("engine", name, ENGINES)
-    if name == "ray" and find_spec("ray") is None:
-        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'rsso-dspy[ray]'")
-
-
-def engine_named(name: str) -> EngineOf:
-    """An engine by name, threads or ray. Raises what `check_engine` raises."""
-    check_engine(name)
-    if name == "threads":
-        return threads
-    # Ray reads this when it is imported; else it prints on stdout, among the results, whenever it retries a task.
-    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    from rsso_dspy.protocol.cluster import tasks
-
-    return tasks
 
 
 class Observer(Protocol):
@@ -246,8 +222,6 @@ __all__ = [
     "Executor",
     "Observer",
     "Outcome",
-    "check_engine",
-    "engine_named",
     "fingerprints",
     "missing",
     "threads",

@@ -18,12 +18,12 @@ from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.constitutions import carried_book, check_examples, check_streams
+from rsso_dspy.protocol.engines import engine_named
 from rsso_dspy.protocol.events import EventLog, Listener
 from rsso_dspy.protocol.executor import (
     Executor,
     Observer,
     Outcome,
-    engine_named,
     fingerprints,
     forget_followers,
     missing,

@@ -9,10 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy import __version__, signatures
+import rsso_dspy.signatures as signatures
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.protocol.presets import Preset
+from rsso_dspy.version import __version__
 
 NOTHING_CARRIED: Mapping[str, str] = {}
 

@@ -18,7 +18,6 @@ from itertools import product, zip_longest
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, PROFILES, load, override
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
 from rsso_dspy.errors import UsageError
@@ -32,6 +31,7 @@ from rsso_dspy.protocol.selection import choose
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import ZERO_SHOT, TrainingRecord, UnitRecord
+from rsso_dspy.version import __version__
 
 ABSENT = "(absent)"
 

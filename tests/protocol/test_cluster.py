@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
-from rsso_dspy.protocol.executor import engine_named
+from rsso_dspy.protocol.engines import engine_named
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.run_spec import RunSpec
