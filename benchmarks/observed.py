@@ -32,7 +32,7 @@ def main() -> None:
         protocols.append(identity["protocol"])
         for record in store.units():
             if not record.errored and record.method not in known and "+" not in record.arm:
-                units.append(forecasts.of_record(record, 1 if record.start.startswith("stream") else trials))
+                units.append(forecasts.of_record(record, 1 if record.stream else trials))
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(forecasts.table(units), encoding="utf-8")
     rate = [

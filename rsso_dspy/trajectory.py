@@ -6,6 +6,8 @@ Step         one action and the state it led to
 Trajectory   one trial, from reset to its end
 Lesson       what a piece of experience teaches: one sentence for a constitution
 TrialResult  the trial as it stands in a unit's file: trajectory, what was learnt, what it cost
+Failure      why a trial has no score
+Source       where a memory has what it holds before the first trial
 Record       serial trials of one program, whose memories go from each to the next, and where they came from
 UnitRecord      of one variant: one (arm, task, variant, seed), the unit that is compared
 TrainingRecord  of training variants one after the other: what units of the transfer setting start from
@@ -204,6 +206,23 @@ _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.nam
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a trial has no score. Whoever decides by it decides by its kind; the message is for a person."""
+
+    kind: str
+    """Name of the error's class, e.g. ``LMServerError``."""
+    message: str = ""
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """The failure that an error is."""
+        return cls(type(error).__name__, str(error))
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
 class TrialResult:
     """One trial as recorded. ``trajectory`` is None exactly when infrastructure failed: an error is not a score."""
 
@@ -219,6 +238,7 @@ class TrialResult:
     what stood there from step n on, until the next such entry. ``action_templates`` are those of the variant; where
     they are missing, the default benchmark's were shown."""
     error: str | None = None
+    """The failure as one text, ``Kind: message``."""
     replayed: int = 0
     """How often the trial was played again because the simulator died."""
     failures: dict[str, int] = field(default_factory=dict)
@@ -229,6 +249,12 @@ class TrialResult:
     Empty for the embedded model, and where an older version did not say."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Per role the names under which the server said that its models answered; empty likewise."""
+    failure: Failure | None = None
+    """What failed, when infrastructure did."""
+
+    def __post_init__(self) -> None:
+        if self.failure is not None and self.error is None:
+            object.__setattr__(self, "error", str(self.failure))
 
     @property
     def stalled(self) -> bool:
@@ -243,6 +269,27 @@ def paid_for(trials: Iterable[TrialResult]) -> dict[str, Usage]:
         for role, usage in trial.usage.items():
             total[role] = total.get(role, Usage()) + usage
     return total
+
+
+SourceKind = Literal["file", "training", "stream"]
+"""A file that was given to the run; the training before it; the unit before it in its stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a memory has what it holds before the first trial, when it does not start empty."""
+
+    memory: str
+    """``reflections``, ``skills`` or ``constitution``."""
+    kind: SourceKind
+    name: str
+    """Of the file; of the task that was trained; which place of how many in which stream, ``3/36 of 1f0c9a``."""
+    digest: str = ""
+    """12 hexadecimal digits over the content of a file."""
+    place: int = 0
+    """Which one of its stream the unit is, from 1."""
+    size: int | None = None
+    """Entries that the memory then holds: reflections, skills, rules. None where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +311,7 @@ class Record:
     memories: dict[str, Any] = field(default_factory=dict)
     """Snapshot of every memory after the last trial; empty where they only read what a training had learnt."""
     start: str = ""
-    """What the memories held before the first trial: nothing, or the name of what was learnt elsewhere."""
+    """`sources` in words: nothing, or the names of what was learnt elsewhere."""
     learnt_on: tuple[str, ...] = ()
     """Keys of the variants that this was learnt on, however long ago."""
     models: dict[str, str] = field(default_factory=dict)
@@ -272,6 +319,14 @@ class Record:
     provenance: dict[str, str] = field(default_factory=dict)
     """Config hash, program hash, versions, git commit."""
     schema: int = SCHEMA_VERSION
+    sources: tuple[Source, ...] = ()
+    """What the memories held before the first trial, and where from. Later ones go over earlier ones: a training that
+    itself started from a file comes after that file."""
+
+    @property
+    def stream(self) -> Source | None:
+        """The place in a stream; None outside of one."""
+        return next((source for source in self.sources if source.kind == "stream"), None)
 
     @property
     def errored(self) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rsso_dspy.trajectory import State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.trajectory import Failure, State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
 
 STATE = State("Nothing happens.", "This room is called the hall. In it, you see: a lamp", "In your inventory, you see:")
 
@@ -35,7 +35,7 @@ def record(
             None if scores is None else trajectory(variant, number, scores, at_reset),
             {},
             usage,
-            error="LMServerError: 500" if scores is None else None,
+            failure=Failure("LMServerError", "500") if scores is None else None,
         )
         for number, scores in enumerate(trials, start=1)
     ]

@@ -26,6 +26,7 @@ from dspy.utils.exceptions import (
 )
 
 from rsso_dspy.errors import BackendFailure, MissingKey
+from rsso_dspy.trajectory import Failure
 
 __all__ = ["POLICIES", "Policy", "meant", "policy", "recorded"]
 
@@ -78,9 +79,9 @@ def policy(error: type[BaseException]) -> Policy | None:
     return next((POLICIES[kind] for kind in error.__mro__ if kind in POLICIES), None)
 
 
-def recorded(error: str) -> Policy | None:
-    """The policy of an error as a record holds it, ``Name: message``."""
-    return _BY_NAME.get(error.partition(":")[0])
+def recorded(failure: Failure | None) -> Policy | None:
+    """The policy of the error that a record tells of; None for one that is not the model's side."""
+    return _BY_NAME.get(failure.kind) if failure else None
 
 
 def _below(kind: type[Exception]) -> set[type[Exception]]:

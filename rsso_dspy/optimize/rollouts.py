@@ -30,7 +30,7 @@ from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.protocol.executor import LISTENING
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
-from rsso_dspy.trajectory import Usage, Variant
+from rsso_dspy.trajectory import Failure, Usage, Variant
 
 __all__ = ["Call", "Candidate", "Ending", "Halt", "Limits", "Observer", "Rollout", "Rollouts"]
 
@@ -266,7 +266,7 @@ class Rollouts:
         """Play, and once more when infrastructure failed. Raises `BackendFailure` for what fails again."""
         names = {id(predictor): each for each, predictor in program.by_name.items()}
         asked = [0]
-        error: str | None = None
+        failure: Failure | None = None
         for _ in range(2):
             watched = Watched(self.live.runtime.environments)
             runtime = replace(
@@ -285,17 +285,17 @@ class Rollouts:
             with self.live.here(), runtime.active(), self.counted(asked), dspy.context(trace=[]):
                 played = Agent.forward(program, variant, seed=self._seed)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
-            error = played.trials[-1].error
-            if error is None:
+            failure = played.trials[-1].failure
+            if failure is None:
                 trials = played.trials
                 rollout = Rollout(variant, score(trials), trials, tuple(watched.progress), calls, asked[0])
                 if self._shelf:
                     self._shelf.keep(name, rollout)
                 return rollout
-            if recorded(error) == "stop":
+            if recorded(failure) == "stop":
                 break
         raise BackendFailure(
-            f"{variant.key} could not be played: {error}. That is no score, so the compile ends; mend the cause "
+            f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the cause "
             "(`rsso-dspy doctor`) and run the same command again"
         )
 

@@ -29,7 +29,7 @@ from rsso_dspy.programs.shown import Shown
 from rsso_dspy.programs.state import read_state, write_method
 from rsso_dspy.programs.tracing import open_span, trial_trace
 from rsso_dspy.programs.transcript import history
-from rsso_dspy.trajectory import SOLVED_SCORE, Outcome, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.trajectory import SOLVED_SCORE, Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
@@ -166,8 +166,8 @@ class Agent(dspy.Module):
             except (EnvironmentFailure, BackendFailure, LMError) as error:
                 if isinstance(error, SimulatorDied) and replayed == 0:
                     continue
-                failure = f"{type(error).__name__}: {error}"
-                return TrialResult(trial, None, {}, ledger.usage(), error=failure, replayed=replayed, **ledger.told())
+                failure = Failure.of(error)
+                return TrialResult(trial, None, {}, ledger.usage(), failure=failure, replayed=replayed, **ledger.told())
         raise AssertionError("unreachable")
 
     def play(

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from rsso_dspy.errors import BackendFailure, EnvironmentFailure
+from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, JavaMissing, SimulatorDied
 from rsso_dspy.trajectory import SOLVED_SCORE, Trajectory, TrialResult
 
 INVALID_COST = 0.05
 """What a player loses all of whose actions are invalid. Smaller than most differences in points, so that invalid
 actions decide between programs that earn about the same, and little else."""
 
-_OF_THE_ENVIRONMENT = ("EnvironmentFailure", "JavaMissing", "SimulatorDied", "GoldUnknown")
+_OF_THE_ENVIRONMENT = {kind.__name__ for kind in (EnvironmentFailure, JavaMissing, SimulatorDied, GoldUnknown)}
 
 
 def score(trials: Sequence[TrialResult]) -> float:
@@ -35,7 +35,7 @@ def score(trials: Sequence[TrialResult]) -> float:
 def _played(result: TrialResult) -> Trajectory:
     if result.trajectory is not None:
         return result.trajectory
-    kind = EnvironmentFailure if (result.error or "").startswith(_OF_THE_ENVIRONMENT) else BackendFailure
+    kind = EnvironmentFailure if result.failure and result.failure.kind in _OF_THE_ENVIRONMENT else BackendFailure
     raise kind(
         f"trial {result.trial} was not played to its end, so it has no score: {result.error or 'cause unknown'}. "
         "Mend the cause (`rsso-dspy doctor` checks model and simulator) and compile again."

@@ -131,9 +131,9 @@ class Building:
                 except Stopped:
                     raise LimitReached(f"stopped: {purse.passed}. Every finished episode is kept.") from None
                 if outcome.errored:
-                    error = outcome.errored[0].trials[-1].error
+                    failure = outcome.errored[0].trials[-1].failure
                     raise RssoError(
-                        f"{outcome.errored[0].key} ended in an error ({error}); mend the cause and run the same "
+                        f"{outcome.errored[0].key} ended in an error ({failure}); mend the cause and run the same "
                         "command again: what is finished is kept"
                     )
                 records += sorted(store.units(), key=in_order)

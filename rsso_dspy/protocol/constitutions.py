@@ -17,7 +17,8 @@ from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
 from rsso_dspy.memory.constitution.rules import plain
 from rsso_dspy.protocol.guards import check_sources
 from rsso_dspy.protocol.plan import Plan
-from rsso_dspy.protocol.playing import Carried, in_stream
+from rsso_dspy.protocol.playing import Carried
+from rsso_dspy.protocol.sources import describe, sources_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import UnitRecord
 
@@ -50,9 +51,9 @@ def carried_book(file: Path, config: Config, plan: Plan, say: Callable[[str], No
             f"{file} holds no {' or '.join(kept)} rule, so that reading it would change nothing; leave it out"
         )
     check_sources(file, book.provenance, book.variants, config, plan, say)
-    dumped = {**book.constitution.dump(), "edits": []}
+    memories = {"constitution": {**book.constitution.dump(), "edits": []}}
     digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
-    return Carried({"constitution": dumped}, f"{file.name} ({digest})", digest, variants=book.variants)
+    return Carried(memories, sources_of(memories, "file", file.name, digest), variants=book.variants)
 
 
 def check_examples(file: Path, config: Config, plan: Plan) -> None:
@@ -65,17 +66,18 @@ def check_streams(plan: Plan, store: Store) -> None:
     """Raise `RunMismatch` when a unit that is finished or begun had another place in another stream: streams are over
     all variants of a run, and with others they are others."""
     for arm, units in plan.streams.items():
-        wanted = {store.path_of(unit): in_stream(unit) for unit in units}
-        order = in_stream(units[0]).rpartition(" of ")[2]
+        wanted = {store.path_of(unit): unit.place for unit in units}
+        order = units[0].place.rpartition(" of ")[2]
         for folder in (store.folder, store.folder / "started"):
             for path in sorted((folder / "units" / arm.name).glob("*/*.json")):
                 record = store.load(path)
-                place = wanted.get(store.folder / path.relative_to(folder), f"in no stream {order}")
-                if record is not None and not record.start.startswith(place):
+                here = wanted.get(store.folder / path.relative_to(folder))
+                if record is not None and (record.stream is None or record.stream.name != here):
+                    there = f"stream {record.stream.name}" if record.stream else "in none"
                     raise RunMismatch(
-                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is "
-                        f"{record.start or 'in none'} there, and {place} now; ask for the same variants, or use "
-                        "another --out"
+                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
+                        f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; ask for the same "
+                        "variants, or use another --out"
                     )
 
 
@@ -113,7 +115,7 @@ def of_stream(folder: Path, arm: str | None = None) -> Book:
     _, arms = store.about()
     streams: dict[str, list[UnitRecord]] = {}
     for record in store.units():
-        if record.start.startswith("stream") and not record.errored:
+        if record.stream and not record.errored:
             streams.setdefault(record.arm, []).append(record)
     if arm is None:
         arm = next((name for name in arms if name in streams), None)
@@ -125,7 +127,7 @@ def of_stream(folder: Path, arm: str | None = None) -> Book:
 
 def place(record: UnitRecord) -> int:
     """Which one of its stream a unit is, from 1."""
-    return int(record.start.removeprefix("stream ").split("/")[0])
+    return record.stream.place if record.stream else 0
 
 
 def of_records(records: Sequence[UnitRecord]) -> Book:
@@ -141,7 +143,7 @@ def of_records(records: Sequence[UnitRecord]) -> Book:
         "rule_based": last.rule_based,
         "seed": last.seed,
         "variants": list(dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])),
-        "start": first.start.partition(" after ")[2],
+        "start": describe([source for source in first.sources if source.kind != "stream"]),
         "made_by": last.provenance,
     }
     return Book(replace(books[-1].without(["progress"]), edits=edits), made_by)

@@ -93,6 +93,8 @@ def _faults(record: UnitRecord | TrainingRecord, finished: bool) -> Iterator[str
     allowed = record.trials_allowed if isinstance(record, UnitRecord) else len(record.budgets)
     if not 0 <= allowed <= MOST:
         yield f"{allowed} trials are allowed"
+    if not all(_counted(count) for source in record.sources for count in (source.place, source.size or 0)):
+        yield "its memories started with what cannot be counted"
     played = len(record.trials)
     for number, result in enumerate(record.trials, start=1):
         if result.trial != number:

@@ -196,13 +196,13 @@ class Executor:
             self._failures = 0
             return
         outcome.errored.append(record)
-        error = record.trials[-1].error or ""
-        policy = recorded(error)
+        failure = record.trials[-1].failure
+        policy = recorded(failure)
         self._failures += policy != "fail"
         if policy == "stop" or self._failures >= FAILURES_TO_STOP:
             what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
             raise (BackendUnreachable if policy else EnvironmentFailure)(
-                f"stopped: {what} fails ({error}). What is finished is kept; mend the cause (`rsso-dspy doctor`) and "
+                f"stopped: {what} fails ({failure}). What is finished is kept; mend the cause (`rsso-dspy doctor`) and "
                 "run the same command again."
             )
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.protocol.plan import Plan
-from rsso_dspy.protocol.playing import in_stream
 from rsso_dspy.protocol.run_file import flat
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Training, Unit, Work
@@ -78,7 +77,7 @@ def _same(work: Work, record: UnitRecord | TrainingRecord, plan: Plan) -> bool:
     assert isinstance(record, UnitRecord)
     if record.budget != work.budget or record.variant != work.variant:
         return False
-    if work.place and not record.start.startswith(in_stream(work)):
+    if work.place and (record.stream is None or record.stream.name != work.place):
         return False
     played, allowed = len(record.trials), plan.rules_of(work).trials
     solved = plan.rules.stop_on_success and record.trajectories[-1].environment_score >= SOLVED_SCORE

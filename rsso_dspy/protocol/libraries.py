@@ -31,6 +31,7 @@ from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried
 from rsso_dspy.protocol.presets import configured, preset
 from rsso_dspy.protocol.record_files import find_unit
+from rsso_dspy.protocol.sources import sources_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.reading import read_json
 from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord
@@ -145,7 +146,7 @@ def _of_training(store: Store, record: UnitRecord | TrainingRecord) -> dict[str,
 
 
 def _keeps_skills(record: UnitRecord | TrainingRecord) -> bool:
-    trained = isinstance(record, UnitRecord) and record.start.startswith("training")
+    trained = isinstance(record, UnitRecord) and any(source.kind == "training" for source in record.sources)
     return "skills" in record.memories or (trained and "skills" in METHODS[record.method].memories)
 
 
@@ -210,7 +211,8 @@ def carried(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) 
     load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
     digest = hashlib.sha256(library.text().encode()).hexdigest()[:12]
     states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
-    return Carried({"skills": library.snapshot}, f"{file.name} ({digest})", digest, states, tuple(sources))
+    memories = {"skills": library.snapshot}
+    return Carried(memories, sources_of(memories, "file", file.name, digest), states, tuple(sources))
 
 
 def build(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:

@@ -24,26 +24,30 @@ from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.runtime import Start, TrialRules
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.sources import count_entries, describe, sources_of
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Arm, Training, Unit, Work
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.trajectory import Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Memories learnt elsewhere, and what they are called."""
+    """Memories learnt elsewhere, and where."""
 
     memories: Mapping[str, Any] = field(default_factory=dict)
     """Snapshot per memory."""
-    name: str = ""
-    digest: str = ""
-    """12 hexadecimal digits over the content; results depend on it."""
+    sources: tuple[Source, ...] = ()
     states: int = 0
     """How many states its skill memory has stored."""
     variants: tuple[str, ...] = ()
     """Keys of the variants it was learnt on."""
     parts: tuple["Carried", ...] = ()
     """What this was put together from."""
+
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits over the content of its file; results depend on it."""
+        return " ".join(source.digest for source in self.sources if source.kind == "file")
 
     def read_by(self, method: Method) -> "Carried":
         """What of it the method's memories take."""
@@ -58,8 +62,7 @@ def together(loads: Sequence[Carried]) -> Carried:
     """Several loads as one."""
     return Carried(
         {name: snapshot for load in loads for name, snapshot in load.memories.items()},
-        " and ".join(load.name for load in loads),
-        " ".join(load.digest for load in loads),
+        tuple(source for load in loads for source in load.sources),
         sum(load.states for load in loads),
         tuple(dict.fromkeys(key for load in loads for key in load.variants)),
         tuple(loads),
@@ -67,11 +70,6 @@ def together(loads: Sequence[Carried]) -> Carried:
 
 
 Told = Callable[[Work, TrialResult], None]
-
-
-def in_stream(unit: Unit, after: str = "") -> str:
-    """What a unit in a stream starts from, as its record says: its place, and what was carried into the stream."""
-    return f"stream {unit.place}" + (f" after {after}" if after else "")
 
 
 Form = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
@@ -137,7 +135,8 @@ class Player:
                 variant=unit.variant,
                 budget=unit.budget,
                 trials_allowed=rules.trials,
-                start=kept.name,
+                start=describe(kept.sources),
+                sources=kept.sources,
                 learnt_on=kept.variants,
                 trials=tuple(trials),
                 memories={} if plan.training_of(unit) and rules.frozen else dict(memories),
@@ -155,18 +154,20 @@ class Player:
             learnt = self.store.load_training(self.store.path_of(training))
             assert learnt is not None
             met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
-            name = f"training on {learnt.task}" + (f" after {learnt.start}" if learnt.start else "")
-            kept = Carried(learnt.memories, name, variants=tuple(met))
+            sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
+            kept = Carried(learnt.memories, sources, variants=tuple(met))
         if not unit.place:
             return kept
-        name, before = in_stream(unit, kept.name), plan.before(unit)
-        if before is None:
-            return replace(kept, name=name)
-        left = self.store.load(self.store.path_of(before))
-        assert left is not None
-        met = dict.fromkeys([*left.learnt_on, before.variant.key])
-        book = {**left.memories["constitution"], "edits": []}  # each unit's record holds its own
-        return Carried({**kept.memories, "constitution": book}, name, variants=tuple(met))
+        if (before := plan.before(unit)) is not None:
+            left = self.store.load(self.store.path_of(before))
+            assert left is not None
+            met = dict.fromkeys([*left.learnt_on, before.variant.key])
+            book = {**left.memories["constitution"], "edits": []}  # each unit's record holds its own
+            kept = replace(kept, memories={**kept.memories, "constitution": book}, variants=tuple(met))
+        size = count_entries(kept.memories, "constitution")
+        place = plan.streams[unit.arm].index(unit) + 1
+        here = Source("constitution", "stream", unit.place, place=place, size=size)
+        return replace(kept, sources=(*kept.sources, here))
 
     def _train(self, plan: Plan, training: Training) -> TrainingRecord:
         kept = self.carried.read_by(training.arm.method)
@@ -176,7 +177,8 @@ class Player:
                 **self._about(plan, training),
                 task=training.task,
                 budgets=training.budgets,
-                start=kept.name,
+                start=describe(kept.sources),
+                sources=kept.sources,
                 learnt_on=kept.variants,
                 trials=tuple(trials),
                 memories=dict(memories),

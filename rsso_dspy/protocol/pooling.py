@@ -8,7 +8,6 @@
 Runs may differ in seeds, variants and arms, and in what an arm never looks at: memories that others start from.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -23,9 +22,6 @@ from rsso_dspy.report.bills import Abandoned
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
-
-_DIGEST = re.compile(r"\(([0-9a-f]{12})\)(?= and |$)")
-"""In what a record says it started from, of each file."""
 
 NOTHING = "nothing"
 
@@ -106,7 +102,8 @@ class Kinds:
     def check(self, store: Store, record: UnitRecord | TrainingRecord) -> None:
         """Raise `RunMismatch` when a record of the store is of another kind than those of its arm before it."""
         kind = {**self._of_folder(store, record.arm), "model": record.model}
-        kind |= {"start": " ".join(_DIGEST.findall(record.start)) or NOTHING}
+        digests = [source.digest for source in record.sources if source.kind == "file"]
+        kind |= {"start": " ".join(digests) or NOTHING}
         self._add(store, record.arm, kind, record.key)
 
     def _add(self, store: Store, arm: str, kind: dict[str, str], unit: str = "") -> None:

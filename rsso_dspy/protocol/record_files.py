@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.protocol.doubts import impossible
+from rsso_dspy.protocol.older_records import upgrade
 from rsso_dspy.protocol.run_file import is_readable
 from rsso_dspy.reading import misfit, read_json
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
@@ -30,8 +31,9 @@ WHY: Mapping[Kind, str] = {
 }
 """What is wrong with a file that is set aside, by the ending of its new name."""
 
-UNTOLD = ',"sent":{},"answered":{}'
-"""What a trial of the embedded model says of requests, and leaves out: within JSON texts no quote stands bare."""
+UNTOLD = (',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]')
+"""What records leave out where there is nothing to say, of requests to the embedded model, of failures and of where
+memories came from: within JSON texts no quote stands bare."""
 
 
 class Unread(Exception):
@@ -45,7 +47,10 @@ class Unread(Exception):
 def record_text(record: UnitRecord | TrainingRecord) -> str:
     """The file's text."""
     data = UNIT.dump_json(record) if isinstance(record, UnitRecord) else TRAINING.dump_json(record)
-    return data.decode().replace(UNTOLD, "") + "\n"
+    text = data.decode()
+    for nothing in UNTOLD:
+        text = text.replace(nothing, "")
+    return text + "\n"
 
 
 def read_record(path: Path, form: TypeAdapter[R]) -> R:
@@ -56,7 +61,7 @@ def read_record(path: Path, form: TypeAdapter[R]) -> R:
             raise Unread("damaged")
         if not is_readable(data.get("schema", 0)):
             raise Unread("newer" if type(data["schema"]) is int else "damaged")
-        record = form.validate_python(data)
+        record = upgrade(form.validate_python(data))
     except DamagedFile as error:
         raise Unread("damaged", misfit(path)) from error
     except (ValidationError, RecursionError) as error:

@@ -9,7 +9,6 @@ compare(store, Store(Path("runs/x-again")))   # record by record
 import json
 import os
 import platform
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -336,8 +335,5 @@ def _selection(keys: Sequence[str], of: Benchmark) -> dict[str, Any]:
 
 def _file_of(records: Sequence[UnitRecord], digest: str) -> str | None:
     """Name of the file with this digest that units say they started from."""
-    for record in records:
-        for part in re.split(r" and | after ", record.start):
-            if part.endswith(f" ({digest})"):
-                return part.removesuffix(f" ({digest})")
-    return None
+    sources = (source for record in records for source in record.sources)
+    return next((source.name for source in sources if source.digest == digest), None)

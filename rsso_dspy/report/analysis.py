@@ -80,6 +80,8 @@ class Unscored:
     unit: str
     seed: int
     error: str
+    kind: str = ""
+    """Kind of the failure, which quotes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def analyse(played: Played, price_of: PriceOf = unpriced, against: str | None = 
             for question, comparison, holm in zip(wanted, compared, corrected(compared), strict=True)
         ),
         squares={program: each for program, each in found.items() if each},
-        errored=tuple(Unscored(r.arm, r.key, r.seed, r.trials[-1].error or "") for r in everything if r.errored),
+        errored=tuple(map(_unscored, filter(lambda record: record.errored, everything))),
         bill=bill_of(everything, played.begun, played.abandoned, price_of, played.under_way, played.models),
         facts={**facts(everything), **({"played": played.dates} if played.dates else {})},
         rule_based=any(record.rule_based for record in everything),
@@ -160,6 +162,12 @@ def analyse(played: Played, price_of: PriceOf = unpriced, against: str | None = 
         repeated=repeated(arms),
         mixed=tuple(answered_notes(everything)),
     )
+
+
+def _unscored(record: UnitRecord | TrainingRecord) -> Unscored:
+    last = record.trials[-1]
+    kind = last.failure.kind if last.failure else ""
+    return Unscored(record.arm, record.key, record.seed, last.error or "", kind)
 
 
 def _put(question: Question, comparison: Comparison) -> Question:
@@ -217,7 +225,9 @@ def as_json(found: Analysis) -> dict[str, Any]:
         "trainings": [asdict(row) for row in found.trainings],
         "comparisons": [_finding_json(each) for each in found.findings],
         "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": [asdict(each) for each in found.errored],
+        "errored": [
+            {"arm": each.arm, "unit": each.unit, "seed": each.seed, "error": each.error} for each in found.errored
+        ],
     }
 
 

@@ -11,7 +11,6 @@ A trial that ended in an error has no score: its scores are null, never 0.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import accumulate, islice
@@ -35,6 +34,8 @@ OF_STEP = ("proposed", "action", "reward", "score", "understood", "malformed", "
 
 SNAPSHOTS = {"reflections_held": ("reflections", "plans"), "library_size": ("skills", "library")}
 """Column to memory, and what of its snapshot is counted."""
+
+COLUMN_OF = {memory: column for column, (memory, _) in SNAPSHOTS.items()}
 
 LEARNT = {"reflections_held": (REFLECTIONS, "held"), "library_size": (SKILLS, "library")}
 """Column to region, and the count that its memory gives after a trial."""
@@ -150,14 +151,15 @@ def _held(
     record: UnitRecord | TrainingRecord, trained: Mapping[tuple[str, str, int], dict[str, int]]
 ) -> dict[str, int]:
     """Reflections and skills at the start of the first trial, as far as it is known: none of a memory that started
-    empty, those of a training; not those of a file."""
-    if isinstance(record, UnitRecord) and record.start.startswith("training on "):
-        return dict(trained.get((record.arm, record.variant.task, record.seed), {}))
-    known = dict.fromkeys(_left(record), 0)
-    given = re.findall(r" \([0-9a-f]{12}\)(?= and |$)", record.start)
-    if len(given) > record.method.endswith("+constitution"):  # a library, or what may be one
-        known.pop("library_size", None)
-    return known
+    empty. An older version did not say how much came from elsewhere: of a training, its own record does."""
+    known: dict[str, int | None] = dict.fromkeys(_left(record), 0)
+    for source in record.sources:
+        if (column := COLUMN_OF.get(source.memory)) is None:
+            continue
+        known[column] = source.size
+        if source.size is None and source.kind == "training" and isinstance(record, UnitRecord):
+            known[column] = trained.get((record.arm, record.variant.task, record.seed), {}).get(column)
+    return {column: size for column, size in known.items() if size is not None}
 
 
 def _left(record: Record) -> dict[str, int]:

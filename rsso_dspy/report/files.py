@@ -25,7 +25,7 @@ def report_files(
     """File name to content: the report as JSON data, and its main table as Markdown. They hold numbers and names,
     nothing that was said; of an error only the kind, because its text may quote what was sent."""
     found = analyse(Played(records, trainings, begun, abandoned), price_of)
-    kinds = tuple(replace(each, error=each.error.partition(":")[0]) for each in found.errored)
+    kinds = tuple(replace(each, error=each.kind) for each in found.errored)
     found = replace(found, errored=kinds)
     return {
         "report.json": json.dumps(as_json(found), indent=1) + "\n",

@@ -70,7 +70,7 @@ def skills_held(record: UnitRecord) -> list[int] | None:
 
 
 def from_nothing(record: UnitRecord, memory: str) -> bool:
-    """Whether the memory was empty at first. How much it started with elsewhere is in no record."""
+    """Whether the memory was empty at first."""
     return not (record.start and was_shown(record.trials[0], memory))
 
 

@@ -15,6 +15,7 @@ from dspy.utils.exceptions import (
 from rsso_dspy.backends.patience import Patience
 from rsso_dspy.backends.policies import policy, recorded
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, SimulatorDied, Stopped
+from rsso_dspy.trajectory import Failure
 
 
 class Flaky:
@@ -125,7 +126,7 @@ def test_who_waits_is_told_to_stop():
     ],
 )
 def test_a_recorded_error_has_the_policy_of_the_error(error, expected):
-    assert policy(error) == recorded(f"{error.__name__}: whatever: was said") == expected
+    assert policy(error) == recorded(Failure(error.__name__, "whatever: was said")) == expected
 
 
 def test_nothing_that_the_model_side_raises_is_without_policy():

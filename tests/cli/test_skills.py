@@ -11,6 +11,7 @@ from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.cli.app import app
 from rsso_dspy.memory.skills.library import load_library, read_library
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import Failure
 from tests.cli.conftest import FAST
 
 UNIT = "use-thermometer::412"
@@ -136,7 +137,7 @@ def test_units_without_skills_errored_units_and_trials_never_played_are_named(rs
     code, _, err = rsso("skills", "show", "run", UNIT)
     assert code == 2
     assert f"{UNIT} of react-sso keeps no skills; play it with --methods sso,rsso" in err
-    died = replace(unit.trials[1], trajectory=None, error="SimulatorDied: no answer")
+    died = replace(unit.trials[1], trajectory=None, failure=Failure("SimulatorDied", "no answer"))
     store.save(replace(unit, trials=(unit.trials[0], died)))
     code, _, err = rsso("skills", "show", "run", UNIT)
     assert code == 2

@@ -66,6 +66,9 @@ IMPOSSIBLE = {
     "tokens without end": at("trials", 0, "usage", "actor", "output", 10**40),
     "negative failures": trial("failures", {"Timeout": -1}),
     "less than no replay": trial("replayed", -1),
+    "a memory of countless entries": at(
+        "sources", [{"memory": "skills", "kind": "file", "name": "a.json", "size": 10**40}]
+    ),
     "a count that is a text": at("trials", 0, "learnt", "plans_from_past_attempts", {"held": "many"}),
 }
 FOREIGN = {

@@ -5,7 +5,7 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure
 from rsso_dspy.optimize.metric import INVALID_COST, metric, score
-from rsso_dspy.trajectory import State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.trajectory import Failure, State, Step, Trajectory, TrialResult, Variant
 from tests.records import record, trajectory
 
 VARIANT = Variant("boil", 0, "train")
@@ -48,12 +48,17 @@ def test_the_score_stays_between_0_and_1():
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [("SimulatorDied: gone", EnvironmentFailure), ("LMServerError: 500", BackendFailure)]
+    ("failure", "kind"),
+    [
+        (Failure("SimulatorDied", "gone"), EnvironmentFailure),
+        (Failure("LMServerError", "SimulatorDied: 500"), BackendFailure),
+        (Failure("SimulatorDiedOfSomebodyElse", "gone"), BackendFailure),
+    ],
 )
-def test_an_error_is_no_score(error, kind):
+def test_an_error_is_no_score(failure, kind):
     played = TrialResult(1, trajectory(VARIANT, 1, [100]))
-    with pytest.raises(kind, match=error):
-        score((played, TrialResult(2, None, error=error)))
+    with pytest.raises(kind, match=str(failure)):
+        score((played, TrialResult(2, None, failure=failure)))
 
 
 def test_no_trial_is_no_score():

@@ -22,8 +22,9 @@ from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.run_spec import Shard
 from rsso_dspy.protocol.shards import shard_of
+from rsso_dspy.protocol.sources import describe
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import UnitRecord
+from rsso_dspy.trajectory import Source, UnitRecord
 from tests.live import FAST, Recorder
 from tests.protocol.test_replay import Quiet
 from tests.protocol.test_transfer import files, play_in_two, run_of
@@ -212,13 +213,13 @@ def test_a_method_without_rules_to_read_is_its_base_byte_for_byte(live, tmp_path
 
 
 def test_a_load_is_named_where_it_is_read():
-    skills = Carried({"skills": {}}, "lib.json (1)", "1", 3, ("boil::0",))
-    book = Carried({"constitution": {}}, "book.json (2)", "2", 0, ("freeze::0",))
+    skills = Carried({"skills": {}}, (Source("skills", "file", "lib.json", "1"),), 3, ("boil::0",))
+    book = Carried({"constitution": {}}, (Source("constitution", "file", "book.json", "2"),), 0, ("freeze::0",))
     both = together([skills, book])
-    assert both.read_by(method("sso")).name == "lib.json (1)"
+    assert describe(both.read_by(method("sso")).sources) == "lib.json (1)"
     assert both.read_by(method("react+constitution")).variants == ("freeze::0",)
-    assert both.read_by(method("rsso+symbolic")).name == "lib.json (1) and book.json (2)"
-    assert both.read_by(method("react")).name == ""
+    assert describe(both.read_by(method("rsso+symbolic")).sources) == "lib.json (1) and book.json (2)"
+    assert describe(both.read_by(method("react")).sources) == ""
 
 
 def test_a_stream_is_in_one_shard():

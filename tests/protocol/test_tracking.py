@@ -25,7 +25,7 @@ from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.tracking import EXPERIMENT, ID_TAG, Tracking, reach
 from rsso_dspy.report.files import report_files
 from rsso_dspy.report.metrics import metrics
-from rsso_dspy.trajectory import RULE_BASED_NOTE
+from rsso_dspy.trajectory import RULE_BASED_NOTE, Failure
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.live import FAST
 from tests.protocol.relay import Relay, answers
@@ -205,7 +205,7 @@ def test_no_prompt_no_answer_and_no_key_is_told(relay, whole):
             assert text[:30]
             assert text[:30] not in told
     failed = made("react-sso", "boil", 22, [None])
-    failed = replace(failed, trials=(replace(failed.trials[0], error=f"LMAuthError: {SECRET}"),))
+    failed = replace(failed, trials=(replace(failed.trials[0], failure=Failure("LMAuthError", SECRET), error=None),))
     assert SECRET not in "".join(report_files([failed], [], lambda _: None).values())
 
 
