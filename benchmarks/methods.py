@@ -58,7 +58,7 @@ def main() -> None:
     with session(config, jobs=given.jobs) as live:
         programs = zero_shot(plan)
         store.open(identity(config, live.protocol), fingerprints(programs))
-        executor = Executor(Player(live, store, programs, provenance(config)), Silent())
+        executor = Executor(Player(live, store, programs, provenance(config)))
         executor.run(plan, missing(plan, store), given.jobs)
         arms = by_arm(store.units())
         changed = {arm: changed_actions(live, records) for arm, records in arms.items()}
@@ -69,14 +69,6 @@ def main() -> None:
     print_tasks(arms)
     ratio = (rows["rsso"].mean or 0) / (rows["react-sso"].mean or 1)
     print(json.dumps({"ratio": round(ratio, 3), "means": {arm: round(row.mean or 0, 2) for arm, row in rows.items()}}))
-
-
-class Silent:
-    """An observer that says nothing."""
-
-    def finished(self, *_: object) -> None: ...
-
-    def stopping(self) -> None: ...
 
 
 def print_methods(rows: Iterable[ArmMetrics]) -> None:

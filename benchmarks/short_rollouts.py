@@ -19,11 +19,12 @@ from scipy.stats import kendalltau
 
 from rsso_dspy.config import load
 from rsso_dspy.optimize.calibration import draw
-from rsso_dspy.optimize.candidates import Candidate, Limits, Rollout
+from rsso_dspy.optimize.candidates import Limits
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.request import request
-from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.events import EventStream
 from rsso_dspy.protocol.plan import step_budgets
 from rsso_dspy.protocol.session import Session, session
 from rsso_dspy.trajectory import RULE_BASED_NOTE
@@ -74,16 +75,16 @@ def main() -> None:
     print(json.dumps({"ratio": round(rows[0][2] / most, 3), "candidates": len(states)}))
 
 
-class Collector:
-    """An observer of compiles that keeps every candidate's state."""
+class Collector(EventStream):
+    """Keeps every candidate's state."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.states: dict[str, Any] = {}
+        self.subscribe(RolloutFinished, self.rollout)
 
-    def rollout(self, _rollouts: Rollouts, candidate: Candidate, _rollout: Rollout) -> None:
-        self.states.setdefault(candidate.program, candidate.state)
-
-    def stopping(self) -> None: ...
+    def rollout(self, event: RolloutFinished) -> None:
+        self.states.setdefault(event.candidate.program, event.candidate.state)
 
 
 def candidates(live: Session, jobs: int) -> list[Any]:

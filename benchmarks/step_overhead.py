@@ -111,16 +111,6 @@ class Watch:
         self._since = now
 
 
-class Quiet:
-    """An observer that looks away."""
-
-    def finished(self, *_: object) -> None: ...
-
-    def starting(self, *_: object) -> None: ...
-
-    def stopping(self) -> None: ...
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.parse_args()
@@ -134,7 +124,7 @@ def main() -> None:
             order = RunSpec(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
             planned = prepare(config, order)
             watch.clear()
-            planned.play(live, 1, Quiet())
+            planned.play(live, 1)
             units = list(planned.store.units())
     steps = sum(len(trajectory.steps) for unit in units for trajectory in unit.trajectories)
     print_parts(watch, steps)

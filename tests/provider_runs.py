@@ -24,7 +24,6 @@ from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import UnitRecord
 from tests.live import FAST, says
-from tests.protocol.test_replay import Quiet
 from tests.provider_formats import WIRES, Said
 from tests.provider_server import Answer, Provider, provider
 
@@ -102,7 +101,7 @@ def run_against(
         units = tuple(replace(plan.units[0], seed=seed, budget=STEPS) for seed in range(UNITS))
         plan, store = replace(plan, units=units), Store(out)
         store.open(identity(config, used.protocol))
-        yield Run(plan, store, Executor(Player(used, store, zero_shot(plan), provenance(config)), Quiet()), served)
+        yield Run(plan, store, Executor(Player(used, store, zero_shot(plan), provenance(config))), served)
 
 
 def files_with(text: str, folder: Path) -> list[Path]:

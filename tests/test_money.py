@@ -5,8 +5,11 @@ import pytest
 from rsso_dspy.config import load, prices
 from rsso_dspy.errors import ConfigError, UnknownName, UsageError
 from rsso_dspy.money import FREE, Price, bill, cost, cost_without_cache, dollars, total
+from rsso_dspy.programs.methods import method
+from rsso_dspy.protocol.events import EventStream, RunLimited, UsageSpent
 from rsso_dspy.protocol.purse import Purse
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.protocol.units import Arm, Unit
+from rsso_dspy.trajectory import Usage, Variant
 from tests.records import record
 
 PRICE = Price(input=3.0, output=15.0, cached=0.5, cache_write=4.0)
@@ -64,15 +67,17 @@ def test_a_bill_is_by_arm_role_and_model_and_an_unknown_price_is_never_zero():
 
 
 def test_a_purse_stops_the_run_once_a_limit_is_passed():
-    stopped = []
+    stopped, events = [], EventStream()
     purse = Purse(1.0, None, {"actor": "m"}, {"m": Price(0.1, 0.1, 0.1, 0.1)}.get)
-    purse.stop = lambda: stopped.append(True)
+    purse.follow(events)
+    events.subscribe(RunLimited, lambda event: stopped.append(event.why))
+    unit = Unit(Arm(method("react")), Variant("boil", 22), 0, 9)
     purse.before([("actor", Usage(calls=1, input=4, output=4))])
     assert not stopped
-    purse.spend("actor", Usage(calls=1, input=2))
+    events.emit(UsageSpent(unit, "actor", Usage(calls=1, input=2)))
     assert not stopped, "at the limit is not past it"
-    purse.spend("actor", Usage(calls=1, output=1))
-    assert stopped
+    events.emit(UsageSpent(unit, "actor", Usage(calls=1, output=1)))
+    assert stopped == [purse.passed]
     assert "$1.10 of $1.00" in purse.passed
 
 

@@ -162,6 +162,7 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
     from rsso_dspy.cli.progress import CompileWatch
     from rsso_dspy.optimize.compile import compile_agent
     from rsso_dspy.programs.agent import Agent
+    from rsso_dspy.protocol.events import EventStream
     from rsso_dspy.protocol.session import session
 
     with playing() as ending, session(settings, jobs=jobs) as live:
@@ -169,10 +170,11 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
         if "skills" in wanted.method.memories:
             live.embedder.check()
         with CompileWatch(wanted.limits.rollouts) as watch:
-            live.starts.told = watch.starting
+            events = EventStream()
+            watch.follow(events)
             try:
                 agent = base.agent() if base else Agent(wanted.method.name)
-                return compile_agent(agent, live, wanted, jobs, watch, out)
+                return compile_agent(agent, live, wanted, jobs, events, out)
             except KeyboardInterrupt:
                 watch.say(f"interrupted: {out} holds the best so far; the same command again plays no rollout twice")
                 raise typer.Exit(ending.code) from None

@@ -131,14 +131,17 @@ def describe(built: "Building", writer: str, calib: str, notes: Sequence[str] = 
 def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "Book":
     """Play what is left and write the file."""
     from rsso_dspy.cli.progress import Watch
+    from rsso_dspy.protocol.events import EventStream
     from rsso_dspy.protocol.session import session
 
     purse = built.purse(max_cost, max_tokens)
     with playing() as ending, session(built.config) as live:
         live.backend.reach()
         with Watch([unit for plan in built.plans for unit in plan.units]) as watch:
+            events = EventStream()
+            watch.follow(events)
             try:
-                return built.play(live, watch, purse, watch.trial)
+                return built.play(live, purse, events)
             except LimitReached as reached:
                 watch.say(str(reached))
                 raise typer.Exit(1) from None

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rsso_dspy.config import prices
-from rsso_dspy.environments.starts import Starting
+from rsso_dspy.protocol.events import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished
 from rsso_dspy.protocol.units import Training, Unit, Work
 from rsso_dspy.report.live import Row, live_table
 from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
@@ -21,7 +21,7 @@ from rsso_dspy.report.terminal import SafeConsole
 from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.rollouts import Candidate, Rollout, Rollouts
+    from rsso_dspy.optimize.rollouts import RolloutFinished
     from rsso_dspy.protocol.held_out import HeldOut
 
 WIDE = 80
@@ -67,12 +67,18 @@ class Bar:
         """One line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def stopping(self) -> None:
+    def follow(self, events: EventStream) -> None:
+        """Show what is told there from now on."""
+        events.subscribe(SimulatorsStarting, self.starting)
+        events.subscribe(StopRequested, self.stopping)
+
+    def stopping(self, _event: StopRequested) -> None:
         """Threads are being waited for."""
         self.say("stopping after the model calls under way; Ctrl-C again to stop now")
 
-    def starting(self, starting: Starting) -> None:
+    def starting(self, event: SimulatorsStarting) -> None:
         """A simulator has started, others have to wait for theirs."""
+        starting = event.starting
         said = f"starting simulators: {starting.ready} of {starting.wanted}"
         with self._lock:
             self._starts = "" if starting.over else said
@@ -87,7 +93,7 @@ class Bar:
 
 
 class Watch(Bar):
-    """Counts units, trainings and tokens as they come in; an `Observer` of the executor. Where a terminal has room, and
+    """Counts units, trainings and tokens as they come in. Where a terminal has room, and
     `planned` says what the work is part of, every arm has a row, in which what was finished before counts too."""
 
     def __init__(self, work: Sequence[Work], planned: "HeldOut | None" = None, jobs: int = 1):
@@ -114,8 +120,14 @@ class Watch(Bar):
         self._refresh()
         return self._live.stop()
 
-    def trial(self, work: Work, result: TrialResult) -> None:
+    def follow(self, events: EventStream) -> None:
+        super().follow(events)
+        events.subscribe(TrialFinished, self.trial)
+        events.subscribe(UnitFinished, self.finished)
+
+    def trial(self, event: TrialFinished) -> None:
         """A trial is finished."""
+        work, result = event.work, event.result
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
             if self._arms:
@@ -125,8 +137,9 @@ class Watch(Bar):
                 played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
                 self.say(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
 
-    def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None:
+    def finished(self, event: UnitFinished) -> None:
         """A unit or a training is finished."""
+        work, record = event.work, event.record
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
@@ -231,14 +244,21 @@ class Arms:
 
 
 class CompileWatch(Bar):
-    """Counts rollouts; an `Observer` of a compile."""
+    """Counts rollouts."""
 
     def __init__(self, rollouts: int):
         super().__init__("rollouts", rollouts)
         self.done = 0
 
-    def rollout(self, rollouts: "Rollouts", candidate: "Candidate", rollout: "Rollout") -> None:
+    def follow(self, events: EventStream) -> None:
+        from rsso_dspy.optimize.rollouts import RolloutFinished
+
+        super().follow(events)
+        events.subscribe(RolloutFinished, self.rollout)
+
+    def rollout(self, event: "RolloutFinished") -> None:
         """A rollout is finished."""
+        rollouts, candidate, rollout = event.rollouts, event.candidate, event.rollout
         with self._lock:
             self.done += 1
             best = rollouts.best

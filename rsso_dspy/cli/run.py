@@ -257,6 +257,7 @@ def played(
 ) -> "tuple[Outcome | None, str]":
     """Play what is left of a run, watched. What came of it, or None, and the limit that was passed, in words."""
     from rsso_dspy.cli.progress import Watch
+    from rsso_dspy.protocol.events import EventStream
     from rsso_dspy.protocol.session import session
     from rsso_dspy.protocol.tracking import Tracking, reach
     from rsso_dspy.report.files import report_files
@@ -267,9 +268,12 @@ def played(
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check()
         with Watch(planned.left, planned, jobs) as watch:
-            listeners = [Tracking(server, planned, report_files, watch.say)] if server else []
+            events = EventStream()
+            if server:
+                Tracking(server, planned, report_files, watch.say).follow(events)
+            watch.follow(events)
             try:
-                return planned.play(live, jobs, watch, purse, watch.trial, engine, listeners), ""
+                return planned.play(live, jobs, purse, events, engine), ""
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:

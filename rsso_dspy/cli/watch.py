@@ -16,7 +16,7 @@ from rsso_dspy.report.terminal import visible
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from rsso_dspy.protocol.watching import Event, Seen, Watched
+    from rsso_dspy.protocol.watching import Entry, Seen, Watched
     from rsso_dspy.report.live import Row
 
 NEWS = 8
@@ -85,7 +85,7 @@ def _on_terminal(watched: "Watched", console: "Console", folder: Path, every: fl
     """Redraw a picture until the run is over."""
     from rich.live import Live
 
-    news: list[Event] = []
+    news: list[Entry] = []
     with Live(console=console, auto_refresh=False) as live:
         while True:
             seen = watched.look()
@@ -124,7 +124,7 @@ def _print(seen: "Seen", console: "Console", folder: Path) -> None:
     echo(status(seen, folder))
 
 
-def _picture(seen: "Seen", news: "Sequence[Event]", console: "Console", folder: Path) -> "RenderableType":
+def _picture(seen: "Seen", news: "Sequence[Entry]", console: "Console", folder: Path) -> "RenderableType":
     """A row for each arm, the state, and as many of the last events as the window has lines for."""
     from rich.console import Group
     from rich.text import Text
@@ -180,7 +180,7 @@ def status(seen: "Seen", folder: Path) -> str:
     return visible(f"{folder} {WORDS[seen.state]}{f' ({why})' if why else ''}: {', '.join(parts)}")
 
 
-def said(event: "Event") -> str:
+def said(event: "Entry") -> str:
     """An entry of a run's log in words."""
     about = dict(event)
     name = " ".join(str(about.get("unit", "")).rsplit("/", 1)[0].split("/", 1))

@@ -30,11 +30,12 @@ from rsso_dspy.optimize.compiled import (
 from rsso_dspy.optimize.optimizers import PERFECT
 from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
-from rsso_dspy.optimize.rollouts import Candidate, Halt, Observer, Rollout, Rollouts
+from rsso_dspy.optimize.rollouts import Candidate, Halt, Rollouts
 from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.optimize.student import in_order
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.events import EventStream, SimulatorsStarting, StopRequested
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.programs import Environment
 from rsso_dspy.protocol.provenance import identity
@@ -87,7 +88,7 @@ def compile_agent(
     live: Session,
     wanted: Request,
     jobs: int = 1,
-    observer: Observer | None = None,
+    events: EventStream | None = None,
     out: Path | None = None,
 ) -> Compiled:
     """Compile a program, and write it to `out` when that is given.
@@ -98,6 +99,8 @@ def compile_agent(
     compile has come to its end: cut short and called again, it plays none of them twice. Raises what
     `Session.check_models` and `check_stock` raise.
     """
+    events = events or EventStream()
+    live.starts.told = lambda starting: events.emit(SimulatorsStarting(starting))
     live.check_models([agent])
     check_stock(agent)
     shelf = None
@@ -113,7 +116,7 @@ def compile_agent(
         wanted.trials,
         wanted.seed,
         wanted.limits,
-        observer or _Silent(),
+        events,
         wanted.tuned,
         shelf,
         wanted.max_idle,
@@ -212,7 +215,7 @@ def interruptible(rollouts: Rollouts) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         if rollouts.ended_by is None:
             rollouts.halt("interrupted")
-            rollouts.observer.stopping()
+            rollouts.events.emit(StopRequested())
         (before if callable(before) else signal.default_int_handler)(number, frame)
 
     signal.signal(signal.SIGINT, stop)
@@ -280,9 +283,3 @@ def _scores(candidate: Candidate, choose: Sequence[Variant]) -> Scores | None:
 def _per_variant(candidate: Candidate) -> dict[str, float]:
     """Metric by variant, in an order that does not depend on when each was played."""
     return {variant.key: round(candidate.rollouts[variant].score, 4) for variant in sorted(candidate.rollouts, key=str)}
-
-
-class _Silent:
-    def rollout(self, rollouts: Rollouts, candidate: Candidate, rollout: Rollout) -> None: ...
-
-    def stopping(self) -> None: ...

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import dspy
 from dspy.utils.callback import BaseCallback
@@ -27,24 +27,26 @@ from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.protocol.events import Event, EventStream
 from rsso_dspy.protocol.executor import LISTENING
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.trajectory import Failure, Usage, Variant
 
-__all__ = ["Call", "Candidate", "Ending", "Halt", "Limits", "Observer", "Rollout", "Rollouts"]
+__all__ = ["Call", "Candidate", "Ending", "Halt", "Limits", "Rollout", "RolloutFinished", "Rollouts"]
 
 
 class Halt(BaseException):
     """The compile ends here. Not an `Exception`, because optimizers swallow those."""
 
 
-class Observer(Protocol):
-    """Told what happens, from any thread."""
+@dataclass(frozen=True, slots=True)
+class RolloutFinished(Event):
+    """A rollout of a compile is finished, or was found."""
 
-    def rollout(self, rollouts: "Rollouts", candidate: Candidate, rollout: Rollout) -> None: ...
-
-    def stopping(self) -> None: ...
+    rollouts: "Rollouts"
+    candidate: Candidate
+    rollout: Rollout
 
 
 class Rollouts:
@@ -58,7 +60,7 @@ class Rollouts:
         trials: int,
         seed: int,
         limits: Limits,
-        observer: Observer,
+        events: EventStream | None = None,
         tuned: Sequence[str] = tuple(ROLE_OF),
         shelf: Shelf | None = None,
         max_idle: int | None = None,
@@ -91,13 +93,13 @@ class Rollouts:
         self._budgets = budgets
         self._trials = trials
         self._seed = seed
-        self.observer = observer
+        self.events = events or EventStream()
         self._played: dict[tuple[str, Variant], Future[Rollout]] = {}
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
         self._running = 0
-        self.purse.stop = lambda: self.halt("cost")
         self.purse.before(self.abandoned.items())
+        self._halt_at_limit()
         self._promised: set[tuple[str, Variant]] | None = None
         """What may still be begun of a batch that the budget does not reach for; None when it does."""
 
@@ -144,7 +146,7 @@ class Rollouts:
                 self._running -= 1
                 self._lock.notify_all()
         future.set_result(rollout)
-        self.observer.rollout(self, candidate, rollout)
+        self.events.emit(RolloutFinished(self, candidate, rollout))
         return rollout
 
     def reserve(self, program: Agent, variants: Sequence[Variant]) -> None:
@@ -205,6 +207,11 @@ class Rollouts:
         with self._lock:
             self.usage[role] = self.usage.get(role, Usage()) + usage
         self.purse.spend(role, usage)
+        self._halt_at_limit()
+
+    def _halt_at_limit(self) -> None:
+        if self.purse.passed:
+            self.halt("cost")
 
     @contextmanager
     def counted(self, also: list[int] | None = None) -> Iterator[None]:

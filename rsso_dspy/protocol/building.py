@@ -2,7 +2,7 @@
 
 built = building(config, variants, "neural", Path("constitution.json"), explore=1)
 with session(built.config) as live:
-    built.play(live, observer, built.purse())
+    built.play(live, built.purse())
 """
 
 import shutil
@@ -22,7 +22,8 @@ from rsso_dspy.programs.methods import Writing, method
 from rsso_dspy.programs.transcript import stretch
 from rsso_dspy.protocol.constitutions import of_records
 from rsso_dspy.protocol.constitutions import place as in_order
-from rsso_dspy.protocol.executor import Executor, Observer, fingerprints, forget_followers, missing, zero_shot
+from rsso_dspy.protocol.events import Event, EventStream, RunLimited
+from rsso_dspy.protocol.executor import Executor, fingerprints, forget_followers, missing, zero_shot
 from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.plan import Plan, in_streams, make_plan, step_budgets
 from rsso_dspy.protocol.playing import NOTHING, Carried, Player
@@ -32,7 +33,7 @@ from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Arm
-from rsso_dspy.trajectory import Lesson, Trajectory, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.trajectory import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.whole import check_place, write_whole
 
 EXAMPLES = 3
@@ -89,30 +90,21 @@ class Building:
             purse.before(store.spent() if (store.folder / "run.json").exists() else ())
         return purse
 
-    def play(
-        self,
-        live: Session,
-        observer: Observer,
-        purse: Purse,
-        told: Callable[[Any, TrialResult], None] = lambda _work, _result: None,
-    ) -> Book:
-        """Play what is left and write the file. Raises `RssoError` when an episode ended in an error, and what
-        `Executor.run` raises."""
+    def play(self, live: Session, purse: Purse, events: EventStream | None = None) -> Book:
+        """Play what is left and write the file; `events` is told of it. Raises `RssoError` when an episode ended in an
+        error, and what `Executor.run` raises."""
         place = Place(self.folder, "-o")
         place.hold()
         try:
-            return self._play(live, observer, purse, told, place)
+            return self._play(live, purse, events, place)
         finally:
             place.let_go()
 
-    def _play(
-        self,
-        live: Session,
-        observer: Observer,
-        purse: Purse,
-        told: Callable[[Any, TrialResult], None],
-        place: Place,
-    ) -> Book:
+    def _play(self, live: Session, purse: Purse, events: EventStream | None, place: Place) -> Book:
+        stream = EventStream()
+        if events:
+            stream.subscribe(Event, events.emit, required=True)
+        purse.follow(stream)
         kept, examples = NOTHING, tuple[str, ...]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.stores(), strict=True):
@@ -124,10 +116,10 @@ class Building:
             with store.lock():
                 store.open(self._identity(plan), fingerprints(programs))
                 forget_followers(plan, store)
-                player = Player(used, store, programs, provenance(self.config), kept, told, purse.spend)
-                purse.stop = player.stop.set
+                player = Player(used, store, programs, provenance(self.config), kept, stream)
+                stream.subscribe(RunLimited, _stop(player), required=True)
                 try:
-                    outcome = Executor(player, observer).run(plan, missing(plan, store), jobs=1)
+                    outcome = Executor(player).run(plan, missing(plan, store), jobs=1)
                 except Stopped:
                     raise LimitReached(f"stopped: {purse.passed}. Every finished episode is kept.") from None
                 if outcome.errored:
@@ -205,6 +197,10 @@ def building(
             "is; name another -o, or move that away"
         )
     return made
+
+
+def _stop(player: Player) -> Callable[[RunLimited], None]:
+    return lambda _: player.stop.set()
 
 
 def drawn_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 carried_book(Path("constitution.json"), plan, say)          # what units of the plan start from
 of_stream(Path("runs/x"), "omnireflect-neural")             # what a self-sustaining agent ended with
-build(config, variants, "neural", out, jobs, observer)      # co-operative mode: a meta-advisor's rule book
+build(config, variants, "neural", out, jobs)      # co-operative mode: a meta-advisor's rule book
 """
 
 import hashlib

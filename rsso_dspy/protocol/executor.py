@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from rsso_dspy.backends.policies import recorded
-from rsso_dspy.environments.starts import Starting
-from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, Stopped
+from rsso_dspy.errors import BackendUnreachable, EnvironmentFailure, LimitReached, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.protocol.events import EventStream, RunEnded, RunStarted, StopRequested, UnitFinished
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Player
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Arm, Training, Unit, Work
-from rsso_dspy.trajectory import TrainingRecord, UnitRecord, paid_for
+from rsso_dspy.trajectory import Failure, TrainingRecord, UnitRecord, paid_for
 
 W = TypeVar("W", Unit, Training)
 
@@ -63,18 +63,6 @@ class _Threads:
         return self.pool.submit(self.player.play, plan, work)
 
 
-class Observer(Protocol):
-    """Told what happens."""
-
-    def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None: ...
-
-    def starting(self, starting: Starting) -> None:
-        """A simulator has started, others have to wait for theirs; from any thread."""
-        ...
-
-    def stopping(self) -> None: ...
-
-
 @dataclass
 class Outcome:
     """What became of an execution."""
@@ -83,6 +71,31 @@ class Outcome:
     errored: list[UnitRecord | TrainingRecord] = field(default_factory=list)
     untrained: list[Unit] = field(default_factory=list)
     """Units not played because their training, or the unit before them in their stream, ended in an error."""
+
+
+@contextmanager
+def announced(events: EventStream, started: RunStarted) -> Iterator[Callable[[Outcome], None]]:
+    """The block is the run: `events` is told that it started, and how it ended. Give what it yields the outcome."""
+    end = RunEnded("failed")
+
+    def keep(outcome: Outcome) -> None:
+        nonlocal end
+        end = RunEnded("ended", outcome.played, len(outcome.errored), len(outcome.untrained))
+
+    try:
+        events.emit(started)
+        yield keep
+    except (LimitReached, Stopped) as why:
+        end = RunEnded("limit", why=str(why))
+        raise
+    except KeyboardInterrupt:
+        end = RunEnded("interrupted")
+        raise
+    except RssoError as error:
+        end = RunEnded("failed", failure=Failure.of(error))
+        raise
+    finally:
+        events.emit(end)
 
 
 def missing(plan: Plan, store: Store, again: Collection[Work] = ()) -> list[Work]:
@@ -138,11 +151,10 @@ def fingerprints(programs: Mapping[Arm, Agent]) -> dict[str, str]:
 
 
 class Executor:
-    """Has work played on an engine and minds its failures."""
+    """Has work played on an engine and minds its failures. What it does is told by the player's events."""
 
-    def __init__(self, player: Player, observer: Observer, engine: EngineOf = threads):
+    def __init__(self, player: Player, engine: EngineOf = threads):
         self.player = player
-        self.observer = observer
         self.engine = engine
         self._failures = 0
 
@@ -181,16 +193,16 @@ class Executor:
         except BaseException as error:
             self.player.stop.set()
             if isinstance(error, KeyboardInterrupt):
-                self.observer.stopping()
+                self.player.events.emit(StopRequested())
             for future in wait(running).done:  # Ctrl-C again ends the wait
                 if (other := future.exception()) is None:
-                    self.observer.finished(running[future], future.result())
+                    self.player.events.emit(UnitFinished(running[future], future.result()))
                 elif isinstance(error, Stopped) and not isinstance(other, Stopped):
                     error = other  # why the others stopped
             raise error
 
     def _count(self, work: Work, record: UnitRecord | TrainingRecord, outcome: Outcome) -> None:
-        self.observer.finished(work, record)
+        self.player.events.emit(UnitFinished(work, record))
         outcome.played += 1
         if not record.errored:
             self._failures = 0
@@ -220,8 +232,8 @@ __all__ = [
     "Engine",
     "EngineOf",
     "Executor",
-    "Observer",
     "Outcome",
+    "announced",
     "fingerprints",
     "missing",
     "threads",

@@ -3,11 +3,11 @@
 run = prepare(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
 run.left, run.plan.forecast(run.left)           # nothing was changed so far
 with session(config, jobs=2) as live:
-    run.play(live, 2, observer)
+    run.play(live, 2)
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.constitutions import carried_book, check_examples, check_streams
 from rsso_dspy.protocol.engines import engine_named
-from rsso_dspy.protocol.events import EventLog, Listener
+from rsso_dspy.protocol.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
 from rsso_dspy.protocol.executor import (
     Executor,
-    Observer,
     Outcome,
+    announced,
     fingerprints,
     forget_followers,
     missing,
@@ -33,6 +33,7 @@ from rsso_dspy.protocol.fork import reusable
 from rsso_dspy.protocol.given import Given
 from rsso_dspy.protocol.guards import check_readers
 from rsso_dspy.protocol.libraries import carried
+from rsso_dspy.protocol.log_writer import write_log
 from rsso_dspy.protocol.plan import Forecast, Plan, plan_held_out
 from rsso_dspy.protocol.playing import Carried, Player, together
 from rsso_dspy.protocol.presets import configured
@@ -45,7 +46,7 @@ from rsso_dspy.protocol.shards import shard_of
 from rsso_dspy.protocol.stalled import give_up_stalled, stalled
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Arm, Work
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 from rsso_dspy.whole import check_place
 
 
@@ -104,13 +105,11 @@ class HeldOut:
         self,
         live: Session,
         jobs: int,
-        observer: Observer,
         purse: Purse | None = None,
-        told: Callable[[Work, TrialResult], None] = lambda _work, _result: None,
+        events: EventStream | None = None,
         engine: str = "threads",
-        listeners: Sequence[Listener] = (),
     ) -> Outcome:
-        """Play what is left. `told` hears of every trial; `engine` is threads or ray. Raises `LimitReached` when the
+        """Play what is left. `events` is told of it; `engine` is threads or ray. Raises `LimitReached` when the
         purse is empty, and what `Session.check_models`, `engine_named` and `Executor.run` raise; whatever happens,
         every finished trial is kept."""
         live.check_models(self.programs.values())
@@ -125,18 +124,20 @@ class HeldOut:
                 give_up_stalled(self.plan, self.store)
             forget_followers(self.plan, self.store)
             left = missing(self.plan, self.store)  # another process may just have finished some
-            log = EventLog(self.store, observer, told, listeners)
-            player = Player(
-                live, self.store, self.programs, provenance(self.config), self.carried, log.trial, purse.spend
-            )
-            purse.stop = player.stop.set
-            live.starts.told = log.starting
-            ways = {"proxies": through} if (through := proxies(self.config)) else {}
-            with log.run(left=[work.key for work in left], jobs=jobs, engine=engine, **ways) as ended:
+            stream = EventStream()
+            player = Player(live, self.store, self.programs, provenance(self.config), self.carried, stream)
+            write_log(self.store, stream)
+            if events:
+                stream.subscribe(Event, events.emit, required=True)
+            purse.follow(stream)
+            stream.subscribe(RunLimited, lambda _: player.stop.set(), required=True)
+            live.starts.told = lambda starting: stream.emit(SimulatorsStarting(starting))
+            keys = tuple(work.key for work in left)
+            with announced(stream, RunStarted(keys, jobs, engine, proxies(self.config))) as ended:
                 if left and purse.passed:
                     raise LimitReached(_limit(purse))
                 try:
-                    outcome = Executor(player, log, where).run(self.plan, left, jobs)
+                    outcome = Executor(player, where).run(self.plan, left, jobs)
                 except Stopped:
                     raise LimitReached(_limit(purse)) from None
                 ended(outcome)

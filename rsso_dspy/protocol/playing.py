@@ -22,6 +22,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.runtime import Start, TrialRules
+from rsso_dspy.protocol.events import EventStream, TrialFinished, UsageSpent
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.sources import count_entries, describe, sources_of
@@ -69,17 +70,13 @@ def together(loads: Sequence[Carried]) -> Carried:
     )
 
 
-Told = Callable[[Work, TrialResult], None]
-
-
 Form = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
 """The record of these trials, with these memories after them."""
 
 
 class Player:
     """Plays for one run. `programs` gives the program of every arm; they are shared by the threads. `carried` is what
-    memories hold at the start of every unit. `told` hears of every finished trial and `spend` of every answer's cost,
-    from any thread."""
+    memories hold at the start of every unit. `events` is told of every answer's cost and every finished trial."""
 
     def __init__(
         self,
@@ -88,16 +85,14 @@ class Player:
         programs: Mapping[Arm, Agent],
         provenance: dict[str, str],
         carried: Carried = NOTHING,
-        told: Told = lambda _work, _result: None,
-        spend: Callable[[str, Usage], None] = lambda _role, _usage: None,
+        events: EventStream | None = None,
     ):
         self.live = live
         self.store = store
         self.programs = programs
         self.provenance = provenance
         self.carried = carried
-        self.told = told
-        self.spend = spend
+        self.events = events or EventStream()
         self.stop = threading.Event()
         """Set it to have every trial under way abandoned before its next step."""
 
@@ -202,7 +197,7 @@ class Player:
         trials = list(start.played)
 
         def spend(role: str, usage: Usage) -> None:
-            self.spend(role, usage)
+            self.events.emit(UsageSpent(work, role, usage))
             try:
                 self.store.note_under_way(work, role, usage, len(trials) + 1)
             except (OSError, RssoError) as error:
@@ -218,7 +213,7 @@ class Player:
             now = time.perf_counter()
             self.store.note_seconds(work.key, result.trial, now - begun)
             begun = now
-            self.told(work, result)
+            self.events.emit(TrialFinished(work, result))
 
         runtime = replace(
             self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set, spend=spend

@@ -1,23 +1,23 @@
 """How much a run may cost: told of every answer as it comes, it stops the run between two steps once a limit is passed.
 
     purse = Purse(max_cost=5.0, max_tokens=None, models={"actor": "openai/gpt-4.1-mini"}, price_of=price_of)
-    purse.stop = stop
-    Player(..., spend=purse.spend)
+    purse.follow(events)            # hears UsageSpent, tells RunLimited
 
 The answers under way when the limit is passed are still paid for; nothing after them is.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.money import PriceOf, cost, dollars
+from rsso_dspy.protocol.events import EventStream, RunLimited, UsageSpent
 from rsso_dspy.trajectory import Usage
 
 
 class Purse:
     """The limits of one run, in dollars and in tokens sent and answered; None is no limit. `models` maps role to model;
-    `asked` are the roles that will be asked, all when None. ``stop`` is called when a limit is passed. Thread-safe.
+    `asked` are the roles that will be asked, all when None. Thread-safe.
 
     Raises `UsageError` when dollars are limited and a model has no known price.
     """
@@ -46,7 +46,6 @@ class Purse:
         """Answers whose tokens the server did not tell."""
         self._models = models
         self._price_of = price_of
-        self.stop: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
 
     def spend(self, role: str, usage: Usage) -> None:
@@ -56,9 +55,16 @@ class Purse:
             self.cost += cost(usage, price) if price else 0.0
             self.tokens += usage.input + usage.output
             self.unmetered += usage.unmetered
-            passed = self.passed
-        if passed:
-            self.stop()
+
+    def follow(self, events: EventStream) -> None:
+        """Count what every answer costs, and tell there when a limit is passed."""
+
+        def count(event: UsageSpent) -> None:
+            self.spend(event.role, event.usage)
+            if why := self.passed:
+                events.emit(RunLimited(why))
+
+        events.subscribe(UsageSpent, count, required=True)
 
     def before(self, spent: Iterable[tuple[str, Usage]]) -> None:
         """Count what the run cost earlier, role by role."""

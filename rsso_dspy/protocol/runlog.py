@@ -4,7 +4,7 @@
     news = log.read()       # again and again
     log.units, log.last
 
-`events.py` writes it. No result is read from it: results are the records.
+`log_writer.py` writes it. No result is read from it: results are the records.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from rsso_dspy.protocol.journals import LOG
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.reading import MOST_BYTES, misfit, parse_entry
 
-Event = Mapping[str, Any]
+Entry = Mapping[str, Any]
 
 
 class Log:
     """The log of a run, read as it grows. Holds nothing before the first `read`, and nothing of a run without one."""
 
     def __init__(self, store: Store):
-        self.last: Event = {}
-        self.begun: Event = {}
+        self.last: Entry = {}
+        self.begun: Entry = {}
         self.done = 0
         self.units: set[str] = set()
         """Keys of all units that some command had to play, those of trainings left out."""
@@ -30,7 +30,7 @@ class Log:
         self._file = store.folder / LOG
         self._offset = 0
 
-    def read(self) -> list[Event]:
+    def read(self) -> list[Entry]:
         """The entries since the last time. A line that is still being written is left for the next time."""
         if why := misfit(self._file):
             self._store.left_out[self._file] = why
@@ -50,7 +50,7 @@ class Log:
             self._note(entry)
         return found
 
-    def _note(self, entry: Event) -> None:
+    def _note(self, entry: Entry) -> None:
         self.last = entry
         if entry["event"] == "started":
             self.begun, self.done = entry, 0
@@ -59,7 +59,7 @@ class Log:
             self.done += 1
 
 
-def _entry(line: bytes) -> Event | None:
+def _entry(line: bytes) -> Entry | None:
     """What a line says, None when it is no entry: a kill may have cut it off."""
     entry = parse_entry(line)
     if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):

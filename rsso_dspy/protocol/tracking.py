@@ -1,12 +1,13 @@
 """A run on an MLflow tracking server, as it goes on: numbers per arm, and at its end the report.
 
     server = reach("http://127.0.0.1:5000")
-    run.play(live, 2, observer, listeners=[Tracking(server, run, report, say)])
+    Tracking(server, run, report, say).follow(events)
+    run.play(live, 2, events=events)
 
 Everything that is sent is made from the records, each point at the step (units and trainings of the arm that are
 finished) and the time of its record. So a server that was away, and a run that is continued, end with the history they
 would have had: what the server does not know yet is sent, and nothing twice. A thread of its own sends; the run waits
-for it at its end alone. What is sent is in `told.py`.
+for it at its end alone. What is sent is in `mlflow_payload.py`.
 """
 
 import json
@@ -24,9 +25,9 @@ from urllib.parse import urlsplit
 from rsso_dspy.addresses import keep_direct
 from rsso_dspy.config import prices
 from rsso_dspy.errors import UsageError
-from rsso_dspy.protocol.events import End
+from rsso_dspy.protocol.events import Ending, EventStream, RunEnded, RunStarted, UnitFinished
+from rsso_dspy.protocol.mlflow_payload import identity_of, name_of, numbers, parameters, tags_of
 from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.told import identity_of, name_of, numbers, parameters, tags_of
 from rsso_dspy.redaction import redact
 from rsso_dspy.report.tally import Finished, Tally, finished
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "rsso-dspy"
 ID_TAG = "rsso_dspy.id"
-STATUS: Mapping[End, str] = {"ended": "FINISHED", "limit": "KILLED", "interrupted": "KILLED", "failed": "FAILED"}
+STATUS: Mapping[Ending, str] = {"ended": "FINISHED", "limit": "KILLED", "interrupted": "KILLED", "failed": "FAILED"}
 SETTINGS = {
     # The run needs no answer for long, and what a server misses is made good later.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
@@ -106,7 +107,7 @@ def _mlflow() -> Callable[..., Any]:
 
 
 class Tracking:
-    """A `Listener` that sends a run to a server. `report` gives the files to keep there at the end; `say` is told when
+    """Sends a run to a server. `report` gives the files to keep there at the end; `say` is told when
     the server is lost."""
 
     def __init__(self, server: Server, planned: "HeldOut", report: Files, say: Callable[[str], None]):
@@ -115,22 +116,25 @@ class Tracking:
         self._report = report
         self._say = say
         self._price_of = prices(planned.config.prices)
-        self._news: SimpleQueue[UnitRecord | TrainingRecord | End] = SimpleQueue()
+        self._news: SimpleQueue[UnitRecord | TrainingRecord | Ending] = SimpleQueue()
         self._lost = threading.Event()
-        self._end: End | None = None
+        self._end: Ending | None = None
         self._tallies: dict[str, Tally] = defaultdict(Tally)
         self._known: dict[str, int] = {}
         self._thread = threading.Thread(target=self._send, name="mlflow", daemon=True)
 
-    def begun(self) -> None:
-        self._thread.start()
+    def follow(self, events: EventStream) -> None:
+        """Send what is told there from now on."""
+        events.subscribe(RunStarted, lambda _: self._thread.start())
+        events.subscribe(UnitFinished, self._take)
+        events.subscribe(RunEnded, self._end_with)
 
-    def finished(self, record: UnitRecord | TrainingRecord) -> None:
+    def _take(self, event: UnitFinished) -> None:
         if not self._lost.is_set():
-            self._news.put(record)
+            self._news.put(event.record)
 
-    def ended(self, how: End) -> None:
-        self._news.put(how)
+    def _end_with(self, event: RunEnded) -> None:
+        self._news.put(event.how)
         self._thread.join()
 
     def _point(self, record: UnitRecord | TrainingRecord) -> tuple[Finished, int]:
@@ -221,7 +225,7 @@ class Tracking:
         for start in range(0, len(metrics), AT_ONCE):
             self._server.client.log_batch(run, metrics=metrics[start : start + AT_ONCE])
 
-    def _conclude(self, run: str, how: End) -> None:
+    def _conclude(self, run: str, how: Ending) -> None:
         """The end: what the last points do not say, the report, and how it ended."""
         client, now = self._server.client, time.time_ns() // 1_000_000
         there = client.get_run(run).data.metrics

@@ -19,7 +19,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.money import PriceOf
 from rsso_dspy.protocol.journals import costs_in
 from rsso_dspy.protocol.place import Place, identity_of
-from rsso_dspy.protocol.runlog import Event, Log
+from rsso_dspy.protocol.runlog import Entry, Log
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.live import Row
 from rsso_dspy.report.tally import Finished, Spent, Tally, finished, spent, spent_on
@@ -38,12 +38,12 @@ class Seen:
 
     rows: tuple[Row, ...]
     """One per arm. Units in all are None where nothing says how many there are to be."""
-    news: tuple[Event, ...]
+    news: tuple[Entry, ...]
     """Entries of the log since the look before; at the first, all of them."""
     state: State
-    last: Event
+    last: Entry
     """The last entry of the log; empty without one."""
-    begun: Event
+    begun: Entry
     """The last entry that says that the run started; empty without one."""
     done: int
     """Units and trainings that the command which played last has played."""
@@ -137,7 +137,7 @@ class Watched:
             len({path.with_suffix(".json") for path in (*self._begun, *self._under_way) if self._open(path)}),
         )
 
-    def _hear(self) -> tuple[bool | None, list[Event]]:
+    def _hear(self) -> tuple[bool | None, list[Entry]]:
         """Whether a process plays, asked before the log is read: what a run does after this look shows in the next one.
         Asked again where the log has news of no end, as the run may have begun in between."""
         playing = self._store.playing()
@@ -233,7 +233,7 @@ class Watched:
         ]
 
 
-def _time(entry: Event) -> datetime | None:
+def _time(entry: Entry) -> datetime | None:
     try:
         when = datetime.fromisoformat(str(entry["time"]))
     except (KeyError, ValueError):

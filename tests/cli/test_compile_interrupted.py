@@ -27,10 +27,10 @@ from rsso_dspy.cli.progress import CompileWatch
 
 answer, told, after = Explorer.complete, CompileWatch.rollout, []
 
-def rollout(self, rollouts, *more):
-    told(self, rollouts, *more)
+def rollout(self, event):
+    told(self, event)
     if self.done == 2:
-        after.append(rollouts)
+        after.append(event.rollouts)
 
 def complete(self, request):
     while after and after[0].ended_by is None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rsso_dspy.cli.progress import Watch
 from rsso_dspy.config import load
 from rsso_dspy.environments.starts import Starting
+from rsso_dspy.protocol.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.units import Unit
@@ -38,9 +39,11 @@ def unit(work: Unit, *scores: int) -> UnitRecord:
 def played(watch: Watch, work: Unit, *scores: int) -> UnitRecord:
     """Tell the watch of the unit's trials, and of its end."""
     made = unit(work, *scores)
+    events = EventStream()
+    watch.follow(events)
     for trial in made.trials:
-        watch.trial(work, trial)
-    watch.finished(work, made)
+        events.emit(TrialFinished(work, trial))
+    events.emit(UnitFinished(work, made))
     return made
 
 
@@ -66,7 +69,7 @@ def test_every_arm_has_a_row(width, monkeypatch, tmp_path):
     with Watch(planned.left, planned, jobs=2) as watch:
         played(watch, planned.plan.units[0], 40, 100)
         played(watch, planned.plan.units[1])
-        watch.trial(planned.plan.units[2], unit(planned.plan.units[2], 10).trials[0])
+        watch.trial(TrialFinished(planned.plan.units[2], unit(planned.plan.units[2], 10).trials[0]))
         seen = picture(watch)
     assert all(len(line) <= width for line in seen)
     assert seen[0].split() == ["arm", "units", "errors", "Mean", "solved", "trial", "tokens", "cost"]
@@ -153,16 +156,16 @@ def test_simulators_that_start_are_counted_until_all_are_there(capsys, monkeypat
     planned = planned_run(tmp_path)
     with Watch(planned.left, planned) as watch:
         for ready in range(1, 65):
-            watch.starting(Starting(ready, 64))
+            watch.starting(SimulatorsStarting(Starting(ready, 64)))
     counts = (1, 11, 21, 31, 41, 51, 61, 64)
     assert capsys.readouterr().err.splitlines() == [f"starting simulators: {ready} of 64" for ready in counts]
     for width in (60, 100):
         on_terminal(monkeypatch, width)
         with Watch(planned.left, planned) as watch:
-            watch.starting(Starting(5, 64))
+            watch.starting(SimulatorsStarting(Starting(5, 64)))
             played(watch, planned.plan.units[0], 40)
             line = picture(watch)[-1]
             assert "1/6" in line
             assert "starting simulators: 5 of 64" in line
-            watch.starting(Starting(64, 64))
+            watch.starting(SimulatorsStarting(Starting(64, 64)))
             assert "simulators" not in picture(watch)[-1]

@@ -11,6 +11,7 @@ from rsso_dspy.config import load
 from rsso_dspy.environments.pool import CLOSED, Pool
 from rsso_dspy.environments.starts import Starting, Starts
 from rsso_dspy.errors import Stopped
+from rsso_dspy.protocol.events import EventStream, SimulatorsStarting
 from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.run_spec import RunSpec
 from rsso_dspy.protocol.session import session
@@ -193,30 +194,18 @@ def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
     assert not made
 
 
-class Watching:
-    """An observer that hears of starts."""
-
-    def __init__(self) -> None:
-        self.heard: list[Starting] = []
-
-    def finished(self, *_: object) -> None: ...
-
-    def starting(self, starting: Starting) -> None:
-        self.heard.append(starting)
-
-    def stopping(self) -> None: ...
-
-
 def test_a_run_says_how_far_its_simulators_have_come(tmp_path):
     config = load(overrides=["embedder.model=hash", "protocol.trials=1"])
     order = RunSpec(methods=("react-sso",), tasks=("find-plant",), per_task=2, out=tmp_path / "run")
     planned = prepare(config, order)
-    observer = Watching()
+    heard: list[Starting] = []
+    events = EventStream()
+    events.subscribe(SimulatorsStarting, lambda event: heard.append(event.starting))
     with session(config, jobs=2) as live:
         live.starts.at_once = 1
-        outcome = planned.play(live, 2, observer)
+        outcome = planned.play(live, 2, events=events)
     assert outcome.played == 2
     assert not outcome.errored
     lines = map(json.loads, (tmp_path / "run/run.log.jsonl").read_text().splitlines())
     noted = [Starting(line["ready"], line["wanted"]) for line in lines if line["event"] == "simulators"]
-    assert noted == observer.heard == [Starting(1, 2), Starting(2, 2)]
+    assert noted == heard == [Starting(1, 2), Starting(2, 2)]

@@ -346,8 +346,8 @@ def test_what_is_registered_is_struck_out_without_any_variable():
 
 def test_what_a_tracking_server_is_told_holds_no_key(monkeypatch, tmp_path):
     from rsso_dspy.protocol.held_out import prepare
+    from rsso_dspy.protocol.mlflow_payload import parameters, tags_of
     from rsso_dspy.protocol.run_spec import RunSpec
-    from rsso_dspy.protocol.told import parameters, tags_of
 
     monkeypatch.setenv("TRACKED_API_KEY", KEY)
     config = load(overrides=["backend=mine", f"backends.mine.model=hosted_vllm/{KEY}", "embedder.model=hash"])

@@ -13,6 +13,7 @@ from rsso_dspy.cli.sweep import stay
 from rsso_dspy.config import load
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.optimize.shelf import Shelf
+from rsso_dspy.protocol.events import EventStream, TrialFinished
 from rsso_dspy.protocol.held_out import prepare
 from rsso_dspy.protocol.place import Place
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -23,7 +24,6 @@ from rsso_dspy.trajectory import Usage
 from tests.chaos.process import until
 from tests.hostile.played import PATIENCE, TASK, VARIANT, counting
 from tests.live import FAST
-from tests.protocol.test_replay import Quiet
 from tests.protocol.test_store import IDENTITY
 
 AWAY = "away"
@@ -111,16 +111,18 @@ def test_a_folder_that_is_not_held_is_like_any_other(tmp_path):
 def test_a_run_whose_folder_goes_stops_at_once_and_writes_nothing_more(tmp_path, live, happen, words):
     folder, told, before = tmp_path / "run", [], []
 
-    def tell(*trial):
-        told.append(trial)
+    def tell(event):
+        told.append(event)
         if len(told) == 1:
             happen(folder)
             before.append(files(folder))
 
     order = RunSpec(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
     config = load(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
+    events = EventStream()
+    events.subscribe(TrialFinished, tell)
     with pytest.raises(FolderGone, match=words):
-        prepare(config, order).play(live, 1, Quiet(), told=tell)
+        prepare(config, order).play(live, 1, events=events)
     assert len(told) == 1
     assert [files(folder)] == before
 

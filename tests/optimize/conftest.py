@@ -85,5 +85,5 @@ def record(live: Session, request: Request) -> Recorded:
         patch.setattr(Jvm, "call", marked)
         patch.setattr(golds, "compute_gold", refuse)
         within = replace(live, runtime=replace(live.runtime, lm=lm))
-        compiled = compile_agent(Agent(request.method.name), within, request, observer=observed)
+        compiled = compile_agent(Agent(request.method.name), within, request, events=observed)
     return Recorded(request, compiled, observed, prompts, described)

@@ -13,8 +13,9 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import optimizer
 from rsso_dspy.optimize.request import Request
-from rsso_dspy.optimize.rollouts import Candidate, Limits, Rollout, Rollouts
+from rsso_dspy.optimize.rollouts import Limits, Rollout, RolloutFinished, Rollouts
 from rsso_dspy.programs.methods import method
+from rsso_dspy.protocol.events import EventStream
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.trajectory import Variant
 from tests.live import Engine, says
@@ -108,18 +109,18 @@ def wanted(
     )
 
 
-class Keep:
-    """An observer that keeps what it is told."""
+class Keep(EventStream):
+    """Keeps what is told of rollouts."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.of: Rollouts | None = None
         self.told: list[tuple[str, Rollout]] = []
+        self.subscribe(RolloutFinished, self.rollout)
 
-    def stopping(self) -> None: ...
-
-    def rollout(self, rollouts: Rollouts, candidate: Candidate, rollout: Rollout) -> None:
-        self.of = rollouts
-        self.told.append((candidate.program, rollout))
+    def rollout(self, event: RolloutFinished) -> None:
+        self.of = event.rollouts
+        self.told.append((event.candidate.program, event.rollout))
 
 
 def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, steps: int = STEPS) -> Rollouts:

@@ -33,7 +33,7 @@ def test_gepa_finds_the_better_instruction_of_the_rule_writer(live):
     session = models.within(replace(live, runtime=replace(live.runtime, constitution=book)))
     request = wanted("gepa", LONGEST[:2], SHORTEST[:1], rollouts=12, method_name=METHOD, trials=2, steps=3)
     observed = Keep()
-    compiled = compile_agent(Agent(METHOD), session, replace(request, tuned=tuned(["advisor"])), observer=observed)
+    compiled = compile_agent(Agent(METHOD), session, replace(request, tuned=tuned(["advisor"])), events=observed)
     assert compiled.improved
     assert compiled.changes == ("instruction of constitution_writer.write",)
     assert compiled.before.mean == 0

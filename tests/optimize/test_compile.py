@@ -161,7 +161,7 @@ def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
     models = Models(actor=answer, proposer=proposer([ADVICE]))
     out, keep = tmp_path / "compiled.json", Keep()
     with pytest.raises(BackendFailure, match="oops"):
-        compile_agent(Agent("react"), models.within(live), wanted(), observer=keep, out=out)
+        compile_agent(Agent("react"), models.within(live), wanted(), events=keep, out=out)
     assert sum(map(advised, models.engines["actor"].prompts)) == 2
     assert [rollout.score for c in keep.of.candidates.values() for rollout in c.rollouts.values()] == [0.5] * 3
     there = load(out)
@@ -194,7 +194,7 @@ def test_ctrl_c_stops_rollouts_before_their_next_step(live):
     goes, keep = actor(advised), Keep()
     models = Models(actor=answer, proposer=proposer([ADVICE]))
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("react"), models.within(live), wanted(), observer=keep)
+        compile_agent(Agent("react"), models.within(live), wanted(), events=keep)
     assert models.asked["actor"] == sent[0]
 
 

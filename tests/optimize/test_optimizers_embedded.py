@@ -125,7 +125,7 @@ def test_the_same_compile_again_is_the_same_to_the_byte(live, two, name, tmp_pat
     compile_agent(Agent("rsso"), two, small, 2, out=tmp_path / "two.json")
     assert (tmp_path / "two.json").read_bytes() == first
     keep = Keep()
-    compile_agent(Agent("rsso"), live, small, observer=keep, out=once)
+    compile_agent(Agent("rsso"), live, small, events=keep, out=once)
     assert keep.of.recalled == keep.of.spent
     again, before = json.loads(once.read_bytes()), json.loads(first)
     asked_before = again.pop("abandoned")  # the first compile's questions to the proposer, which are asked again

@@ -260,7 +260,7 @@ def test_a_dead_actor_is_no_score_of_a_candidate(live, name):
     scripted.engines["actor"].answer = answer
     keep = Keep()
     with pytest.raises(BackendFailure, match=r"could not be played: .*oops"):
-        compile_agent(Agent("react"), scripted.within(live), small(name), observer=keep)
+        compile_agent(Agent("react"), scripted.within(live), small(name), events=keep)
     assert all(rollout.trials[0].error is None for _, rollout in keep.told)
 
 

@@ -31,17 +31,17 @@ class CutShort(Keep):
         super().__init__()
         self.after = after
 
-    def rollout(self, rollouts, candidate, rollout):
-        super().rollout(rollouts, candidate, rollout)
+    def rollout(self, event):
+        super().rollout(event)
         if len(self.told) == self.after:
-            rollouts.halt("interrupted")
+            event.rollouts.halt("interrupted")
 
 
 @pytest.fixture(scope="module")
 def whole(live, tmp_path_factory):
     """A compile in one go: its file's bytes, and what was played."""
     out, observed = tmp_path_factory.mktemp("whole") / "program.json", Keep()
-    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=observed, out=out)
+    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=observed, out=out)
     assert not Shelf.beside(out).folder.exists(), "a compile that came to its end keeps no rollouts"
     return out.read_bytes(), played(observed)
 
@@ -65,11 +65,11 @@ def played(observed: Keep) -> list[tuple[str, str]]:
 def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_same_file(live, whole, tmp_path, after):
     out, first, second = tmp_path / "program.json", CutShort(after), Keep()
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=first, out=out)
+        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=first, out=out)
     assert already_compiled(out, live.config, REQUESTS["gepa"]) is None
     kept = Shelf.beside(out).check(asked_for(live.config, REQUESTS["gepa"]))
     assert kept == len(first.told) >= after
-    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=second, out=out)
+    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=second, out=out)
     assert second.of.recalled == kept
     assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
     cut_short = paid(first) - sum(rollout.requests for _, rollout in first.told)
@@ -81,7 +81,7 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
 def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_path):
     out = tmp_path / "program.json"
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=CutShort(1), out=out)
+        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=CutShort(1), out=out)
     out.unlink()
     with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
         compile_agent(Agent("rsso"), live, replace(REQUESTS["gepa"], seed=1), out=out)
@@ -90,7 +90,7 @@ def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_p
 def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
     out = tmp_path / "program.json"
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], observer=CutShort(3), out=out)
+        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=CutShort(3), out=out)
     damaged = sorted(Shelf.beside(out).folder.glob("*/*.json"))[0]
     damaged.write_text(damaged.read_text()[:100])
     compile_agent(Agent("rsso"), live, REQUESTS["gepa"], out=out)
@@ -120,7 +120,7 @@ def test_roles_are_named_by_predictor_or_by_role():
 def test_a_role_that_is_frozen_stays_as_it_was_and_plays_all_the_same(live, optimizer):
     observed = Keep()
     frozen = replace(REQUESTS[optimizer], tuned=tuned(["reflector"]))
-    compiled = compile_agent(Agent("rsso"), live, frozen, observer=observed)
+    compiled = compile_agent(Agent("rsso"), live, frozen, events=observed)
     original = Agent("rsso").dump_state()
     candidates = [candidate.state for candidate in observed.of.candidates.values()]
     changed = {name for state in candidates for name in state if state[name] != original[name]}

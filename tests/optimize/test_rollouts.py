@@ -77,11 +77,11 @@ def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, mo
     assert list(rollouts.candidates) == [fingerprint(Agent("react")), fingerprint(reworded("Play."))]
 
 
-def test_a_rollout_is_seen_by_theobserver_once_and_scored_by_the_metric(live, models):
+def test_a_rollout_is_told_once_and_scored_by_the_metric(live, models):
     rollouts = rollouts_of(models.within(live))
     for _ in range(2):
         rollout = rollouts.play(Agent("react"), FIRST)
-    assert [told for _, told in rollouts.observer.told] == [rollout]
+    assert [told for _, told in rollouts.events.told] == [rollout]
     assert (rollout.score, rollout.accumulator, rollout.variant) == (0.5, 50, FIRST)
     assert rollouts.best.program == fingerprint(Agent("react"))
     assert rollouts.usage["actor"].calls == STEPS

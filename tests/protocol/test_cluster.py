@@ -22,6 +22,7 @@ from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
 from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
 from rsso_dspy.protocol.engines import engine_named
+from rsso_dspy.protocol.events import EventStream, TrialFinished
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -29,7 +30,6 @@ from rsso_dspy.trajectory import UnitRecord, Usage
 from tests.chaos.process import until
 from tests.chaos.setup import scripted
 from tests.live import FAST
-from tests.protocol.test_replay import Quiet
 from tests.provider_formats import Said
 from tests.provider_server import provider
 
@@ -123,7 +123,7 @@ def settings(server) -> tuple[str, ...]:
 def whole(live, settings, tmp_path_factory) -> dict[str, bytes]:
     """What threads leave."""
     out = tmp_path_factory.mktemp("threads")
-    outcome = planned_run(out, settings).play(lent(live, settings), 1, Quiet())
+    outcome = planned_run(out, settings).play(lent(live, settings), 1)
     assert (outcome.played, outcome.errored) == (4, [])
     return records(out)
 
@@ -177,10 +177,11 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
 ):
     node = cluster.add_node(num_cpus=1)
     (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
-    told, lost = [], []
+    told, lost, events = [], [], EventStream()
 
-    def hear(work, result):
-        told.append((work.key, result.trial))
+    def hear(event):
+        work = event.work
+        told.append((work.key, event.result.trial))
         if not lost and any(work.key in command for command in processes(raylet).values()):
             kill(cluster, node)
             lost.append(work.key)
@@ -189,7 +190,8 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
 
     model.before = lambda: lost or time.sleep(THINKING)
     planned = planned_run(tmp_path, settings)
-    outcome = planned.play(lent(live, settings), 2, Quiet(), told=hear, engine="ray")
+    events.subscribe(TrialFinished, hear, required=True)
+    outcome = planned.play(lent(live, settings), 2, events=events, engine="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
     assert records(tmp_path) == whole
@@ -209,7 +211,8 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     planned = planned_run(tmp_path, settings, VARIANTS[1:])
     first = planned.store.path_of(planned.plan.units[0]).relative_to(tmp_path)
     one_trial = total(TypeAdapter(UnitRecord).validate_json(whole[str(first)]).trials[0].usage.values())
-    purse, told = planned.purse(max_tokens=one_trial), []
+    purse, told, events = planned.purse(max_tokens=one_trial), [], EventStream()
+    events.subscribe(TrialFinished, lambda event: told.append(event.result.trial))
 
     def until_heard() -> None:
         """The first answer of the second trial passes the limit: nothing more is said before the run has heard of it,
@@ -220,7 +223,7 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
 
     model.before = until_heard
     with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(--max-tokens\)"):
-        planned.play(lent(live, settings), 1, Quiet(), purse, lambda _, result: told.append(result.trial), "ray")
+        planned.play(lent(live, settings), 1, purse, events, "ray")
     assert told == [1]
     assert not records(tmp_path)
     (begun,) = planned.store.begun()
@@ -229,9 +232,9 @@ def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted
     assert total(usage for _, usage in planned.store.spent()) == purse.tokens == model.tokens
     model.calm()
     with pytest.raises(LimitReached):
-        planned.play(lent(live, settings), 1, Quiet(), planned.purse(max_tokens=one_trial), engine="ray")
+        planned.play(lent(live, settings), 1, planned.purse(max_tokens=one_trial), engine="ray")
     assert not model.answers
-    outcome = planned.play(lent(live, settings), 1, Quiet(), engine="ray")
+    outcome = planned.play(lent(live, settings), 1, engine="ray")
     assert not outcome.errored
     assert len(records(tmp_path)) == 2
     assert records(tmp_path).items() <= whole.items()
@@ -246,8 +249,10 @@ def test_a_folder_that_is_moved_ends_the_run_and_is_not_made_anew(live, model, s
         if home.exists():
             home.rename(away)
 
+    events = EventStream()
+    events.subscribe(TrialFinished, move)
     with pytest.raises(FolderGone, match=r"moved to .*/away"):
-        planned.play(lent(live, settings), 1, Quiet(), told=move, engine="ray")
+        planned.play(lent(live, settings), 1, events=events, engine="ray")
     assert not home.exists()
     assert not records(away)
     ended = model.answers
@@ -270,7 +275,7 @@ def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
         settings = hosted(served.url, KEY)
         planned = planned_run(tmp_path, settings, VARIANTS[:1])
         with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
-            planned.play(lent(live, settings), 1, Quiet(), engine="ray")
+            planned.play(lent(live, settings), 1, engine="ray")
         assert len(served.requests) == 1
     assert [record.errored for record in planned.store.units()] == [True]
 
@@ -280,14 +285,14 @@ def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypa
     monkeypatch.setenv("RSSO_LATE_KEY", "not-a-secret")  # here, and not where the cluster was started
     settings = hosted("http://127.0.0.1:9/v1", "RSSO_LATE_KEY")
     with pytest.raises(MissingKey, match=r"on node .*RSSO_LATE_KEY is not set.*each node's `ray start`"):
-        planned_run(tmp_path, settings, VARIANTS[:1]).play(lent(live, settings), 1, Quiet(), engine="ray")
+        planned_run(tmp_path, settings, VARIANTS[:1]).play(lent(live, settings), 1, engine="ray")
     assert not records(tmp_path)
 
 
 def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_path, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
     with pytest.raises(UsageError, match="ray start --address"):
-        planned_run(tmp_path, SETTINGS).play(lent(live, SETTINGS), 1, Quiet(), engine="ray")
+        planned_run(tmp_path, SETTINGS).play(lent(live, SETTINGS), 1, engine="ray")
 
 
 def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(live, tmp_path, monkeypatch):
@@ -295,7 +300,7 @@ def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(liv
     monkeypatch.delitem(sys.modules, "rsso_dspy.protocol.cluster", raising=False)
     planned = planned_run(tmp_path / "run", SETTINGS)
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
-        planned.play(lent(live, SETTINGS), 1, Quiet(), engine="ray")
+        planned.play(lent(live, SETTINGS), 1, engine="ray")
     assert not (tmp_path / "run").exists()
 
 

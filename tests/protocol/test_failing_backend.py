@@ -17,7 +17,6 @@ from rsso_dspy.protocol.session import session
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.report.metrics import metrics
 from tests.live import says
-from tests.protocol.test_replay import Quiet
 from tests.provider_server import completion, provider
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -48,7 +47,7 @@ def run_against(answer, out: Path, monkeypatch) -> Iterator[tuple]:
         with session(config) as live:
             store = Store(out)
             store.open(identity(config, live.protocol))
-            executor = Executor(Player(live, store, zero_shot(plan), provenance(config)), Quiet())
+            executor = Executor(Player(live, store, zero_shot(plan), provenance(config)))
             yield plan, store, executor, served
 
 
@@ -91,7 +90,7 @@ def test_requests_refused_for_what_they_say_do_not_stop_the_run(tmp_path, monkey
     error = {"message": "maximum context length exceeded [/INST]", "type": "invalid_request_error"}
     refuse = (400, {"error": {**error, "code": "context_length_exceeded"}})
     with run_against(lambda _: refuse, tmp_path, monkeypatch) as (plan, store, executor, _):
-        executor.observer = Watch(plan.units)  # prints what the provider said, whatever is in it
+        Watch(plan.units).follow(executor.player.events)  # prints what the provider said, whatever is in it
         outcome = executor.run(plan, plan.units, jobs=1)
         assert len(outcome.errored) == len(plan.units)
         assert metrics("react", list(store.units())).mean is None

@@ -51,25 +51,15 @@ def complete(self, request):
         time.sleep(0.01)
     return answer(self, request)
 
-def hear(self):
+def hear(self, event):
     heard.append(True)
-    stopping(self)
+    stopping(self, event)
 
 Explorer.complete, Watch.stopping = complete, hear
 main()
 """
 """The command, whose model says nothing more once so many trials are finished, until the run is being stopped: however
 fast it plays, what comes from outside finds it in the middle of a trial."""
-
-
-class Quiet:
-    """An observer that looks away."""
-
-    def finished(self, *_: object) -> None: ...
-
-    def starting(self, *_: object) -> None: ...
-
-    def stopping(self) -> None: ...
 
 
 def command(out: Path, *more: str) -> list[str]:
@@ -109,7 +99,7 @@ def test_a_used_simulator_leaves_the_records_of_a_fresh_one(first, tmp_path, liv
     store = Store(tmp_path)
     programs = zero_shot(plan)
     store.open(identity(config, preset), fingerprints(programs))
-    Executor(Player(used, store, programs, provenance(config)), Quiet()).run(plan, plan.units, 1)
+    Executor(Player(used, store, programs, provenance(config))).run(plan, plan.units, 1)
     assert files(tmp_path) == first[1]
 
 

@@ -26,7 +26,6 @@ from rsso_dspy.protocol.sources import describe
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.trajectory import Source, UnitRecord
 from tests.live import FAST, Recorder
-from tests.protocol.test_replay import Quiet
 from tests.protocol.test_transfer import files, play_in_two, run_of
 
 TASKS = ["find-plant", "lifespan-longest-lived", "find-living-thing"]
@@ -39,7 +38,7 @@ MARKER = "axolotl-7f3a"
 def play(live, out: Path, methods, jobs: int = 1, tasks=TASKS, **runtime):
     with run_of(live, out, SETTINGS, methods, tasks, constitution=BOOK, **runtime) as (plan, store, player):
         forget_followers(plan, store)
-        return Executor(player, Quiet()).run(plan, missing(plan, store), jobs)
+        return Executor(player).run(plan, missing(plan, store), jobs)
 
 
 def stream(out: Path, arm: str) -> list[UnitRecord]:
@@ -146,9 +145,9 @@ def test_streams_replay_byte_for_byte_with_other_jobs(live, whole, tmp_path):
 
 def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
     with run_of(live, tmp_path, SETTINGS, WRITERS[:1], TASKS, constitution=BOOK) as (plan, store, player):
-        Executor(player, Quiet()).run(plan, plan.units[:1], 1)
+        Executor(player).run(plan, plan.units[:1], 1)
         play_in_two(player, store, lambda: player.play(plan, plan.units[1]), after=1)
-        Executor(player, Quiet()).run(plan, missing(plan, store), 1)
+        Executor(player).run(plan, missing(plan, store), 1)
     assert files(tmp_path).items() <= files(whole).items()
 
 

@@ -18,6 +18,7 @@ import pytest
 from rsso_dspy.backends import Backend
 from rsso_dspy.config import load
 from rsso_dspy.errors import LimitReached, UsageError
+from rsso_dspy.protocol.events import EventStream, UnitFinished
 from rsso_dspy.protocol.held_out import HeldOut, prepare
 from rsso_dspy.protocol.presets import configured
 from rsso_dspy.protocol.run_spec import RunSpec
@@ -29,7 +30,6 @@ from rsso_dspy.trajectory import RULE_BASED_NOTE, Failure
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.live import FAST
 from tests.protocol.relay import Relay, answers
-from tests.protocol.test_replay import Quiet
 from tests.records import record as made
 
 SETTINGS = (*FAST, "protocol.trials=2")
@@ -89,23 +89,27 @@ def planned_run(out: Path, methods: tuple[str, ...] = METHODS[:1], variants: tup
     return prepare(load(overrides=SETTINGS), order)
 
 
-class AfterFirst(Quiet):
+class AfterFirst:
     """Does something when the first unit is finished."""
 
     def __init__(self, act: Callable[[], None]):
         self.act = act
 
-    def finished(self, _work: Any, _record: Any) -> None:
+    def __call__(self, _event: UnitFinished) -> None:
         act, self.act = self.act, lambda: None
         act()
 
 
-def play(live: Session, relay: Relay, out: Path, observer: Any = None, **asked: tuple[str, ...]) -> list[str]:
+def play(live: Session, relay: Relay, out: Path, finished: Any = None, **asked: tuple[str, ...]) -> list[str]:
     """Play into the folder under the relay's eyes; gives what was said."""
     said: list[str] = []
     planned = planned_run(out, **asked)
     tracking = Tracking(reach(relay.uri), planned, report_files, said.append)
-    planned.play(lent(live), 1, observer or Quiet(), listeners=[tracking])
+    events = EventStream()
+    tracking.follow(events)
+    if finished:
+        events.subscribe(UnitFinished, finished)
+    planned.play(lent(live), 1, events=events)
     return said
 
 
@@ -248,17 +252,8 @@ def test_a_server_that_dies_harms_nothing_and_is_told_later_what_it_missed(live,
 def test_a_server_that_is_back_before_the_end_has_everything(live, relay, tmp_path):
     out = tmp_path / "back"
 
-    class Blinks(Quiet):
-        done = 0
-
-        def finished(self, _work: Any, _record: Any) -> None:
-            self.done += 1
-            if self.done == 1:
-                relay.away()
-            if self.done == 2:
-                relay.back()
-
-    said = play(live, relay, out, Blinks())
+    turns = [relay.away, relay.back]
+    said = play(live, relay, out, lambda _: turns.pop(0)())
     assert ["goes on without it" in text for text in said] in ([], [True]), "told in between, or too quick to notice"
     (run,) = runs(relay, out)
     assert [step for step, _, _ in history(relay, run)["react-sso/mean"]] == [1, 2]
@@ -268,8 +263,10 @@ def test_a_server_that_is_back_before_the_end_has_everything(live, relay, tmp_pa
 def test_how_a_run_ended_is_told(live, relay, tmp_path):
     planned = planned_run(tmp_path / "limited")
     tracking = Tracking(reach(relay.uri), planned, report_files, lambda _: None)
+    events = EventStream()
+    tracking.follow(events)
     with pytest.raises(LimitReached):
-        planned.play(lent(live), 1, Quiet(), planned.purse(max_tokens=1000), listeners=[tracking])
+        planned.play(lent(live), 1, planned.purse(max_tokens=1000), events)
     (run,) = runs(relay, tmp_path / "limited")
     assert (run.info.status, run.data.tags["rsso_dspy.ended"]) == ("KILLED", "limit")
 

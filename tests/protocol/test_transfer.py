@@ -10,6 +10,7 @@ import pytest
 from rsso_dspy.config import load
 from rsso_dspy.environments.scienceworld.tasks import indices
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.protocol.events import TrialFinished
 from rsso_dspy.protocol.executor import Executor, fingerprints, missing, zero_shot
 from rsso_dspy.protocol.libraries import exported, finished
 from rsso_dspy.protocol.plan import Plan, plan_held_out
@@ -20,7 +21,6 @@ from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Training
 from rsso_dspy.report.metrics import training_metrics
 from tests.live import FAST
-from tests.protocol.test_replay import Quiet
 
 TRANSFER = [*FAST, "protocol.setting=transfer", "protocol.train_trials=2", "protocol.train_per_task=2"]
 TASKS = ["find-plant", "lifespan-longest-lived"]
@@ -47,7 +47,7 @@ def whole(live, tmp_path_factory) -> Path:
     """A transfer run, played in one go."""
     out = tmp_path_factory.mktemp("transfer")
     with run_of(live, out, TRANSFER, ["react-sso", "rsso"]) as (plan, store, player):
-        outcome = Executor(player, Quiet()).run(plan, missing(plan, store), jobs=1)
+        outcome = Executor(player).run(plan, missing(plan, store), jobs=1)
     assert not outcome.errored
     assert not outcome.untrained
     return out
@@ -126,12 +126,12 @@ def play_in_two(player: Player, store: Store, play: Callable[[], object], after:
     """Die after so many trials, then play on."""
     told = []
 
-    def dies(_work, result):
-        told.append(result.trial)
+    def dies(event):
+        told.append(event.result.trial)
         if len(told) == after:
             raise Killed
 
-    player.told = dies
+    player.events.subscribe(TrialFinished, dies)
     with pytest.raises(Killed):
         play()
     assert len(list((store.folder / "started").rglob("*.json"))) == 1
@@ -147,14 +147,14 @@ def test_an_errored_training_keeps_its_units_waiting_and_goes_on_from_its_last_g
 
     with run_of(live, tmp_path, TRANSFER, ["rsso"], TASKS[:1], lm=lm) as (plan, store, player):
         dead = True
-        outcome = Executor(player, Quiet()).run(plan, missing(plan, store), jobs=1)
+        outcome = Executor(player).run(plan, missing(plan, store), jobs=1)
         assert [record.key for record in outcome.errored] == ["find-plant"]
         assert outcome.untrained == list(plan.units)
         assert [trial.trajectory is None for trial in outcome.errored[0].trials] == [False, False, True]
         left = missing(plan, store)
         assert isinstance(left[0], Training)
         dead = False
-        again = Executor(player, Quiet()).run(plan, left, jobs=1)
+        again = Executor(player).run(plan, left, jobs=1)
         assert (again.played, again.errored, again.untrained) == (2, [], [])
     assert files(tmp_path).items() <= files(whole).items()
 

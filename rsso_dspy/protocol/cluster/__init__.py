@@ -1,6 +1,6 @@
 """The engine of a Ray cluster: each unit or training is a task, and everything it learns comes home at once.
 
-    Executor(player, observer, tasks).run(plan, work, jobs=32)
+    Executor(player, tasks).run(plan, work, jobs=32)
 
 A worker process opens its own session, with its own simulator, and keeps it for its next task. The store stays with the
 driver: workers reach it through `Home`, an actor on the driver's node. A task whose node or process dies is started
@@ -93,7 +93,7 @@ def _connect(jobs: int) -> None:
 
 
 class Tasks:
-    """An engine: submits tasks and passes on to the player's callbacks what comes home."""
+    """An engine: submits tasks, and tells by the player's events what comes home."""
 
     def __init__(self, player: Player):
         self._player = player
@@ -158,8 +158,8 @@ class Tasks:
         """Pass on what came home, and tell home when the run is being stopped."""
         with self._hearing:
             try:
-                for callback, *arguments in ray.get(self._home.news.remote()):
-                    getattr(self._player, callback)(*arguments)
+                for event in ray.get(self._home.news.remote()):
+                    self._player.events.emit(event)
             except RayError as error:
                 raise _lost("the actor that writes the run's folder", error) from None
             if self._player.stop.is_set():

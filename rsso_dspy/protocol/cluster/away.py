@@ -18,6 +18,7 @@ from rsso_dspy.environments.benchmark import ORIGIN
 from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.protocol.cluster.home import leave_interrupts
+from rsso_dspy.protocol.events import EventStream, TrialFinished
 from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.playing import Carried, Player
 from rsso_dspy.protocol.provenance import provenance
@@ -174,13 +175,15 @@ def _finished(store: Away, work: Work) -> Record | None:
 
 
 def _player(home: Any, errand: Errand, work: Work, store: Away) -> Player:
+    events = EventStream()
+    events.subscribe(TrialFinished, home.tell.remote, required=True)
     player = Player(
         _session(errand.config.model_dump_json(), tuple(errand.provenance.items())),
         cast(Store, store),
         {work.arm: errand.program(work.arm)},
         errand.provenance,
         errand.carried,
-        told=lambda work, result: home.told.remote(work, result),
+        events,
     )
     player.stop = Stop(home)
     return player

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import RssoError
+from rsso_dspy.protocol.events import Event, UsageSpent
 from rsso_dspy.protocol.place import Identity
 from rsso_dspy.protocol.store import Store
 from rsso_dspy.protocol.units import Work
-from rsso_dspy.trajectory import TrialResult, Usage
+from rsso_dspy.trajectory import Usage
 
 
 class Home:
@@ -22,7 +23,7 @@ class Home:
         self._store = Store(folder)
         if identity:
             self._store.place.hold(identity)
-        self._news: list[tuple[str, Any, Any]] = []
+        self._news: list[Event] = []
         self._stopping = False
         self._tickets: Counter[str] = Counter()
         self._begun: dict[str, Work] = {}
@@ -43,15 +44,15 @@ class Home:
 
     def spent(self, work: Work, role: str, usage: Usage, trial: int) -> None:
         """An answer was paid for."""
-        self._news.append(("spend", role, usage))
+        self._news.append(UsageSpent(work, role, usage))
         self._store.note_under_way(work, role, usage, trial)
 
-    def told(self, work: Work, result: TrialResult) -> None:
-        """A trial is finished."""
-        self._news.append(("told", work, result))
+    def tell(self, event: Event) -> None:
+        """Something happened there."""
+        self._news.append(event)
 
-    def news(self) -> list[tuple[str, Any, Any]]:
-        """What happened since this was asked last: a callback of the player, and its two arguments."""
+    def news(self) -> list[Event]:
+        """What happened since this was asked last."""
         news, self._news = self._news, []
         return news
 

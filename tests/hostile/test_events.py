@@ -1,0 +1,259 @@
+"""The one stream of events: who hears what, and what becomes of a run when a subscriber fails."""
+
+import json
+import pickle
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.environments.starts import Starting
+from rsso_dspy.errors import BackendFailure, FolderGone, LimitReached
+from rsso_dspy.programs.methods import method
+from rsso_dspy.protocol import events as module
+from rsso_dspy.protocol.events import (
+    Event,
+    EventStream,
+    RunEnded,
+    RunLimited,
+    RunStarted,
+    SimulatorsStarting,
+    StopRequested,
+    TrialFinished,
+    UnitFinished,
+    UsageSpent,
+)
+from rsso_dspy.protocol.executor import Outcome, announced
+from rsso_dspy.protocol.held_out import prepare
+from rsso_dspy.protocol.log_writer import write_log
+from rsso_dspy.protocol.run_spec import RunSpec
+from rsso_dspy.protocol.session import session
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.units import Arm, Training, Unit
+from rsso_dspy.trajectory import Failure, TrainingRecord, Usage, Variant
+from tests.provider_server import provider
+from tests.records import record
+from tests.toy_benchmark import installed
+
+ARM = Arm(method("rsso"))
+UNIT = Unit(ARM, Variant("boil", 22), 0, 9)
+TRAINING = Training(ARM, "boil", 0, (Variant("boil", 1),), (9,))
+PLAYED = record("rsso", "boil", 22, [[10, 40], None])
+ABOUT = {name: getattr(PLAYED, name) for name in ("protocol", "arm", "method", "program", "backend", "model")}
+TRAINED = TrainingRecord(**ABOUT, rule_based=True, seed=0, trials=PLAYED.trials[:1], task="boil", budgets=(9,))
+STARTED = RunStarted((UNIT.key,), 2, "threads")
+EVERY = (
+    STARTED,
+    SimulatorsStarting(Starting(1, 2)),
+    UsageSpent(UNIT, "actor", Usage(1, 2, 3)),
+    RunLimited("why"),
+    TrialFinished(UNIT, PLAYED.trials[0]),
+    UnitFinished(UNIT, PLAYED),
+    StopRequested(),
+    RunEnded("ended", 1),
+)
+
+LINES: dict[str, tuple[Event, str | None]] = {
+    "started": (STARTED, '"event": "started", "left": ["rsso/boil::22/s0"], "jobs": 2, "engine": "threads"'),
+    "started through a proxy": (
+        RunStarted((), 1, "ray", {"http://a": "http://b"}),
+        '"event": "started", "left": [], "jobs": 1, "engine": "ray", "proxies": {"http://a": "http://b"}',
+    ),
+    "simulators": (SimulatorsStarting(Starting(1, 2)), '"event": "simulators", "ready": 1, "wanted": 2'),
+    "a trial": (
+        TrialFinished(UNIT, PLAYED.trials[0]),
+        '"event": "trial", "unit": "rsso/boil::22/s0", "trial": 1, "variant": "boil::22", "outcome": "budget", '
+        '"accumulator": 40, "environment_score": 40, "steps": 2, "tokens": {"input": 10, "output": 3}, "failures": {}',
+    ),
+    "a trial that failed": (
+        TrialFinished(UNIT, PLAYED.trials[1]),
+        '"event": "trial", "unit": "rsso/boil::22/s0", "trial": 2, "error": "LMServerError: 500", '
+        '"tokens": {"input": 10, "output": 3}, "failures": {}',
+    ),
+    "a unit": (
+        UnitFinished(UNIT, PLAYED),
+        '"event": "unit", "unit": "rsso/boil::22/s0", "trials": 2, "best": 40, "error": "LMServerError: 500"',
+    ),
+    "a training": (
+        UnitFinished(TRAINING, TRAINED),
+        '"event": "training", "unit": "rsso/boil (training)/s0", "trials": 1, "best": 40, "error": null',
+    ),
+    "the end": (RunEnded("ended", 3, 2, 1), '"event": "ended", "played": 3, "errored": 2, "untrained": 1'),
+    "a limit": (RunEnded("limit", why="stopped: x"), '"event": "limit", "why": "stopped: x"'),
+    "Ctrl-C": (RunEnded("interrupted"), '"event": "interrupted"'),
+    "an error": (
+        RunEnded("failed", failure=Failure("BackendUnreachable", "no: x")),
+        '"event": "failed", "error": "BackendUnreachable: no: x"',
+    ),
+    "a defect": (RunEnded("failed"), None),
+    "an answer": (UsageSpent(UNIT, "actor", Usage(1)), None),
+    "a limit that is passed": (RunLimited("why"), None),
+    "Ctrl-C being heard": (StopRequested(), None),
+}
+"""Event to its line in the log, less schema and time, as every version wrote it."""
+
+
+@pytest.mark.parametrize(("event", "line"), LINES.values(), ids=LINES)
+def test_the_log_holds_the_bytes_that_it_always_held(tmp_path, event, line):
+    store, events = Store(tmp_path), EventStream()
+    write_log(store, events)
+    events.emit(event)
+    file = tmp_path / "run.log.jsonl"
+    if line is None:
+        assert not file.exists()
+    else:
+        time = json.loads(file.read_text())["time"]
+        assert file.read_text() == f'{{"schema": 1, "time": "{time}", {line}}}\n'
+
+
+def test_a_subscriber_hears_of_its_kind_in_order_and_of_everything_when_it_asks():
+    events, heard = EventStream(), []
+    events.subscribe(TrialFinished, lambda event: heard.append(("trials", event)))
+    events.subscribe(Event, lambda event: heard.append(("all", event)))
+    for event in EVERY:
+        events.emit(event)
+    assert [event for who, event in heard if who == "all"] == list(EVERY)
+    assert [each for each in heard if each[0] == "trials"] == [("trials", EVERY[4])]
+    assert heard.index(("trials", EVERY[4])) == heard.index(("all", EVERY[4])) - 1
+
+
+def test_every_kind_of_event_travels_between_processes():
+    kinds = {each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)}
+    assert kinds - {Event} == {type(event) for event in EVERY}
+    assert pickle.loads(pickle.dumps(EVERY)) == EVERY
+
+
+def fail(_event: Event) -> None:
+    raise ValueError("the window is gone")
+
+
+def test_one_that_fails_hears_no_more_and_the_others_do():
+    events, heard = EventStream(), []
+    events.subscribe(Event, fail)
+    events.subscribe(Event, heard.append)
+    with pytest.warns(RuntimeWarning, match=r"fail hears of no Event any more \(ValueError: the window is gone\)"):
+        events.emit(STARTED)
+    events.emit(StopRequested())
+    assert heard == [STARTED, StopRequested()]
+
+
+def test_the_errors_of_one_that_is_required_go_on_once_all_have_heard():
+    events, heard = EventStream(), []
+    events.subscribe(Event, fail, required=True)
+    events.subscribe(Event, heard.append)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="window"):
+            events.emit(STARTED)
+    assert heard == [STARTED, STARTED]
+
+
+def interrupt(_event: Event) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_a_subscriber_is_ctrl_c():
+    events = EventStream()
+    events.subscribe(Event, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        events.emit(STARTED)
+
+
+@pytest.mark.parametrize(
+    ("error", "end"),
+    [
+        (None, RunEnded("ended", 4, 1, 2)),
+        (LimitReached("spent"), RunEnded("limit", why="spent")),
+        (KeyboardInterrupt(), RunEnded("interrupted")),
+        (BackendFailure("gone"), RunEnded("failed", failure=Failure("BackendFailure", "gone"))),
+        (ZeroDivisionError("a defect"), RunEnded("failed")),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_how_a_run_ended_is_told_once_whatever_ended_it(error, end):
+    events, heard = EventStream(), []
+    events.subscribe(Event, heard.append)
+
+    def run() -> None:
+        with announced(events, STARTED) as ended:
+            if error:
+                raise error
+            ended(Outcome(4, [PLAYED], [UNIT, UNIT]))
+
+    with pytest.raises(type(error)) if error else nullcontext():
+        run()
+    assert heard == [STARTED, end]
+
+
+def test_an_end_that_cannot_be_noted_is_told_all_the_same(tmp_path, monkeypatch):
+    store, events, heard = Store(tmp_path), EventStream(), []
+    write_log(store, events)
+    events.subscribe(RunEnded, heard.append)
+
+    def gone(*_: object) -> None:
+        raise FolderGone("moved")
+
+    def run() -> None:
+        with announced(events, STARTED):
+            monkeypatch.setattr(store, "note_event", gone)
+            raise LimitReached("spent")
+
+    with pytest.raises(LimitReached):
+        run()
+    assert heard == [RunEnded("limit", why="spent")]
+
+
+def play(out: Path, events: EventStream, config, limit: int | None = None) -> dict[str, bytes]:
+    """The toy benchmark, which needs no simulator; gives the records."""
+    planned = prepare(config, RunSpec(methods=("react", "reflexion"), tasks=("up",), per_task=1, out=out))
+    with session(config) as live:
+        planned.play(live, 1, planned.purse(max_tokens=limit), events)
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/*/*/*.json")}
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path_factory):
+    """Its configuration, with a model of its own."""
+    from rsso_dspy.config import load
+    from tests.cli.test_benchmark import counting
+
+    monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
+    benchmark.cache_clear()
+    with provider(counting) as served:
+        yield load(
+            overrides=[
+                "benchmark=toy", "backend=mine", "backends.mine.model=hosted_vllm/counter",
+                f"backends.mine.base_url={served.url}", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60",
+                "protocol.trials=2",
+            ]
+        )  # fmt: skip
+    benchmark.cache_clear()
+
+
+def test_a_run_leaves_the_same_records_whoever_fails_to_hear_of_it(toy, tmp_path):
+    events, heard = EventStream(), []
+    events.subscribe(Event, fail)
+    events.subscribe(Event, heard.append)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        disturbed = play(tmp_path / "disturbed", events, toy)
+    assert any("the window is gone" in str(each.message) for each in caught)
+    assert disturbed == play(tmp_path / "calm", EventStream(), toy)
+    assert len(disturbed) == 2
+    kinds = [type(event) for event in heard]
+    assert (kinds[0], kinds[-1], kinds.count(UnitFinished)) == (RunStarted, RunEnded, 2)
+    records = [Store(tmp_path / "disturbed").load(tmp_path / "disturbed" / name) for name in disturbed]
+    asked = sum(trial.usage["actor"].calls for each in records for trial in each.trials)
+    told = sum(event.usage.calls for event in heard if isinstance(event, UsageSpent) and event.role == "actor")
+    assert told == asked > 0
+
+
+def test_a_limit_is_told_before_the_run_ends_by_it(toy, tmp_path):
+    events, heard = EventStream(), []
+    events.subscribe(Event, heard.append)
+    with pytest.raises(LimitReached):
+        play(tmp_path / "run", events, toy, limit=1)
+    assert [type(event) for event in heard] == [RunStarted, UsageSpent, RunLimited, RunEnded]
+    assert "of 1 tokens are spent" in heard[2].why
+    assert heard[-1].how == "limit"
