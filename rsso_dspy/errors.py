@@ -9,6 +9,7 @@ RssoError                       exit code 1
 │   ├── SplitError              a variant outside the split it was asked from
 │   └── RunMismatch             an output folder holds a run of another configuration
 ├── LimitReached                the run has cost what it was allowed to
+├── NotRecorded                 a request that recordings were to answer is not in them
 ├── FolderGone                  what is written to was moved, deleted or unmounted meanwhile
 ├── EnvironmentFailure          the simulator's side
 │   ├── JavaMissing             no Java runtime can be started
@@ -83,6 +84,10 @@ class RunMismatch(UsageError):
 
 class LimitReached(RssoError):
     """The run has cost what it was allowed to."""
+
+
+class NotRecorded(RssoError):
+    """A request that recordings were to answer is not in them; nothing was played on."""
 
 
 class FolderGone(RssoError):

@@ -20,7 +20,7 @@ from rsso_dspy.redaction import redact, redact_json
 HEAD = 4096
 """Bytes at the beginning of a file in which a mark is looked for."""
 
-OWN_FOLDERS = ("units", "trainings", "started", "given")
+OWN_FOLDERS = ("units", "trainings", "started", "given", "recordings")
 OWN_FILES = ("run.json", "mlflow.json", ".lock")
 """What a run keeps in its folder, beside its journals (*.jsonl)."""
 

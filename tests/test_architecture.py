@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
-BASE = {"trajectory", "errors", "whole", "redaction", "reading", "bounds", "scarcity", "version"}
+BASE = {"trajectory", "errors", "whole", "redaction", "reading", "bounds", "scarcity", "version", "recordings"}
 ALLOWED = {
     "trajectory": set(),
     "errors": set(),
@@ -22,6 +22,7 @@ ALLOWED = {
     "addresses": set(),
     "whole": {"errors", "redaction"},
     "reading": {"errors"},
+    "recordings": {"errors", "reading"},
     "money": {"trajectory"},
     "config": BASE | {"money", "environments"},
     "signatures": set(),
@@ -143,7 +144,7 @@ def test_a_circle_is_seen_wherever_it_is_closed(tmp_path, imported):
 
 KEPT = {
     "doubts", "given", "journals", "merge", "older_records", "place", "pooling", "record_files", "run_file", "run_spec",
-    "runlog", "spending", "store", "units",
+    "runlog", "spending", "store", "taping", "units",
 }  # fmt: skip
 """Modules of `protocol` about what a folder keeps: the run as it was asked for, its units, records, notes and parts."""
 

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
@@ -22,8 +23,10 @@ from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.backends.decoding import decoding, through_litellm, varies
 from rsso_dspy.backends.keys import mended_key, read_key
 from rsso_dspy.backends.patience import Patience, PatientLM
+from rsso_dspy.backends.recording import OfflineLM
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError
+from rsso_dspy.recordings import Recordings
 
 CONNECT_SECONDS = 5.0
 """How long an endpoint may take to accept a connection."""
@@ -57,6 +60,8 @@ class Backend:
     ):
         self.config = config
         self.users_lm = users_lm
+        self.recordings = Recordings.of(Path(config.replay)) if config.replay else None
+        """What answers in place of the models; None when they are asked."""
         self.patience = Patience(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._lm)
         keep_direct(*self.addresses.values())
@@ -75,7 +80,9 @@ class Backend:
     @property
     def addresses(self) -> dict[Role, str]:
         """Where the requests of each role go: to the configured address, or the provider's own. None of the embedded
-        model's go anywhere."""
+        model's go anywhere, and none at all where recordings answer."""
+        if self.config.replay:
+            return {}
         settings = {role: self._settings(role) for role in self.models if self.models[role] != EMBEDDED}
         return {role: own.base_url or address_of(own.model or "") for role, own in settings.items()}
 
@@ -95,6 +102,8 @@ class Backend:
 
     def reach(self) -> None:
         """Raise `BackendUnreachable` when an endpoint that the configuration names accepts no connection."""
+        if self.recordings:
+            return
         for role in ("actor", *self.config.roles):
             url = self._settings(role).base_url
             if not url or self._settings(role).model == EMBEDDED:
@@ -140,8 +149,22 @@ class Backend:
                 raise ConfigError(f"model {settings.model!r}: the only embedded model is {EMBEDDED}")
             from rsso_dspy.backends.embedded import Explorer
 
-            return dspy.LM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
-        options |= decoding(role, settings, self.config.seed)
+            return OfflineLM(settings.model, engine=Explorer(seed=rollout), cache=False, **options)
+        known = settings.model_copy(update={"base_url": settings.base_url or "recorded"} if self.recordings else {})
+        options |= {**decoding(role, known, self.config.seed), "cache": False}
+        options |= {"replays": True} if self.recordings else self._way_to(role, settings)
+        try:
+            return PatientLM(f"{provider}/{name}", self.patience, rollout if self.config.seed else None, **options)
+        except LMConfigurationError as error:
+            raise ConfigError(
+                f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "
+                f"max_tokens {settings.max_tokens}: {error.message}"
+            ) from None
+
+    def _way_to(self, role: Role, settings: RoleOverride) -> dict[str, Any]:
+        """The options that say how a model is reached, its key among them."""
+        options: dict[str, Any] = {}
+        provider = (settings.model or "").partition("/")[0]
         if settings.base_url:
             options["api_base"] = _endpoint(provider, settings.base_url)
             options["engine"] = "lm15" if provider in NATIVE else "auto"
@@ -155,14 +178,7 @@ class Backend:
         elif key := mended_key(settings.model or ""):
             options["api_key"] = key
         self._check_way(role, settings)
-        options |= {"cache": False, "timeout": self.config.timeout, "marks": provider == "anthropic"}
-        try:
-            return PatientLM(f"{provider}/{name}", self.patience, rollout if self.config.seed else None, **options)
-        except LMConfigurationError as error:
-            raise ConfigError(
-                f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "
-                f"max_tokens {settings.max_tokens}: {error.message}"
-            ) from None
+        return options | {"timeout": self.config.timeout, "marks": provider == "anthropic"}
 
     def _settings(self, role: Role) -> RoleOverride:
         """The backend's settings with the role's overrides on top. A role on another provider inherits neither

@@ -27,15 +27,14 @@ from dspy.utils.exceptions import (
 
 from rsso_dspy.backends.marks import marked
 from rsso_dspy.backends.policies import meant, policy
+from rsso_dspy.backends.recording import ERROR_FIELDS, Notes, through_tape
 from rsso_dspy.backends.request_limits import LONGEST_ANSWER, Overdue, within
-from rsso_dspy.errors import Stopped
+from rsso_dspy.errors import Stopped, UsageError
 from rsso_dspy.redaction import redact, register_secret
 from rsso_dspy.scarcity import shortage
 
 T = TypeVar("T")
 
-KEPT = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
-"""What an error says of itself besides its message."""
 ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
 """What DSPy's engine adds to a provider's message: advice on settings that do not exist here."""
 
@@ -156,15 +155,25 @@ class Heard:
 class PatientLM(dspy.LM):
     """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off. No error
     it raises holds a key. With `marks`, it tells the provider how far the next prompt will begin alike; with a number
-    of a rollout for its `seeds`, each request carries a seed of its own."""
+    of a rollout for its `seeds`, each request carries a seed of its own. One that `replays` sends nothing: a tape
+    answers."""
 
-    def __init__(self, model: str, patience: Patience, seeds: int | None = None, marks: bool = False, **options: Any):
+    def __init__(
+        self,
+        model: str,
+        patience: Patience,
+        seeds: int | None = None,
+        marks: bool = False,
+        replays: bool = False,
+        **options: Any,
+    ):
         register_secret(options.get("api_key"))
         super().__init__(model, num_retries=0, **options)
         self.patience = patience
         self.seeds = seeds
         self.marks = marks
         self.seconds: float | None = options.get("timeout")
+        self.replays = replays
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         ledger = dspy.settings.get("ledger")
@@ -173,7 +182,16 @@ class PatientLM(dspy.LM):
                 kwargs = {"seed": ledger.seed(self.seeds), **kwargs}
             settings = {**self.kwargs, **kwargs}
             ledger.sent({name: settings[name] for name in DECODING if settings.get(name) is not None})
-        return self.patience.ask(lambda: self._once(prompt, messages, kwargs, ledger))
+
+        def ask(notes: Notes) -> Any:
+            if self.replays:
+                raise UsageError(
+                    f"{self.model} is not asked: its backend answers from recordings, which runs, compiles and builds "
+                    "read; leave replay out of the backend's table to ask it"
+                )
+            return self.patience.ask(lambda: self._once(prompt, messages, kwargs, ledger, notes))
+
+        return through_tape(self, prompt, messages, kwargs, ask)
 
     def update_history(self, entry: dict[str, Any]) -> None:
         """Called by DSPy with all it knows of a request, which is kept where somebody may inspect it."""
@@ -185,8 +203,8 @@ class PatientLM(dspy.LM):
             if heard.kept:
                 super().update_history(entry)
 
-    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], ledger: Any) -> Any:
-        heard = Heard()
+    def _once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], ledger: Any, notes: Notes) -> Any:
+        heard, begun = Heard(), time.perf_counter()
         try:
             answer = self._in_time(prompt, messages, kwargs, heard)
         except Overdue as error:
@@ -202,12 +220,15 @@ class PatientLM(dspy.LM):
                     model=self.model,
                 )
             elif answer != []:
-                answer = self._bounded(answer, ledger)
+                answer, notes.refused = self._bounded(answer, ledger)
                 self._book(heard, ledger)
+                notes.usage, notes.model = heard.usage, heard.name[:LONGEST_NAME]
+                notes.seconds = round(time.perf_counter() - begun, 3)
                 return answer
             else:
                 failure = LMProviderError("an answer without any choice", model=self.model)
         self._book(heard, ledger)
+        notes.failed.append((type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage))
         raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
 
     def _in_time(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: Heard) -> Any:
@@ -220,14 +241,14 @@ class PatientLM(dspy.LM):
 
         return request() if self.seconds is None else within(self.seconds, request)
 
-    def _bounded(self, answer: Any, ledger: Any) -> Any:
-        """The answer's texts, those left out that are longer than is ever read."""
+    def _bounded(self, answer: Any, ledger: Any) -> tuple[Any, bool]:
+        """The answer's texts, those left out that are longer than is ever read, and whether there are such."""
         texts = [text["text"] if isinstance(text, dict) else text for text in answer]
         if not any(isinstance(text, str) and len(text) > LONGEST_ANSWER for text in texts):
-            return answer
+            return answer, False
         if ledger is not None:
             ledger.refused()
-        return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts]
+        return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts], True
 
     def _book(self, heard: Heard, ledger: Any) -> None:
         """Tell whoever tracks usage what the request cost, and the trial's ledger who answered."""
@@ -254,7 +275,7 @@ def _restated(error: LMError) -> LMError:
     """The error as what it means, in the provider's words alone, with every key in them struck out: providers quote
     the key that they refuse, and messages end up in records."""
     text = redact(ADVICE.sub("", error.message))
-    known = {name: getattr(error, name, None) for name in KEPT}
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
     if known["retry_after"] is None:
         known["retry_after"] = asked_for(error)
     return meant(error)(message=text, **known)

@@ -15,6 +15,8 @@ from rsso_dspy.cli.options import (
     Jobs,
     Overrides,
     ProtocolName,
+    Record,
+    Replay,
     Seed,
     command,
     configuration,
@@ -82,6 +84,8 @@ def compile_program(
     seed: Seed = None,
     jobs: Jobs = 1,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the compiled program.")] = Path("compiled.json"),
+    record: Record = False,
+    replay: Replay = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
@@ -92,7 +96,7 @@ def compile_program(
 
     Ctrl-C and a spent budget keep the best so far. Held-out variants are never played.
     """
-    settings = configuration(config, set_, backend, benchmark=benchmark, protocol__preset=protocol, seed=seed)
+    settings = configuration(config, set_, backend, replay, benchmark=benchmark, protocol__preset=protocol, seed=seed)
     from rsso_dspy.optimize.calibration import draw
     from rsso_dspy.optimize.compile import already_compiled, asked_for
     from rsso_dspy.optimize.compiled import load
@@ -139,7 +143,7 @@ def compile_program(
         say(f"      {out} holds the result already: kept")
     if dry_run:
         return
-    compiled = there or _compile(wanted, base, jobs, out, settings)
+    compiled = there or _compile(wanted, base, jobs, out, settings, record)
     _report(compiled, out)
 
 
@@ -158,7 +162,9 @@ def _cost(forecast: "Forecast", wanted: "Request", settings: "Config") -> str:
     return said + (f"; stopped after {dollars(money)}" if money is not None else "")
 
 
-def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, settings: "Config") -> "Compiled":
+def _compile(
+    wanted: "Request", base: "Compiled | None", jobs: int, out: Path, settings: "Config", record: bool
+) -> "Compiled":
     from rsso_dspy.cli.progress import CompileWatch
     from rsso_dspy.optimize.compile import compile_agent
     from rsso_dspy.programs.agent import Agent
@@ -174,7 +180,7 @@ def _compile(wanted: "Request", base: "Compiled | None", jobs: int, out: Path, s
             watch.follow(events)
             try:
                 agent = base.agent() if base else Agent(wanted.method.name)
-                return compile_agent(agent, live, wanted, jobs, events, out)
+                return compile_agent(agent, live, wanted, jobs, events, out, record)
             except KeyboardInterrupt:
                 watch.say(f"interrupted: {out} holds the best so far; the same command again plays no rollout twice")
                 raise typer.Exit(ending.code) from None

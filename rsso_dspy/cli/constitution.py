@@ -16,6 +16,8 @@ from rsso_dspy.cli.options import (
     MaxTokens,
     Overrides,
     ProtocolName,
+    Record,
+    Replay,
     Seed,
     command,
     configuration,
@@ -67,6 +69,8 @@ def build(
     seed: Seed = None,
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
+    record: Record = False,
+    replay: Replay = None,
     dry_run: DryRun = False,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
@@ -87,7 +91,7 @@ def build(
 
     if writer not in get_args(Writing):
         raise UnknownName("writer", writer, get_args(Writing))
-    settings = configuration(config, set_, backend, benchmark=benchmark, protocol__preset=protocol, seed=seed)
+    settings = configuration(config, set_, backend, replay, benchmark=benchmark, protocol__preset=protocol, seed=seed)
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
     tasks = None if task_names == "all" else names(task_names, "--tasks")
@@ -96,7 +100,7 @@ def build(
     built = building(settings, drawn.learn, writing, out, explore, say)
     describe(built, writer, calib, drawn.notes)
     if not dry_run:
-        _print(play(built, max_cost, max_tokens))
+        _print(play(built, max_cost, max_tokens, record))
         read = command("run", "--methods", "rsso", "--constitution", out)
         echo(f"\nconstitution: {out}  ({read})")
 
@@ -128,7 +132,7 @@ def describe(built: "Building", writer: str, calib: str, notes: Sequence[str] = 
         say(f"      {note}")
 
 
-def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "Book":
+def play(built: "Building", max_cost: float | None, max_tokens: int | None, record: bool = False) -> "Book":
     """Play what is left and write the file."""
     from rsso_dspy.cli.progress import Watch
     from rsso_dspy.protocol.events import EventStream
@@ -141,7 +145,7 @@ def play(built: "Building", max_cost: float | None, max_tokens: int | None) -> "
             events = EventStream()
             watch.follow(events)
             try:
-                return built.play(live, purse, events)
+                return built.play(live, purse, events, record)
             except LimitReached as reached:
                 watch.say(str(reached))
                 raise typer.Exit(1) from None

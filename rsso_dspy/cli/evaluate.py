@@ -17,6 +17,8 @@ from rsso_dspy.cli.options import (
     Overrides,
     PerTask,
     ProtocolName,
+    Record,
+    Replay,
     Retry,
     Seed,
     Trials,
@@ -47,6 +49,8 @@ def evaluate(
         typer.Option(help="Folder of the run; runs/evaluate-NAME when absent. The same command again continues it."),
     ] = None,
     retry: Retry = None,
+    record: Record = False,
+    replay: Replay = None,
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
     mlflow: Mlflow = None,
@@ -67,7 +71,14 @@ def evaluate(
 
     compiled = load(program)
     settings = configuration(
-        config, set_, backend, benchmark=benchmark, protocol__preset=protocol, protocol__trials=trials, seed=seed
+        config,
+        set_,
+        backend,
+        replay,
+        benchmark=benchmark,
+        protocol__preset=protocol,
+        protocol__trials=trials,
+        seed=seed,
     )
     calibrated = list(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
     listed = variants not in (None, *settings.played.table.selections)
@@ -90,6 +101,7 @@ def evaluate(
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
         retry_stalled=retries_stalled(retry),
+        record=record,
     )
     playing = load_programs([ZERO_SHOT, str(program)])
     held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)

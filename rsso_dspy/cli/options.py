@@ -48,6 +48,18 @@ Mlflow = Annotated[
     str | None,
     typer.Option(help="MLflow tracking server that the run is logged to, e.g. http://127.0.0.1:5000.", metavar="URI"),
 ]
+Record = Annotated[
+    bool,
+    typer.Option(
+        "--record", help="Keep every exchange with a model, compressed and without keys, so that it can be replayed."
+    ),
+]
+Replay = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Answers come from what --record kept there, exactly or not at all; no model is asked."
+    ),
+]
 Retry = Annotated[
     str | None,
     typer.Option(
@@ -67,10 +79,17 @@ BenchmarkName = Annotated[
 ]
 
 
-def configuration(file: Path | None, overrides: list[str] | None, backend: str | None, **keys: object) -> "Config":
-    """The configuration with the command's own options on top; options that are None change nothing."""
-    from rsso_dspy.config import load
+def configuration(
+    file: Path | None, overrides: list[str] | None, backend: str | None, replay: Path | None = None, **keys: object
+) -> "Config":
+    """The configuration with the command's own options on top; options that are None change nothing. With `replay`, the
+    backend is the one whose answers these recordings are, or else the one named, answered by them."""
+    from rsso_dspy.config import RECORDED, load, override
 
+    if replay is not None:
+        backend = backend or RECORDED
+        overrides = [*(overrides or ()), override(f'backends."{backend}".replay', str(replay))]
+        say(f"answers come from the recordings in {replay}: no model is asked, whatever a plan says it costs")
     named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
     extra = [f"{key}={value}" for key, value in named.items() if value is not None]
     return load(file, [*(overrides or []), *extra])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.cli.exchanges import recorded
 from rsso_dspy.cli.folders import Separate, opened, say_left_out
 from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
 from rsso_dspy.cli.prose import echo
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rsso_dspy.money import PriceOf
     from rsso_dspy.protocol.pooling import Pool
     from rsso_dspy.protocol.store import Store
+    from rsso_dspy.recordings import Exchange
     from rsso_dspy.report.analysis import Analysis, Played
     from rsso_dspy.report.figures import Picture
     from rsso_dspy.report.page import Drawing
@@ -199,7 +201,12 @@ def write_html(
     sections = contents(analysis, drawn, candidates, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
     name = ", ".join(store.folder.resolve().name for store in stores)
-    write_page(file, name, sections, records, about(analysis), facts_of(analysis), benchmark().action_templates)
+    templates = benchmark().action_templates
+
+    def exchanges(record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
+        return next(filter(None, (recorded(store, record) for store in stores)), {})
+
+    write_page(file, name, sections, records, about(analysis), facts_of(analysis), templates, exchanges)
     say(f"{file}: {count(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 

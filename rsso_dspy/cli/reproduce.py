@@ -3,8 +3,11 @@
 import json
 import os
 import shlex
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
+from zipfile import BadZipFile, ZipFile
 
 import typer
 
@@ -12,6 +15,7 @@ from rsso_dspy.cli.options import Jobs, MaxCost, Overrides, count, say
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.reading import read_json
+from rsso_dspy.recordings import MOST_UNPACKED, find_recordings
 from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
@@ -29,6 +33,14 @@ def reproduce(
     ],
     out: Annotated[Path | None, typer.Option(help="Folder to play into; RUN-again when absent.")] = None,
     play: Annotated[bool, typer.Option("--run", help="Play it and compare the records one by one.")] = False,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="From its own recordings (run --record): no model is asked. With --run, into a folder that is removed "
+            "unless --out names one; RUN may be a zip file.",
+        ),
+    ] = False,
     jobs: Jobs = 1,
     max_cost: MaxCost = None,
     set_: Overrides = None,
@@ -38,6 +50,19 @@ def reproduce(
     A run keeps what it was asked for and copies of the files it was given, so that nothing else is needed. On the
     embedded backend all records come out equal byte for byte; where they do not, or one is missing, the exit code is 1.
     """
+    with ExitStack() as until_the_end:
+        if play and replay and out is None:
+            out = Path(until_the_end.enter_context(TemporaryDirectory(prefix="rsso-dspy-"))) / "again"
+        if replay and source.suffix == ".zip":
+            source = unzipped(source, Path(until_the_end.enter_context(TemporaryDirectory(prefix="rsso-dspy-"))))
+        if not _reproduced(source, out, play, replay, jobs, max_cost, set_ or []):
+            raise typer.Exit(1)
+
+
+def _reproduced(
+    source: Path, out: Path | None, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
+) -> bool:
+    """Print or play; whether everything that was played came out equal."""
     from rsso_dspy.protocol.store import Store
 
     there = Path(os.path.realpath(source))
@@ -47,7 +72,8 @@ def reproduce(
     if source.is_file():
         if play:
             raise UsageError(f"{source} is a file: --run plays runs; type the command that is printed without it")
-        return _of_file(source)
+        _of_file(source, replay)
+        return True
     runs = [source] if (source / "run.json").exists() else sorted(file.parent for file in source.glob("*/run.json"))
     if not runs:
         Store(source).about()
@@ -58,13 +84,13 @@ def reproduce(
         store = Store(folder)
         store.read_only = True
         into = target if folder == source else target / folder.name
-        whole &= _of_run(store, into, play, jobs, max_cost, set_ or [])
-    if not whole:
-        raise typer.Exit(1)
-    return None
+        whole &= _of_run(store, into, play, replay, jobs, max_cost, more)
+    return whole
 
 
-def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | None, more: list[str]) -> bool:
+def _of_run(
+    store: "Store", out: Path, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
+) -> bool:
     """Print or play what makes one run; whether its records came out equal."""
     from rsso_dspy.protocol.reproduction import asked, changes, played, strangers
     from rsso_dspy.protocol.store import Store
@@ -75,7 +101,9 @@ def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | 
         raise UsageError(visible(str(error))) from None
     if out.resolve() == store.folder.resolve():
         raise UsageError(f"{out} is the run itself; name another --out")
-    changed = changes(store, orders)
+    if replay:
+        find_recordings(store.folder)
+    changed = changes(store, orders, replay)
     for change in changed:
         _tell(f"{'will' if change.certain else 'may'} differ: {change.what}")
     if others := strangers(orders):
@@ -85,9 +113,10 @@ def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | 
     elif not changed:
         say("nothing differs from when it was played: its records come out byte for byte")
     given = {setting.partition("=")[0].strip() for setting in more}
-    for key in dict.fromkeys(key for order in orders for key in order.withheld if key not in given):
+    for key in dict.fromkeys(key for order in orders for key in order.withheld if key not in given and not replay):
         _tell(f"{key} held a password or a query, which is not kept: add --set {key}=ADDRESS")
-    options = [{**order.options(store.folder, more), "--out": str(out)} for order in orders]
+    answers: dict[str, str | list[str]] = {"--replay": str(store.folder)} if replay else {}
+    options = [{**order.options(store.folder, more), **answers, "--out": str(out)} for order in orders]
     if not play:
         for each in options:
             echo(visible(_command(each)))
@@ -97,13 +126,13 @@ def _of_run(store: "Store", out: Path, play: bool, jobs: int, max_cost: float | 
             f"not played: it would be another run ({visible('; '.join(certain))}). Install what it was played with, or "
             "type the command that is printed without --run"
         )
-    if addresses := _addresses(options):
+    if not replay and (addresses := _addresses(options)):
         _tell(f"requests go to {', '.join(addresses)}")
     for each in options:
         _play(each, jobs, max_cost)
     again = Store(out)
     again.read_only = True
-    return _compared(store, again, orders)
+    return _compared(store, again, orders, each_record=replay)
 
 
 def _addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
@@ -136,15 +165,15 @@ def _play(options: dict[str, str | list[str]], jobs: int, max_cost: float | None
     given: dict[str, Any] = {}
     for option, value in options.items():
         name = option.removeprefix("--").replace("-", "_")
-        path = name in ("config", "out", "skills", "constitution")
+        path = name in ("config", "out", "skills", "constitution", "replay")
         given[renamed.get(name, name)] = Path(str(value)) if path else value
     if "per_task" in given:
         given["per_task"] = int(given["per_task"])
     run(**given, jobs=jobs, max_cost=max_cost)
 
 
-def _compared(store: "Store", again: "Store", orders: "list[Asked]") -> bool:
-    """Say how the records compare; whether all are equal."""
+def _compared(store: "Store", again: "Store", orders: "list[Asked]", each_record: bool) -> bool:
+    """Say how the records compare, of `each_record` whether it is equal; whether all are."""
     from rsso_dspy.protocol.reproduction import compare
 
     # The path of the examples is in a protocol's name; the copy is at another.
@@ -155,9 +184,12 @@ def _compared(store: "Store", again: "Store", orders: "list[Asked]") -> bool:
         for name, where, ours, theirs in found.different
     ]
     lines += [f"{name} is not in {again.folder}" for name in found.missing]
-    for line in lines[:SHOWN]:
+    shown = SHOWN
+    if each_record:
+        lines, shown = [*(f"{name}: equal" for name in found.alike), *lines], len(lines) + found.equal
+    for line in lines[:shown]:
         echo(visible(f"  {line}"))
-    if len(lines) > SHOWN:
+    if len(lines) > shown:
         echo(f"  and {len(lines) - SHOWN} more")
     return found.equal == found.total > 0 or not (found.total or found.new)
 
@@ -173,7 +205,22 @@ def _in_words(found: "Likeness") -> str:
     return said
 
 
-def _of_file(file: Path) -> None:
+def unzipped(file: Path, into: Path) -> Path:
+    """The folder of the run in a zip file, unpacked. Raises `UsageError` when there is none, or it is no such file."""
+    try:
+        with ZipFile(file) as archive:
+            if sum(each.file_size for each in archive.infolist()) > MOST_UNPACKED:
+                raise UsageError(f"{file} unpacks to more than {MOST_UNPACKED >> 30} GiB; unpack it yourself")
+            archive.extractall(into)
+    except (BadZipFile, OSError) as error:
+        raise UsageError(f"{file} cannot be unpacked: {error}") from None
+    runs = sorted(found.parent for found in into.rglob("run.json"))
+    if len(runs) != 1:
+        raise UsageError(f"{file} holds {len(runs)} runs; zip the folder of one")
+    return runs[0]
+
+
+def _of_file(file: Path, replay: bool) -> None:
     """Print how a compiled program or a constitution was made."""
     from rsso_dspy.optimize.compiled import KIND as PROGRAM
     from rsso_dspy.protocol.reproduction import CONSTITUTION
@@ -198,6 +245,9 @@ def _of_file(file: Path) -> None:
             raise UsageError(f"{file} is no run's folder, no compiled program and no constitution; name one of these")
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is damaged, or of another version ({type(error).__name__}: {error})") from None
+    if replay:
+        find_recordings(file)
+        lines[-1] += f" --replay {shlex.quote(str(file))}"
     for line in lines:
         echo(visible(line))
 

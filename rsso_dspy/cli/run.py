@@ -23,6 +23,8 @@ from rsso_dspy.cli.options import (
     Overrides,
     PerTask,
     ProtocolName,
+    Record,
+    Replay,
     Retry,
     Seed,
     Trials,
@@ -38,6 +40,7 @@ from rsso_dspy.cli.programs import load_programs
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import LimitReached, UsageError
 from rsso_dspy.protocol.experiments import experiment, listed
+from rsso_dspy.recordings import MOST_RECORDED
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -115,6 +118,8 @@ def run(
         typer.Option(help="Another run's folder: what of it is still valid here is taken over and not played again."),
     ] = None,
     retry: Retry = None,
+    record: Record = False,
+    replay: Replay = None,
     shard: Annotated[
         str | None, typer.Option(help="Play part i of n only, e.g. 2/8; `rsso-dspy merge` puts the parts together.")
     ] = None,
@@ -145,6 +150,7 @@ def run(
         config if preset is None else config or unread(),
         [*named.settings, *(set_ or ())],
         backend,
+        replay,
         benchmark=benchmark,
         seed=seed,
         protocol__preset=protocol,
@@ -182,6 +188,7 @@ def run(
         fork=fork,
         shard=Shard.parse(shard) if shard else None,
         retry_stalled=retries_stalled(retry),
+        record=record,
     )
     held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
 
@@ -246,6 +253,11 @@ def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads",
 
     outcome, limit = played(planned, jobs, purse, engine, mlflow)
     print_report(planned.store, prices(planned.config.prices))
+    if left_out := planned.store.trials_left_out():
+        say(
+            f"{count(range(left_out), 'trial')} did not fit into {planned.store.recordings}, which holds "
+            f"{MOST_RECORDED >> 30} GiB at most: their units cannot be replayed. Record the rest as shards (--shard)"
+        )
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
     echo(f"\nrun: {folder}  ({command('report', folder)}; {command('show', folder, first)})")

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
+from rsso_dspy.cli.exchanges import Shown, indented, recorded
 from rsso_dspy.cli.folders import say_left_out
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.report.terminal import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rsso_dspy.recordings import Exchange
     from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
 
 
@@ -26,7 +30,9 @@ def show(
     prompts: Annotated[
         bool,
         typer.Option(
-            "--prompts", help="Also show the other regions of the prompt as they change, and what the actor said."
+            "--prompts",
+            help="Also show what was sent and what came back, where the run was recorded; else the other regions of "
+            "the prompt as they change, and what the actor said.",
         ),
     ] = False,
 ) -> None:
@@ -47,8 +53,9 @@ def show(
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
+    tapes = recorded(store, record) if prompts else {}
     for result in chosen:
-        _trial(record, result, prompts)
+        _trial(record, result, prompts, tapes.get(result.trial, ()))
 
 
 def _head(record: "UnitRecord | TrainingRecord") -> None:
@@ -61,7 +68,10 @@ def _head(record: "UnitRecord | TrainingRecord") -> None:
         echo(visible(record.trajectories[0].task.strip()))
 
 
-def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool) -> None:
+def _trial(
+    record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool, exchanges: "Sequence[Exchange]"
+) -> None:
+    """One trial. Where its exchanges were recorded, these stand for the prompts."""
     from rsso_dspy.trajectory import UnitRecord
 
     echo()
@@ -84,22 +94,24 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
         sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
         seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
         echo(f"{role}: answered by {visible(', '.join(names))}; sent {sent}{seeds}", dim=True)
+    tape, prompts = Shown(exchanges), prompts and not exchanges
     if prompts:
         from rsso_dspy.environments.benchmark import benchmark
         from rsso_dspy.programs.shown import TEMPLATES
 
         templates = result.shown.get(TEMPLATES, benchmark().action_templates)
-        echo(_indented(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
+        echo(indented(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
         for region in (name for name in result.shown if ":" not in name and "@" not in name and name != TEMPLATES):
-            echo(_indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
-    echo(_indented(trajectory.start.look))
+            echo(indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
+    echo(indented(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
         if prompts:
             for region in (name for name in result.shown if name.endswith(f"@{number}")):
-                echo(_indented(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
+                echo(indented(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
             shown = result.shown.get(f"skills:{','.join(step.recalled)}")
-            echo(_indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
-            echo(_indented(f"[said] {step.reasoning}"), dim=True)
+            echo(indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
+            echo(indented(f"[said] {step.reasoning}"), dim=True)
+        tape.print_step(number, actor=True)
         reward = f"  {step.reward:+d}" if step.reward else ""
         echo(
             f"{number:3d} > {visible(step.action) or '(malformed answer)'}{reward}",
@@ -107,10 +119,7 @@ def _trial(record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts
         )
         if step.subgoal:
             echo(f"      subgoal: {visible(step.subgoal)}")
-        echo(_indented(step.state.observation))
+        echo(indented(step.state.observation))
+        tape.print_step(number, actor=False)
     for memory, counts in result.learnt.items():
         echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"      {line}" for line in visible(text).splitlines())

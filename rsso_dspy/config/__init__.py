@@ -34,12 +34,14 @@ from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, P
 from rsso_dspy.config.template import template
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.reading import parse_toml, read_toml
+from rsso_dspy.recordings import read_about
 
 __all__ = [
     "DEFAULT_FILE",
     "EMBEDDED",
     "MOST_TRIALS",
     "PROFILES",
+    "RECORDED",
     "BackendConfig",
     "Config",
     "EmbedderConfig",
@@ -54,6 +56,9 @@ __all__ = [
     "prices",
     "template",
 ]
+
+RECORDED = "replay"
+"""Name of the backend that is whichever was recorded."""
 
 DEFAULT_FILE = "rsso.toml"
 """Read from the working directory when no file is named and it exists."""
@@ -74,6 +79,7 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     named = data.setdefault("backends", {})
     if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
         raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
+    _name_recorded(data)
     for name, profile in PROFILES.items():
         named[name] = {**profile, **named.get(name, {})}
     try:
@@ -83,6 +89,20 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     _ = config.active_backend
     _check_simplification(config, path)
     return config
+
+
+def _name_recorded(data: dict[str, Any]) -> None:
+    """In place of the backend `replay` put the one whose answers its recordings are: results name it, and are bound to
+    its settings. Raises `UsageError` when there are none."""
+    table = data["backends"].pop(RECORDED, None)
+    if data.get("backend") != RECORDED:
+        return
+    folder = (table or {}).get("replay")
+    if not isinstance(folder, str):
+        raise ConfigError(f'backend "{RECORDED}" answers from recordings: name them, --replay DIR')
+    about = read_about(Path(folder))
+    data["backend"] = str(about["backend"])
+    data["backends"][data["backend"]] = {**about["settings"], "replay": folder}
 
 
 def _check_simplification(config: Config, path: Path | None) -> None:

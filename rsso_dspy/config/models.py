@@ -17,7 +17,7 @@ proposer is the optimizer's model."""
 EMBEDDED = "embedded/explorer"
 """The rule-based model that answers offline and costs nothing."""
 
-TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait"}
+TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait", "replay"}
 """Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
 
 
@@ -114,6 +114,9 @@ class BackendConfig(Section):
     """Seconds to wait for a server at most before asking again; one that asks for more fails the trial."""
     adapter: Literal["chat", "json", "xml"] = "chat"
     """Answer format that is asked for."""
+    replay: str | None = None
+    """Folder of a run that was played with --record, or its recordings: they answer in place of the models, exactly or
+    not at all, and nothing is sent."""
     roles: dict[Role, RoleOverride] = Field(default_factory=dict)
     """Overrides per role."""
 

@@ -29,6 +29,7 @@ from rsso_dspy.optimize.compiled import (
 )
 from rsso_dspy.optimize.optimizers import PERFECT
 from rsso_dspy.optimize.quiet import quiet
+from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
 from rsso_dspy.optimize.rollouts import Candidate, Halt, Rollouts
 from rsso_dspy.optimize.shelf import Shelf
@@ -41,6 +42,7 @@ from rsso_dspy.protocol.programs import Environment
 from rsso_dspy.protocol.provenance import identity
 from rsso_dspy.protocol.run_file import difference
 from rsso_dspy.protocol.session import Session
+from rsso_dspy.protocol.tapes import recordings_beside
 from rsso_dspy.trajectory import Variant
 from rsso_dspy.whole import check_place
 
@@ -90,8 +92,10 @@ def compile_agent(
     jobs: int = 1,
     events: EventStream | None = None,
     out: Path | None = None,
+    record: bool = False,
 ) -> Compiled:
-    """Compile a program, and write it to `out` when that is given.
+    """Compile a program, and write it to `out` when that is given; with `record`, keep every exchange with a model
+    beside it, in ``FILE.recordings``.
 
     The program as it is and every candidate are scored on the variants to choose by; the best one is returned, the
     program as it was when none is better. A spent budget ends the search with the best so far. So do Ctrl-C and a
@@ -103,11 +107,13 @@ def compile_agent(
     live.starts.told = lambda starting: events.emit(SimulatorsStarting(starting))
     live.check_models([agent])
     check_stock(agent)
-    shelf = None
+    shelf, tapes = None, None
     if out is not None:
         check_writable(out)
         shelf = Shelf.beside(out)
+        recordings = recordings_beside(out, shelf.begun, live, record)
         shelf.open(asked_for(live.config, wanted))
+        tapes = RecordedCompile(recordings, shelf.place, live.backend.recordings)
     calibration = wanted.calibration
     rollouts = Rollouts(
         live,
@@ -120,6 +126,7 @@ def compile_agent(
         wanted.tuned,
         shelf,
         wanted.max_idle,
+        tapes,
     )
     try:
         with interruptible(rollouts), quiet(), in_order(rollouts):

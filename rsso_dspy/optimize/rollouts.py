@@ -23,6 +23,7 @@ from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.errors import BackendFailure, FolderGone, Stopped
 from rsso_dspy.optimize.candidates import Call, Candidate, Ending, Limits, Rollout
 from rsso_dspy.optimize.metric import score
+from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.shelf import Shelf
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
@@ -64,6 +65,7 @@ class Rollouts:
         tuned: Sequence[str] = tuple(ROLE_OF),
         shelf: Shelf | None = None,
         max_idle: int | None = None,
+        tapes: RecordedCompile | None = None,
     ):
         self.live = live
         self.choose = tuple(choose)
@@ -75,6 +77,7 @@ class Rollouts:
         models: dict[str, str] = {r: m for r, m in live.backend.models.items()}  # noqa: C416
         self.purse = Purse(limits.cost, None, models, prices(live.config.prices))
         self._shelf = shelf
+        self.tapes = tapes or RecordedCompile(source=live.backend.recordings)
         self.abandoned: dict[str, Usage] = shelf.abandoned() if shelf else {}
         """What earlier attempts at this compile cost besides their rollouts, by role: rollouts that were cut short, and
         proposals."""
@@ -253,6 +256,8 @@ class Rollouts:
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
             self.halt("interrupted")
+        elif isinstance(error, Stopped) and error.__cause__:
+            self.halt("error", error.__cause__)
         elif not isinstance(error, Halt | Stopped):
             self.halt("error", error)
 
@@ -289,8 +294,9 @@ class Rollouts:
                 ),
                 stopped=self._halted.is_set,
             )
-            with self.live.here(), runtime.active(), self.counted(asked), dspy.context(trace=[]):
-                played = Agent.forward(program, variant, seed=self._seed)
+            tape = self.tapes.rollout(name, variant)
+            with self.live.here(), runtime.active(), self.counted(asked), tape as told, dspy.context(trace=[]):
+                played = Agent.forward(program, variant, seed=self._seed, on_trial=told)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             failure = played.trials[-1].failure
             if failure is None:

@@ -69,6 +69,11 @@ class Shelf:
         """The shelf of the compile that writes to `out`."""
         return cls(out.with_name(f"{out.name}.rollouts"))
 
+    @property
+    def begun(self) -> bool:
+        """Whether a compile is to be gone on with."""
+        return self._request.exists()
+
     def check(self, request: dict[str, Any]) -> int:
         """How many rollouts are there. Raises `RunMismatch` when they were played for another request."""
         if not self._request.exists():

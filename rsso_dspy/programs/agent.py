@@ -119,7 +119,7 @@ class Agent(dspy.Module):
             if results and _is_over(results[-1], runtime.rules):
                 break
             retry = any(before.trajectory and before.trajectory.variant == variant for before in results)
-            ledger = Ledger(runtime.spend, f"{self.method.name} {variant.key}")
+            ledger = Ledger(runtime.spend, f"{self.method.name} {variant.key}", trial)
             roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
             with open_span(f"trial {trial}", variant=variant.key, method=self.method.name):
                 result = self._trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
@@ -149,6 +149,7 @@ class Agent(dspy.Module):
         ledger = roles.call.ledger
         for replayed in (0, 1):
             try:
+                ledger.attempt, ledger.step = replayed, 0
                 shown = Shown()
                 with trial_trace() as trace:
                     with runtime.environments.lease() as environment:
@@ -192,6 +193,7 @@ class Agent(dspy.Module):
         while outcome is None:
             if runtime.stopped():
                 raise Stopped
+            roles.call.ledger.step = len(steps) + 1
             with open_span(f"step {len(steps) + 1}"):
                 recalls = {memory.region: memory.recall(states) for memory in memories}
                 regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}

@@ -27,9 +27,14 @@ SEEDS = 2**31
 class Ledger:
     """Calls and tokens per role, of one trial. As ``dspy.settings.ledger`` it hears of failed requests, repaired
     answers, the settings sent and the model that answered. `spend` is told of each entry at once. `place` names the
-    unit, for seeds."""
+    unit, for seeds. `trial` is which one; its step, and which attempt at it, are set as it is played."""
 
-    def __init__(self, spend: Callable[[str, Usage], None], place: str = "") -> None:
+    def __init__(self, spend: Callable[[str, Usage], None], place: str = "", trial: int = 0) -> None:
+        self.trial = trial
+        self.step = 0
+        """The actor's step under way, or the last one."""
+        self.attempt = 0
+        """1 when it is played again because its simulator died."""
         self.failures: Counter[str] = Counter()
         """Failed requests by kind."""
         self.place = place
@@ -59,6 +64,11 @@ class Ledger:
             )
         )
         self._refused = False
+
+    @property
+    def speaker(self) -> str:
+        """The role that is asked now."""
+        return self._role
 
     def refused(self) -> None:
         """The answer that is booked next was too long to be read."""

@@ -32,6 +32,7 @@ from rsso_dspy.protocol.provenance import identity, provenance
 from rsso_dspy.protocol.purse import Purse
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.tapes import recordings_beside
 from rsso_dspy.protocol.units import Arm
 from rsso_dspy.trajectory import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.whole import check_place, write_whole
@@ -90,17 +91,21 @@ class Building:
             purse.before(store.spent() if (store.folder / "run.json").exists() else ())
         return purse
 
-    def play(self, live: Session, purse: Purse, events: EventStream | None = None) -> Book:
-        """Play what is left and write the file; `events` is told of it. Raises `RssoError` when an episode ended in an
-        error, and what `Executor.run` raises."""
+    def play(self, live: Session, purse: Purse, events: EventStream | None = None, record: bool = False) -> Book:
+        """Play what is left and write the file; `events` is told of it. With `record`, every exchange with a model is
+        kept in ``FILE.recordings``. Raises `RssoError` when an episode ended in an error, and what `Executor.run`
+        raises."""
+        recordings = recordings_beside(self.out, self.folder.exists(), live, record)
         place = Place(self.folder, "-o")
         place.hold()
         try:
-            return self._play(live, purse, events, place)
+            return self._play(live, purse, events, place, recordings)
         finally:
             place.let_go()
 
-    def _play(self, live: Session, purse: Purse, events: EventStream | None, place: Place) -> Book:
+    def _play(
+        self, live: Session, purse: Purse, events: EventStream | None, place: Place, recordings: Path | None
+    ) -> Book:
         stream = EventStream()
         if events:
             stream.subscribe(Event, events.emit, required=True)
@@ -116,7 +121,11 @@ class Building:
             with store.lock():
                 store.open(self._identity(plan), fingerprints(programs))
                 forget_followers(plan, store)
-                player = Player(used, store, programs, provenance(self.config), kept, stream)
+                source = live.backend.recordings and live.backend.recordings.below(store.folder.name)
+                if recordings:
+                    store.recordings = recordings / store.folder.name
+                origin = provenance(self.config)
+                player = Player(used, store, programs, origin, kept, stream, bool(recordings), source)
                 stream.subscribe(RunLimited, _stop(player), required=True)
                 try:
                     outcome = Executor(player).run(plan, missing(plan, store), jobs=1)

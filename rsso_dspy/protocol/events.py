@@ -36,6 +36,8 @@ class RunStarted(Event):
     engine: str
     proxies: Mapping[str, str] = field(default_factory=dict)
     """Address to the proxy through which it is asked."""
+    replay: str = ""
+    """Folder of the recordings that answer in place of the models; empty when these are asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ def toml_of(config: Config) -> tuple[str, tuple[str, ...]]:
 
     data = config.model_dump(mode="json", exclude_none=True)
     data["backends"] = {config.backend: data["backends"][config.backend]}
+    data["backends"][config.backend].pop("replay", None)  # a run is asked for alike, whoever answers
     withheld = tuple(_withhold(data, ""))
     return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.backends import Backend, proxies
+from rsso_dspy.backends.recording import check_recordable
 from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.memory.constitution.file import examples_of
@@ -45,6 +46,7 @@ from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.shards import shard_of
 from rsso_dspy.protocol.stalled import give_up_stalled, stalled
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.tapes import about_of
 from rsso_dspy.protocol.units import Arm, Work
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 from rsso_dspy.whole import check_place
@@ -70,6 +72,10 @@ class HeldOut:
     """``i/n`` of the part that is played here; empty when that is all."""
     retry_stalled: bool = False
     """Whether units are played again in which a trial stalled."""
+    record: bool = False
+    """Whether every exchange with a model is kept; of a run that was recorded so far, it is."""
+    fork: Path | None = None
+    """Where the records of `taken` come from."""
 
     @property
     def asked(self) -> dict[str, str]:
@@ -118,6 +124,11 @@ class HeldOut:
         with self.store.lock():
             self.store.open(self.identity, fingerprints(self.programs), self.shard)
             self.given.keep(self.store.folder, self.store.place.write)
+            if self.record:
+                check_recordable(live.backend.users_lm)
+                self.store.open_recordings(about_of(self.config))
+            if self.fork:
+                self._carry_recordings(Store(self.fork))
             for record in self.taken:
                 self.store.save(record)
             if self.retry_stalled:
@@ -125,7 +136,8 @@ class HeldOut:
             forget_followers(self.plan, self.store)
             left = missing(self.plan, self.store)  # another process may just have finished some
             stream = EventStream()
-            player = Player(live, self.store, self.programs, provenance(self.config), self.carried, stream)
+            origin, records = provenance(self.config), self.store.recorded
+            player = Player(live, self.store, self.programs, origin, self.carried, stream, records)
             write_log(self.store, stream)
             if events:
                 stream.subscribe(Event, events.emit, required=True)
@@ -133,7 +145,8 @@ class HeldOut:
             stream.subscribe(RunLimited, lambda _: player.stop.set(), required=True)
             live.starts.told = lambda starting: stream.emit(SimulatorsStarting(starting))
             keys = tuple(work.key for work in left)
-            with announced(stream, RunStarted(keys, jobs, engine, proxies(self.config))) as ended:
+            ways, answers = proxies(self.config), self.config.active_backend.replay or ""
+            with announced(stream, RunStarted(keys, jobs, engine, ways, answers)) as ended:
                 if left and purse.passed:
                     raise LimitReached(_limit(purse))
                 try:
@@ -142,6 +155,13 @@ class HeldOut:
                     raise LimitReached(_limit(purse)) from None
                 ended(outcome)
             return outcome
+
+    def _carry_recordings(self, source: Store) -> None:
+        """Take over the recordings of what is taken over."""
+        if source.recorded and self.taken:
+            self.store.open_recordings(about_of(self.config))
+            for record in self.taken:
+                self.store.carry_recording(source, record)
 
 
 def prepare(
@@ -194,7 +214,8 @@ def prepare(
     begun = {store.path_of(record): len(record.trajectories) for record in store.begun()}
     played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
     given, shard, retry = Given.of(config, spec), str(spec.shard or ""), spec.retry_stalled
-    return HeldOut(config, plan, agents, store, kept, bound_to, taken, left, played, given, shard, retry)
+    about = (given, shard, retry, spec.record, spec.fork)
+    return HeldOut(config, plan, agents, store, kept, bound_to, taken, left, played, *about)
 
 
 def _limit(purse: Purse) -> str:

@@ -2,7 +2,8 @@
 
     {"schema": 1, "time": "2026-01-31T12:00:00.123+00:00", "event": "trial", "unit": "rsso/boil::22/s0", ...}
 
-started     what is left, how many at once, on which engine, through which proxies to which addresses
+started     what is left, how many at once, on which engine, through which proxies to which addresses, and
+            whose recordings answer
 simulators  how many are ready of those wanted, where some have to wait for theirs to start
 trial       outcome, points, steps, tokens and failed requests by kind
 unit, training      it is written: its best score, or its error
@@ -48,7 +49,8 @@ def write_log(store: Store, events: EventStream) -> None:
 
 
 def _of_start(event: RunStarted) -> dict[str, Any]:
-    ways = {"proxies": dict(event.proxies)} if event.proxies else {}
+    ways: dict[str, Any] = {"proxies": dict(event.proxies)} if event.proxies else {}
+    ways |= {"replay": event.replay} if event.replay else {}
     return {"left": list(event.left), "jobs": event.jobs, "engine": event.engine, **ways}
 
 

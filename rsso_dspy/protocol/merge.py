@@ -52,6 +52,7 @@ def merge(sources: Sequence[Path], target: Store, say: Callable[[str], None] = l
     with target.lock():
         target.open(identity, arms)
         carry([store.folder for store in stores], target.folder)
+        target.carry_about(stores)
         for store in stores:
             target.copy_notes(store)
             _carry_under_way(store, target, say)
@@ -135,6 +136,7 @@ def _add(chosen: dict[Path, Part], lost: list[tuple[Part, Part]], path: Path, pa
 def _put(part: Part, target: Store) -> None:
     """Write what a folder holds of a unit. Each file keeps its time: notes of those given up name them by it."""
     home = target.path_of(part.record)
+    target.carry_recording(part.store, part.record)
     if part.begun:
         target.save_started(part.record)
         home = target.started(home)

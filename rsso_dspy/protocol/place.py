@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.redaction import redact_json
-from rsso_dspy.whole import write_whole
+from rsso_dspy.whole import whole, write_whole
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -81,6 +81,18 @@ class Place:
                 file.seek(-1, os.SEEK_END)
                 line = line if file.read(1) == b"\n" else f"\n{line}"
             file.write(f"{line}\n".encode())
+
+    def append_bytes(self, path: Path, data: bytes) -> None:
+        """Append to a file below the folder; a kill may leave a part of it."""
+        if not self.identity:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with self._writing(path), path.open("ab") as file:
+            file.write(data)
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Write a file below the folder as it is, whole or not at all: what was read from another of its kind."""
+        with self._writing(path), whole(path, folders=self.identity is None) as temporary:
+            temporary.write_bytes(data)
 
     def remove(self, path: Path) -> None:
         """Remove a file below the folder, if it is there."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import dspy
 
+from rsso_dspy.backends.recording import Tape
 from rsso_dspy.errors import FolderGone, RssoError, Stopped
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint
@@ -27,7 +28,10 @@ from rsso_dspy.protocol.plan import Plan
 from rsso_dspy.protocol.session import Session
 from rsso_dspy.protocol.sources import count_entries, describe, sources_of
 from rsso_dspy.protocol.store import Store
+from rsso_dspy.protocol.tapes import tape_of
+from rsso_dspy.protocol.taping import name_of
 from rsso_dspy.protocol.units import Arm, Training, Unit, Work
+from rsso_dspy.recordings import Recordings
 from rsso_dspy.trajectory import Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
 
 
@@ -76,7 +80,8 @@ Form = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | Trainin
 
 class Player:
     """Plays for one run. `programs` gives the program of every arm; they are shared by the threads. `carried` is what
-    memories hold at the start of every unit. `events` is told of every answer's cost and every finished trial."""
+    memories hold at the start of every unit. `events` is told of every answer's cost and every finished trial. With
+    `records`, every exchange with a model is kept; `source` answers in their place."""
 
     def __init__(
         self,
@@ -86,6 +91,8 @@ class Player:
         provenance: dict[str, str],
         carried: Carried = NOTHING,
         events: EventStream | None = None,
+        records: bool = False,
+        source: Recordings | None = None,
     ):
         self.live = live
         self.store = store
@@ -93,6 +100,8 @@ class Player:
         self.provenance = provenance
         self.carried = carried
         self.events = events or EventStream()
+        self.records = records
+        self.source = source or live.backend.recordings
         self.stop = threading.Event()
         """Set it to have every trial under way abandoned before its next step."""
 
@@ -139,7 +148,8 @@ class Player:
 
         begun = self.store.load(self.store.started(self.store.path_of(unit)))
         start = Start({**kept.memories, **begun.memories}, begun.trials) if begun else Start(kept.memories)
-        played = self._continue(rules, unit, unit.variant, unit.budget, rules.trials, start, record)
+        tape = self._tape(unit, len(start.played))
+        played = self._continue(rules, unit, unit.variant, unit.budget, rules.trials, start, record, tape)
         return record(played.trials, played.memories)
 
     def _kept(self, plan: Plan, unit: Unit) -> Carried:
@@ -181,16 +191,31 @@ class Player:
 
         begun = self.store.load_training(self.store.started(self.store.path_of(training)))
         start = Start(begun.memories, begun.trials) if begun else Start(kept.memories)
+        tape = self._tape(training, len(start.played))
         for number in range(len(start.played), len(training.episodes)):
             variant, budget = training.episodes[number], training.budgets[number]
-            played = self._continue(plan.training_rules, training, variant, budget, number + 1, start, record)
+            played = self._continue(plan.training_rules, training, variant, budget, number + 1, start, record, tape)
             start = Start(played.memories, played.trials)
             if played.score is None:
                 break
         return record(start.played, start.memories)
 
+    def _tape(self, work: Work, trials: int) -> Tape | None:
+        """The tape of a unit or training of which so many trials are finished."""
+        if self.records:
+            self.store.cut_recording(name_of(work), trials)
+        return tape_of(name_of(work), self.source, self.records)
+
     def _continue(
-        self, rules: TrialRules, work: Work, variant: Variant, budget: int, until: int, start: Start, form: Form
+        self,
+        rules: TrialRules,
+        work: Work,
+        variant: Variant,
+        budget: int,
+        until: int,
+        start: Start,
+        form: Form,
+        tape: Tape | None,
     ) -> dspy.Prediction:
         """Play a variant from `start` on until trial number `until`, noting each finished trial in its `form`."""
         begun = time.perf_counter()
@@ -206,6 +231,8 @@ class Player:
 
         def finished(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
             nonlocal begun
+            if tape is not None and self.records:
+                self.store.add_recording(name_of(work), result.trial, tape.take(result.trial))
             trials.append(result)
             if result.trajectory is not None:
                 self.store.save_started(form(trials, memories()))
@@ -219,7 +246,7 @@ class Player:
             self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set, spend=spend
         )
         try:
-            with self.live.here(), runtime.active():
+            with self.live.here(), runtime.active(), dspy.context(tape=tape):
                 program = self.programs[work.arm]
                 return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=finished)
         except BaseException as error:

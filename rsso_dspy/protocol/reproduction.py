@@ -70,10 +70,10 @@ class Change:
     """Results will be others: the folder itself would refuse to be continued."""
 
 
-def changes(store: Store, orders: Sequence[Asked] = ()) -> list[Change]:
+def changes(store: Store, orders: Sequence[Asked] = (), replay: bool = False) -> list[Change]:
     """What is another today than when the run was played, and where its folder contradicts itself. Nothing of it is
-    about files that were given: copies of these are kept. Raises `UsageError` for a damaged `run.json`, or a damaged
-    configuration of one of `orders`."""
+    about files that were given: copies of these are kept; nor, with `replay`, about models, since none is asked. Raises
+    `UsageError` for a damaged `run.json`, or a damaged configuration of one of `orders`."""
     known, _ = store.about()
     of = benchmark_of(_config_of(store, known))
     today = {"rsso_dspy": __version__, "dspy": version("dspy"), **of.origin(), "prompts": prompts(of)}
@@ -95,7 +95,7 @@ def changes(store: Store, orders: Sequence[Asked] = ()) -> list[Change]:
             found.append(Change(f"{name} {', '.join(others)} then, {now} now", False))
     if any("+dirty" in each for each in then["commit"]):
         found.append(Change("the source tree held changes then that are in no commit", False))
-    if then["model"]:
+    if then["model"] and not replay:
         when = " to ".join(days(store))
         found.append(
             Change(
@@ -111,8 +111,8 @@ def changes(store: Store, orders: Sequence[Asked] = ()) -> list[Change]:
 class Likeness:
     """Records of a run beside those of the run that was to be the same."""
 
-    equal: int = 0
-    """Byte for byte, or but for `apart`."""
+    alike: list[str] = field(default_factory=list)
+    """Records that are equal byte for byte, or but for `apart`."""
     apart: set[str] = field(default_factory=set)
     """Fields that say where a record came from, in which equal records differ."""
     different: list[tuple[str, str, str, str]] = field(default_factory=list)
@@ -123,6 +123,10 @@ class Likeness:
     """Records with an error, which are compared with nothing."""
     new: int = 0
     """Records of the other run that this one has not, or no longer."""
+
+    @property
+    def equal(self) -> int:
+        return len(self.alike)
 
     @property
     def total(self) -> int:
@@ -146,14 +150,23 @@ def compare(store: Store, again: Store, ignored: Sequence[str] = ()) -> Likeness
             known = {key: value for key, value in data.items() if key in ours or key not in NEWER}
             differences = list(_differences(ours, known))
             tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
+            tell = [each for each in tell if not _of_dead_simulator(each[0], record)]
             if tell:
                 found.different.append((name, *tell[0]))
             else:
-                found.equal += 1
+                found.alike.append(name)
                 found.apart.update(field for field, _, _ in differences)
     theirs = _records(again) if (again.folder / "run.json").exists() else ()
     found.new = sum(not store.path_of(record).exists() for record in theirs)
     return found
+
+
+def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
+    """Whether a field differs because a trial was played again when its simulator died: it tells of both attempts."""
+    match where.split("."):
+        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
+            return record.trials[int(number)].replayed > 0
+    return False
 
 
 def played(store: Store) -> bool:

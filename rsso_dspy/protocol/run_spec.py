@@ -60,3 +60,5 @@ class RunSpec:
     """The part of the run that is played here; all of it when None."""
     retry_stalled: bool = False
     """Play units again in which a trial stalled."""
+    record: bool = False
+    """Keep every exchange with a model."""

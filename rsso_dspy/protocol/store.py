@@ -7,6 +7,7 @@
     DIR/given/...                                  what the commands asked for and were given, to play it again
     DIR/started/...under-way                       what the trial under way cost so far, answer by answer: of one that a
                                                    kill cut short it is all that is told
+    DIR/recordings/...                             what was said to the models and by them, see `recordings.py`
     DIR/*.jsonl                                    what was appended on the way, see `journals.py`
 
 The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
@@ -37,6 +38,7 @@ from rsso_dspy.protocol.record_files import (
 )
 from rsso_dspy.protocol.run_file import RUN_FILE, difference, read_run_file
 from rsso_dspy.protocol.spending import Spending
+from rsso_dspy.protocol.taping import Taping
 from rsso_dspy.protocol.units import Unit, Work
 from rsso_dspy.reading import aside_of, misfit
 from rsso_dspy.trajectory import SCHEMA_VERSION, TrainingRecord, UnitRecord
@@ -48,7 +50,7 @@ PATIENCE = 0.2
 """Seconds for which a lock is asked for: somebody may just be looking whether it is held."""
 
 
-class Store(Spending):
+class Store(Spending, Taping):
     """The folder of one run."""
 
     def __init__(self, folder: Path):

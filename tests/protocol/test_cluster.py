@@ -133,8 +133,10 @@ def hosted(url: str, key: str) -> tuple[str, ...]:
     return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
 
 
-def planned_run(out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS) -> HeldOut:
-    order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants)
+def planned_run(
+    out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS, record: bool = False
+) -> HeldOut:
+    order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants, record=record)
     return prepare(load(overrides=settings), order)
 
 
@@ -189,17 +191,21 @@ def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes
             assert planned.store.started(planned.store.path_of(work)).exists()
 
     model.before = lambda: lost or time.sleep(THINKING)
-    planned = planned_run(tmp_path, settings)
+    planned = planned_run(tmp_path / "run", settings, record=True)
     events.subscribe(TrialFinished, hear, required=True)
     outcome = planned.play(lent(live, settings), 2, events=events, engine="ray")
     assert (outcome.played, outcome.errored) == (4, [])
     assert lost, "no unit was played on the node that was to be killed"
-    assert records(tmp_path) == whole
-    assert not list((tmp_path / "started").rglob("*.json"))
-    noted = [json.loads(line) for line in (tmp_path / "timings.jsonl").read_text().splitlines()]
+    assert records(tmp_path / "run") == whole
+    assert not list((tmp_path / "run/started").rglob("*.json"))
+    noted = [json.loads(line) for line in (tmp_path / "run/timings.jsonl").read_text().splitlines()]
     assert max(Counter((line["unit"], line["trial"]) for line in noted).values()) == 1
     assert {trial for key, trial in told if key == lost[0]} == {1, 2, 3}
     assert all(arm == lost[0].partition("/")[0] for arm, _, _ in planned.store.abandoned())
+    asked, recorded = model.answers, (*settings, f"backends.mine.replay={tmp_path / 'run'}")
+    planned_run(tmp_path / "replayed", recorded).play(lent(live, recorded), 1)
+    assert records(tmp_path / "replayed") == whole
+    assert model.answers == asked
 
 
 @pytest.mark.usefixtures("cluster")

@@ -67,8 +67,8 @@ def give_up_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up the request of this number, from 1, soon. The others have all the time they need."""
     once, numbers = PatientLM._once, count(1)
 
-    def timed(self, prompt, messages, kwargs, ledger):
-        return once(self, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}), ledger)
+    def timed(self, prompt, messages, kwargs, *told):
+        return once(self, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}), *told)
 
     monkeypatch.setattr(PatientLM, "_once", timed)
 

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
+from rsso_dspy.recordings import Exchange
 from rsso_dspy.report.page import write_page
 from rsso_dspy.signatures.layouts import CACHE_ORDER, first_state
 from tests.live import region
@@ -171,6 +173,34 @@ def test_under_the_cache_layout_regions_stand_and_history_ends_where_they_do_the
         title = page.locator(".region.r-history .dim").first.inner_text()
         assert title.startswith("last ") == (states < step)
         page.keyboard.press("j")
+
+
+def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
+    unit = record("sso", "boil", 22, [[10, 20]])
+    asked = {"model": "openai/m", "parameters": {"temperature": 0.5}}
+
+    def exchange(role: str, step: int, **more: Any) -> Exchange:
+        said = [{"role": "system", "content": MARKUP}, {"role": "user", "content": f"One.\n\n{role} {step}.\n\n\nEnd."}]
+        return Exchange(role, {**asked, "messages": said}, step, **more)
+
+    tape = [
+        exchange("advisor", 2, error={"kind": "LMServerError", "message": "busy"}),
+        exchange("actor", 1, answer=["look"], model="m-2", seconds=1.5, failed=[["LMServerError", []]]),
+        exchange("actor", 2, answer=["Hm.\n\n look"]),
+    ]
+    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: {1: tape})
+    page = visit("#/trials/sso/boil::22/s0/t1", file=tmp_path / "sent.html")
+    at_step(page, 1, of=2)
+    part = page.get_by_label("As sent and answered")
+    assert "m-2" in part.locator("summary").inner_text()
+    assert "1.5 s, 1 request failed before" in part.locator("summary").inner_text()
+    part.locator("summary").click()
+    assert part.locator("pre.sent").all_text_contents()[1] == "One.\n\nactor 1.\n\n\nEnd."
+    assert part.locator("pre.answered").all_text_contents() == ["look"]
+    page.keyboard.press("j")
+    at_step(page, 2, of=2)
+    assert part.locator("summary b").all_text_contents() == ["actor", "advisor"]
+    assert part.locator("pre.answered").all_text_contents() == ["Hm.\n\n look", "LMServerError: busy"]
 
 
 def test_the_score_track_leads_to_a_step(visit):

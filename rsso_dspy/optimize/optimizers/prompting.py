@@ -6,7 +6,7 @@ from typing import Any, TypeVar, get_origin
 import dspy
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from rsso_dspy.errors import BackendFailure
+from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped
 from rsso_dspy.optimize.rollouts import Halt, Rollouts
 from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
 from rsso_dspy.programs.calls import Ledger
@@ -31,10 +31,14 @@ class Asker:
         proposal less. A model that fails ends the compile."""
         self.asked += 1
         lm = self.rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
-        ledger = Ledger(self.rollouts.spend)
+        ledger = Ledger(self.rollouts.spend, trial=self.asked)
+        tape = self.rollouts.tapes.proposal(self.asked)
         try:
-            with self.rollouts.counted(), ledger.role("proposer"), dspy.context(lm=lm):
+            with tape, self.rollouts.counted(), ledger.role("proposer"), dspy.context(lm=lm):
                 return question(lm)
+        except (Stopped, NotRecorded) as error:
+            self.rollouts.halt("error", error.__cause__ or error)
+            raise Halt from error
         except LMError as error:
             failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
             self.rollouts.halt("error", failure)

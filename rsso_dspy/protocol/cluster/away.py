@@ -43,11 +43,13 @@ class Errand:
     """DSPy's state of each program."""
     provenance: dict[str, str]
     carried: Carried
+    records: bool = False
+    """Whether exchanges with models are kept."""
 
     @staticmethod
     def of(player: Player) -> "Errand":
         states = {arm: program.dump_state() for arm, program in player.programs.items()}
-        return Errand(player.live.config, states, player.provenance, player.carried)
+        return Errand(player.live.config, states, player.provenance, player.carried, player.records)
 
     def program(self, arm: Arm) -> Agent:
         agent = Agent(arm.method.name)
@@ -108,6 +110,12 @@ class Away:
 
     def save_started(self, record: Record) -> None:
         self.ask("save_started", record)
+
+    def add_recording(self, name: str, trial: int, data: bytes) -> None:
+        self.ask("add_recording", name, trial, data)
+
+    def cut_recording(self, name: str, trials: int) -> None:
+        self.ask("cut_recording", name, trials)
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         self.ask("note_seconds", unit, trial, seconds)
@@ -184,6 +192,7 @@ def _player(home: Any, errand: Errand, work: Work, store: Away) -> Player:
         errand.provenance,
         errand.carried,
         events,
+        errand.records,
     )
     player.stop = Stop(home)
     return player

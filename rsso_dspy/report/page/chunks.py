@@ -10,13 +10,19 @@ servers and files: what a browser would obey instead of show (direction marks, c
 import base64
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rsso_dspy.recordings import Exchange, text_of
 from rsso_dspy.redaction import redact_json
 from rsso_dspy.report.page.lineage import learnt
 from rsso_dspy.report.terminal import visible
 from rsso_dspy.trajectory import State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord
+
+Exchanges = Mapping[int, Sequence[Exchange]]
+"""What was recorded of a record, by trial."""
+NONE: Exchanges = {}
 
 UNDERSTOOD, MALFORMED = 1, 2
 """Bits of a step's flags."""
@@ -39,14 +45,14 @@ def listed(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
     }
 
 
-def packed(record: UnitRecord | TrainingRecord) -> bytes:
+def packed(record: UnitRecord | TrainingRecord, exchanges: Exchanges = NONE) -> bytes:
     """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
-    data = redact_json(json.dumps(unpacked(record), separators=(",", ":")))
+    data = redact_json(json.dumps(unpacked(record, exchanges), separators=(",", ":")))
     return base64.b64encode(gzip.compress(data.encode("ascii"), 6, mtime=0))
 
 
-def unpacked(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
-    """The whole record as JSON data, before it is compressed."""
+def unpacked(record: UnitRecord | TrainingRecord, exchanges: Exchanges = NONE) -> dict[str, Any]:
+    """The whole record as JSON data, before it is compressed, with what was recorded of its trials."""
     texts = _Texts()
     budgets = list(record.budgets) if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
     return {
@@ -56,7 +62,9 @@ def unpacked(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
         },
         "seed": record.seed,
         "sso": _sso(record),
-        "trials": [_trial(result, texts) for result in record.trials],
+        "trials": [
+            _trial(result, texts) | _exchanges(exchanges.get(result.trial, ()), texts) for result in record.trials
+        ],
         "budgets": budgets,
         "learnt": [
             asdict(item) | {"name": visible(item.name), "id": visible(item.id), "text": texts(item.text)}
@@ -103,6 +111,32 @@ def _trial(result: TrialResult, texts: _Texts) -> dict[str, Any]:
         "shown": {visible(name): texts(text) for name, text in result.shown.items()},
         **(_played(result.trajectory, texts) if result.trajectory else {}),
     }
+
+
+def _exchanges(exchanges: Sequence[Exchange], texts: _Texts) -> dict[str, Any]:
+    """The exchanges of a trial; nothing where none were recorded. Paragraphs stand once, as prompts repeat them."""
+
+    def parts(text: str) -> list[int]:
+        return [texts(part) for part in text.split("\n\n")]
+
+    found = [
+        {
+            "step": each.step,
+            "role": visible(each.role),
+            "model": visible(each.model),
+            "seconds": each.seconds,
+            "failed": len(each.failed),
+            "parameters": texts(json.dumps({"model": each.request["model"], **each.request["parameters"]})),
+            "messages": [
+                [visible(str(message.get("role"))), parts(text_of(message.get("content")))]
+                for message in each.request["messages"]
+            ],
+            "answer": parts(f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text),
+            "error": each.error is not None,
+        }
+        for each in sorted(exchanges, key=lambda each: each.role != "actor")
+    ]
+    return {"exchanges": found} if found else {}
 
 
 def _counts(counts: dict[str, Any]) -> dict[str, Any]:

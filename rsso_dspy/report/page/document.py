@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -21,14 +21,25 @@ from typing import IO, Any
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.redaction import redact_json, redactor
-from rsso_dspy.report.page.chunks import listed, packed
+from rsso_dspy.report.page.chunks import NONE, Exchanges, listed, packed
 from rsso_dspy.report.page.drawing import inline
 from rsso_dspy.report.sheets import Cell, Sheet
 from rsso_dspy.report.terminal import visible
 from rsso_dspy.trajectory import TrainingRecord, UnitRecord
 from rsso_dspy.whole import check_place, marked_kind, whole
 
-SCRIPTS = ("dom.js", "data.js", "route.js", "list.js", "track.js", "prompt.js", "learnt.js", "unit.js", "main.js")
+SCRIPTS = (
+    "dom.js",
+    "data.js",
+    "route.js",
+    "list.js",
+    "track.js",
+    "prompt.js",
+    "exchange.js",
+    "learnt.js",
+    "unit.js",
+    "main.js",
+)
 """Joined in this order into one script. early.js stands alone, before anything is painted."""
 
 VIEWER = "trials"
@@ -72,19 +83,21 @@ def write_page(
     notes: Sequence[str] = (),
     facts: Sequence[tuple[str, str]] = (),
     templates: str = "",
+    exchanges: Callable[[UnitRecord | TrainingRecord], Exchanges] = lambda _: NONE,
 ) -> None:
     """Write the page, whole or not at all.
 
     `records` are read once, one at a time. `notes` stand at the top of every view, `facts` are labels and values of
     where the run came from, `templates` is the text of the prompt's action_templates region where a
-    record notes none. A page of this kind that is there is replaced, and an empty file; `UsageError` is raised for any
-    other, and when the file cannot be written, `ValueError` for sections of one name or of one that makes no route.
+    record notes none, `exchanges` gives what was recorded of a record. A page of this kind that is there is replaced,
+    and an empty file; `UsageError` is raised for any other, and when the file cannot be written, `ValueError` for
+    sections of one name or of one that makes no route.
     """
     names = [section.name for section in sections]
     if bad := [name for name in names if not _NAME.fullmatch(name) or name == VIEWER or names.count(name) > 1]:
         raise ValueError(f"a section needs a name of its own of a-z, 0-9 and '-', not {VIEWER!r}: {bad[0]!r}")
     with _new_file(path) as file, TemporaryFile(dir=path.parent) as chunks:
-        entries = list(_entries(records, chunks))
+        entries = list(_entries(records, chunks, exchanges))
         index = {"units": entries, "templates": visible(templates)}
         file.write(_shell(title, sections, notes, facts, index, len(entries)).encode("utf-8", "replace"))
         chunks.seek(0)
@@ -102,12 +115,16 @@ def check_replaceable(path: Path) -> None:
     check_place(path, "--html", PAGE)
 
 
-def _entries(records: Iterable[UnitRecord | TrainingRecord], chunks: IO[bytes]) -> Iterator[dict[str, Any]]:
+def _entries(
+    records: Iterable[UnitRecord | TrainingRecord],
+    chunks: IO[bytes],
+    exchanges: Callable[[UnitRecord | TrainingRecord], Exchanges],
+) -> Iterator[dict[str, Any]]:
     """The list's line of each record, whose chunk is written on the way."""
     for number, record in enumerate(records):
         yield listed(record)
         chunks.write(b'<script type="application/octet-stream" id="unit-%d">' % number)
-        chunks.write(packed(record))
+        chunks.write(packed(record, exchanges(record)))
         chunks.write(b"</script>\n")
 
 

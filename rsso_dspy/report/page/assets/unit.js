@@ -193,7 +193,8 @@ function walk(wanted) {
     open.rows.scrollTop = top - open.rows.clientHeight / 2;
   }
   byId("step").replaceChildren(
-    promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
+    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
+      exchangesPart(data, trial, number)),
     el("div", { class: "after" }, answerPart(data, step), resultPart(data, step)));
 }
 

@@ -1,0 +1,61 @@
+"""Exchanges with models on the terminal, as they were recorded."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rsso_dspy.cli.prose import echo
+from rsso_dspy.report.terminal import visible
+
+if TYPE_CHECKING:
+    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.recordings import Exchange
+    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+
+
+def recorded(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
+    """What was recorded of a unit or training, by trial; nothing where nothing was."""
+    from rsso_dspy.errors import DamagedFile, NotRecorded
+    from rsso_dspy.protocol.taping import name_of
+    from rsso_dspy.recordings import Recordings
+
+    if not store.recorded:
+        return {}
+    try:
+        return Recordings(store.recordings).trials(name_of(record))
+    except (NotRecorded, DamagedFile):
+        return {}
+
+
+class Shown:
+    """Prints exchanges; what stands in a request as in the one before of its role is not repeated."""
+
+    def __init__(self, exchanges: "Sequence[Exchange]"):
+        self.exchanges = exchanges
+        self._before: dict[tuple[str, int], str] = {}
+
+    def print_step(self, step: int, actor: bool) -> None:
+        """Those of a step: the actor's, which lead to it, or those of the other roles, which follow it."""
+        for exchange in self.exchanges:
+            if exchange.step == step and (exchange.role == "actor") == actor:
+                self._print(exchange)
+
+    def _print(self, exchange: "Exchange") -> None:
+        from rsso_dspy.recordings import text_of
+
+        parameters = ", ".join(f"{name} {value}" for name, value in exchange.request["parameters"].items())
+        echo(f"      [sent, {exchange.role}] {visible(exchange.request['model'])}; {visible(parameters)}", fg="cyan")
+        for place, message in enumerate(exchange.request["messages"]):
+            text, at = text_of(message.get("content")), (exchange.role, place)
+            again = self._before.get(at) == text
+            self._before[at] = text
+            said = "as in the request before" if again else f"\n{indented(text)}"
+            echo(f"      [{visible(str(message.get('role')))}] {said}", fg="cyan")
+        failed = f", {len(exchange.failed)} failed before" if exchange.failed else ""
+        name = f", {visible(exchange.model)}" if exchange.model else ""
+        echo(f"      [answered{name}, {exchange.seconds:g} s{failed}]", dim=True)
+        error = exchange.error and f"{exchange.error.get('kind')}: {exchange.error.get('message')}"
+        echo(indented(error or exchange.text), dim=True)
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"      {line}" for line in visible(text).splitlines())

@@ -1,0 +1,217 @@
+"""Every exchange with a model, kept: what was asked, what came back, from whom, and what it took.
+
+    RUN/recordings/about.json                                 which backend answered, with its settings
+    RUN/recordings/units/ARM/TASK/VARIANT-sSEED.jsonl.gz      a unit's, one gzip member a trial
+    RUN/recordings/trainings/ARM/TASK/sSEED.jsonl.gz          a training's, likewise
+    RUN/recordings/left-out.jsonl                             what did not fit any more
+
+    recordings = Recordings.of(Path("runs/x"))
+    recordings.trials("units/sso/boil/22-s0")                 # trial to exchanges, in order
+
+A member ends with a line that names its trial. What a kill cut off at the end of a file is read past. Nothing that
+redaction knows as secret is in any of it. A compile and the building of a constitution leave ``FILE.recordings``.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
+from rsso_dspy.reading import parse_entry, read_bytes, read_json, read_lines
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+FOLDER, ABOUT, LEFT_OUT, ENDING = "recordings", "about.json", "left-out.jsonl", ".jsonl.gz"
+KIND, SCHEMA = "rsso-dspy recordings", 1
+
+MOST_RECORDED = 4 << 30
+"""Bytes of the recordings of one run at most, compressed: hundreds of thousands of exchanges and more."""
+MOST_UNPACKED = 1 << 31
+"""Bytes that one file may unpack to."""
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question to a model, with what became of it. Requests that failed before the answer came are part of it."""
+
+    role: str
+    request: Mapping[str, Any]
+    """``model``, ``messages`` and ``parameters``: all that an answer depends on, no way to the model."""
+    step: int = 0
+    """The actor's step that it belongs to, or that came before it; 0 outside of a trial."""
+    answer: list[Any] | None = None
+    """As DSPy's client gave it; None when there is an error in its place."""
+    error: Mapping[str, Any] | None = None
+    """``kind``, ``message`` and what else the error said of itself."""
+    failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
+    """Kind of error, and usage as the provider said it, of every request before that got no answer."""
+    usage: list[dict[str, Any]] = field(default_factory=list)
+    """As the provider said it."""
+    model: str = ""
+    """What the server called the model that answered."""
+    refused: bool = False
+    """The answer was too long to be read, and was taken for an empty one."""
+    seconds: float = 0.0
+    """From the request that was answered to its answer."""
+
+    @property
+    def key(self) -> str:
+        """Equal for requests that are equal to the letter, in the same role."""
+        return key_of(self.role, self.request)
+
+    @property
+    def text(self) -> str:
+        """The answer as text; empty when there is none."""
+        first = self.answer[0] if self.answer else ""
+        return str(first.get("text") or "") if isinstance(first, dict) else str(first or "")
+
+
+def key_of(role: str, request: Mapping[str, Any]) -> str:
+    """See `Exchange.key`. Of a seed it counts whether there is one: it follows from unit, trial and number of the
+    request, which are matched apart."""
+    parameters = dict(request["parameters"])
+    if "seed" in parameters:
+        parameters["seed"] = True
+    text = json.dumps([role, request["model"], request["messages"], parameters], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def text_of(content: object) -> str:
+    """A message's content as text."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def find_recordings(path: Path) -> Path:
+    """The folder of recordings of a run, or of a compiled program or a constitution, by its own name or theirs. Raises
+    `UsageError` when there are none."""
+    for folder in (path / FOLDER, path, path.with_name(f"{path.name}.{FOLDER}")):
+        if (folder / ABOUT).is_file():
+            return folder
+    raise UsageError(f"{path} holds no recordings; a run, a compile or a build with --record makes some")
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """What `about.json` says: ``backend`` and its ``settings``. Raises `UsageError` when it says no such thing."""
+    file = find_recordings(path) / ABOUT
+    try:
+        data = read_json(file)
+    except DamagedFile as error:
+        raise UsageError(f"{file} is damaged ({error.why}); restore it from a copy") from None
+    if not isinstance(data, dict) or data.get("kind") != KIND or not isinstance(data.get("settings"), dict):
+        raise UsageError(f"{file} is damaged (it names no backend with its settings); restore it from a copy")
+    if type(data.get("schema")) is not int or data["schema"] > SCHEMA:
+        raise UsageError(f"{file} is of a newer rsso-dspy; update it")
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class Recordings:
+    """A folder of recordings, to be read."""
+
+    folder: Path
+    part: str = ""
+    """A folder in it, of a build that has several."""
+
+    @classmethod
+    def of(cls, path: Path) -> "Recordings":
+        """Those of a run, a compiled program or a constitution. Raises what `read_about` raises."""
+        read_about(path)
+        return cls(find_recordings(path))
+
+    def below(self, part: str) -> "Recordings":
+        """A part of them."""
+        return Recordings(self.folder, part)
+
+    def file(self, name: str) -> Path:
+        """The file called `name`."""
+        return self.folder / self.part / f"{name}{ENDING}"
+
+    def trials(self, name: str) -> dict[int, list[Exchange]]:
+        """Trial to its exchanges in order. Raises `NotRecorded` when there is no such file."""
+        try:
+            data = read_bytes(self.file(name))
+        except FileNotFoundError:
+            known = sum(1 for _ in (self.folder / self.part).rglob(f"*{ENDING}"))
+            raise NotRecorded(
+                f"{name} is not among the {known} recorded ones in {self.folder}{self._why(name)}: play what was "
+                "recorded, or drop --replay to ask the model"
+            ) from None
+        return {member.trial: member.exchanges for member in members(data)}
+
+    def _why(self, name: str) -> str:
+        left_out = any(entry.get("name") == name for entry in left_out_of(self.folder / self.part))
+        return ", which it was too large for" if left_out else ""
+
+
+def left_out_of(folder: Path) -> list[dict[str, Any]]:
+    """Notes of what did not fit: ``name`` and ``trial``."""
+    entries = (parse_entry(line) for line in read_lines(folder / LEFT_OUT))
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The exchanges of one trial, and where in the file they end."""
+
+    trial: int
+    end: int
+    text: bytes
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Lines that say nothing are left out: then what they told is missing."""
+        return [found for line in self.text.split(b"\n") if (found := _read(line))]
+
+
+def members(data: bytes) -> Iterator[Member]:
+    """The whole members of a file, in order; it ends where a kill cut it off, or where it is damaged."""
+    at, total = 0, 0
+    while at < len(data):
+        unpack, parts = zlib.decompressobj(31), []
+        rest = data[at:]
+        try:
+            while rest and not unpack.eof:
+                parts.append(unpack.decompress(rest, CHUNK))
+                total += len(parts[-1])
+                rest = unpack.unconsumed_tail
+                if total > MOST_UNPACKED:
+                    return
+        except zlib.error:
+            return
+        if not unpack.eof:
+            return
+        at = len(data) - len(unpack.unused_data)
+        text = b"".join(parts)
+        last = parse_entry(text.rstrip(b"\n").rpartition(b"\n")[2])
+        if not (isinstance(last, dict) and type(last.get("trial")) is int and last.get("schema", 0) <= SCHEMA):
+            return
+        yield Member(last["trial"], at, text)
+
+
+def _read(line: bytes) -> Exchange | None:
+    """An exchange; None for a line that tells of none."""
+    from pydantic import ValidationError
+
+    entry = parse_entry(line)
+    match entry:
+        case {"request": {"model": str(), "messages": list(messages), "parameters": dict()}}:
+            with suppress(ValidationError):
+                return _form().validate_python(entry) if all(isinstance(each, dict) for each in messages) else None
+    return None
+
+
+@cache
+def _form() -> "TypeAdapter[Exchange]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Exchange)
