@@ -46,6 +46,8 @@ class Provider:
     """What was wrong with requests."""
     inflicted: list[int] = field(default_factory=list)
     """Numbers of the requests that met a fault."""
+    models: list[str] = field(default_factory=list)
+    """What the server says that it serves; it has no such list while this is empty."""
     given: int = 0
     """Whole answers that were sent, without those to requests that met a fault."""
 
@@ -93,6 +95,12 @@ def provider(answer: Answer, faults: Mapping[int, str] | None = None, wire: str 
                 with counting:
                     under_way -= 1
                     counting.notify_all()
+
+        def do_GET(self) -> None:
+            if self.path.endswith("/models") and served.models:
+                self._send_json(200, {"object": "list", "data": [{"id": name} for name in served.models]})
+            else:
+                self._send(404, b"404 page not found", "text/plain")
 
         def _answer(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -24,7 +24,7 @@ ALLOWED = {
     "reading": {"errors"},
     "recordings": {"errors", "reading"},
     "money": {"trajectory"},
-    "config": BASE | {"money", "environments"},
+    "config": BASE | {"money", "environments", "addresses"},
     "signatures": set(),
     "memory": BASE,
     "environments": BASE | {"cache"},

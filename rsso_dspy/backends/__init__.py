@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
-from rsso_dspy.addresses import keep_direct, plain, proxy_for
+from rsso_dspy.addresses import is_here, keep_direct, plain, proxy_for
 from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.backends.adapters.schemas import JSONAdapter as SchemaAdapter
 from rsso_dspy.backends.decoding import decoding, through_litellm, varies
 from rsso_dspy.backends.keys import mended_key, read_key
 from rsso_dspy.backends.patience import Patience, PatientLM
@@ -89,7 +90,7 @@ class Backend:
     @property
     def adapter(self) -> dspy.Adapter:
         """The answer format the backend asks for, read with tolerance for answers that do not keep to it."""
-        adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
+        adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter, "schema": SchemaAdapter}
         return adapters[self.config.adapter]()
 
     def check(self, retry_temperature: float | None = None) -> None:
@@ -120,6 +121,14 @@ class Backend:
                     f"nothing answers at {what if proxy else plain(url)} ({error}), the endpoint of role {role}; "
                     f"{mend}, or set base_url of the backend, e.g. --set backends.NAME.base_url=http://127.0.0.1:8000/v1"
                 ) from None
+
+    def asks_again(self, role: Role) -> bool:
+        """Whether an answer in this role that cannot be read is asked for once more, in JSON: of a provider, unless the
+        configuration says otherwise, and not of a server on this machine."""
+        if self.config.ask_again is not None:
+            return self.config.ask_again
+        own = self._settings(role)  # where recordings answer too, as when they were made
+        return own.model == EMBEDDED or not is_here(own.base_url or address_of(own.model or ""))
 
     def varies(self, role: Role, temperature: float | None = None) -> bool:
         """Whether the model of a role, at its own temperature or at this one, may answer a request in another way when
@@ -154,7 +163,8 @@ class Backend:
         options |= {**decoding(role, known, self.config.seed), "cache": False}
         options |= {"replays": True} if self.recordings else self._way_to(role, settings)
         try:
-            return PatientLM(f"{provider}/{name}", self.patience, rollout if self.config.seed else None, **options)
+            seeds = rollout if self.config.seed else None
+            return PatientLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.asks_again(role), **options)
         except LMConfigurationError as error:
             raise ConfigError(
                 f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "

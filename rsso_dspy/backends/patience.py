@@ -8,6 +8,7 @@ do not come back in step. A rate limit holds back every thread and halves how ma
 round of successes lets one more through.
 """
 
+import logging
 import random
 import re
 import threading
@@ -23,12 +24,14 @@ from dspy.utils.exceptions import (
     LMRateLimitError,
     LMTimeoutError,
     LMUnsupportedFeatureError,
+    LMUnsupportedModelError,
 )
 
 from rsso_dspy.backends.marks import marked
 from rsso_dspy.backends.policies import meant, policy
 from rsso_dspy.backends.recording import ERROR_FIELDS, Notes, through_tape
 from rsso_dspy.backends.request_limits import LONGEST_ANSWER, Overdue, within
+from rsso_dspy.backends.served import describe_models, list_models
 from rsso_dspy.errors import Stopped, UsageError
 from rsso_dspy.redaction import redact, register_secret
 from rsso_dspy.scarcity import shortage
@@ -145,6 +148,8 @@ class Heard:
         """What the server called the model that answered."""
         self.changed = ""
         """Decoding settings that the client left out or changed, in words."""
+        self.cut = False
+        """Whether the server said that it cut the answer off."""
         self.kept = not dspy.settings.disable_history
         """Whether DSPy's histories are to hold the request."""
 
@@ -156,7 +161,7 @@ class PatientLM(dspy.LM):
     """A `dspy.LM` that asks again with patience. DSPy's own repeats, which no other thread hears of, are off. No error
     it raises holds a key. With `marks`, it tells the provider how far the next prompt will begin alike; with a number
     of a rollout for its `seeds`, each request carries a seed of its own. One that `replays` sends nothing: a tape
-    answers."""
+    answers. `asks_again` is for adapters: whether an answer that they cannot read is asked for in another format."""
 
     def __init__(
         self,
@@ -165,6 +170,7 @@ class PatientLM(dspy.LM):
         seeds: int | None = None,
         marks: bool = False,
         replays: bool = False,
+        asks_again: bool = True,
         **options: Any,
     ):
         register_secret(options.get("api_key"))
@@ -172,6 +178,7 @@ class PatientLM(dspy.LM):
         self.patience = patience
         self.seeds = seeds
         self.marks = marks
+        self.asks_again = asks_again
         self.seconds: float | None = options.get("timeout")
         self.replays = replays
 
@@ -211,7 +218,7 @@ class PatientLM(dspy.LM):
             failure: Exception = LMTimeoutError(str(error), model=self.model)
         except LMError as error:
             # A lack of this machine is no fault of the provider's, and asking again mends it no more.
-            failure = shortage(error) or _restated(error)
+            failure = shortage(error) or self._name_models(_restated(error))
         else:
             if heard.changed:
                 failure = LMUnsupportedFeatureError(
@@ -230,6 +237,16 @@ class PatientLM(dspy.LM):
         self._book(heard, ledger)
         notes.failed.append((type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage))
         raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
+
+    def _name_models(self, error: LMError) -> LMError:
+        """The error of a model that is not there, with those that the server has."""
+        if not isinstance(error, LMUnsupportedModelError):
+            return error
+        served = describe_models(list_models(self.kwargs.get("api_base"), self.kwargs.get("api_key")))
+        if not served:
+            return error
+        known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+        return type(error)(message=redact(f"{error.message} ({served})"), **known)
 
     def _in_time(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: Heard) -> Any:
         """The answer of one request."""
@@ -252,6 +269,8 @@ class PatientLM(dspy.LM):
 
     def _book(self, heard: Heard, ledger: Any) -> None:
         """Tell whoever tracks usage what the request cost, and the trial's ledger who answered."""
+        if heard.cut and ledger is not None:
+            ledger.refused()
         if tracker := dspy.settings.usage_tracker:
             for usage in heard.usage:
                 tracker.add_usage(self.model, usage)
@@ -269,6 +288,20 @@ class PatientLM(dspy.LM):
                     raise
                 self.marks = False  # it goes through LiteLLM, which takes no marks
         return super().__call__(prompt, messages=messages, **kwargs)
+
+
+class _CutOff(logging.Filter):
+    """Has what DSPy warns of when an answer was cut off counted, in place of a line of its own for each."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        heard = dspy.settings.get("usage_tracker")
+        if not isinstance(heard, Heard) or "truncated" not in record.msg:
+            return True
+        heard.cut = True
+        return False
+
+
+logging.getLogger("dspy.clients.lm").addFilter(_CutOff())
 
 
 def _restated(error: LMError) -> LMError:

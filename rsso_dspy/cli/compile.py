@@ -9,10 +9,12 @@ from rsso_dspy.bounds import MOST_DOLLARS, MOST_STEPS, MOST_TRIALS
 from rsso_dspy.cli.forecast import answering, cost
 from rsso_dspy.cli.options import (
     BackendName,
+    BaseUrl,
     BenchmarkName,
     ConfigFile,
     DryRun,
     Jobs,
+    ModelName,
     Overrides,
     ProtocolName,
     Record,
@@ -87,6 +89,8 @@ def compile_program(
     record: Record = False,
     replay: Replay = None,
     dry_run: DryRun = False,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
     config: ConfigFile = None,
@@ -96,7 +100,9 @@ def compile_program(
 
     Ctrl-C and a spent budget keep the best so far. Held-out variants are never played.
     """
-    settings = configuration(config, set_, backend, replay, benchmark=benchmark, protocol__preset=protocol, seed=seed)
+    settings = configuration(
+        config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
+    )
     from rsso_dspy.optimize.calibration import draw
     from rsso_dspy.optimize.compile import already_compiled, asked_for
     from rsso_dspy.optimize.compiled import load

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli.options import BackendName, ConfigFile, Overrides, configuration
+from rsso_dspy.cli.options import BackendName, BaseUrl, ConfigFile, ModelName, Overrides, configuration
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import UsageError
 from rsso_dspy.whole import check_place
@@ -15,16 +15,22 @@ app = typer.Typer(help="Show the configuration in force, or write a file to star
 
 
 @app.command()
-def show(config: ConfigFile = None, set_: Overrides = None, backend: BackendName = None) -> None:
-    """Print the resolved configuration as JSON, with its hash, and the proxies of the environment that requests would
-    go through."""
+def show(
+    config: ConfigFile = None,
+    set_: Overrides = None,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
+    backend: BackendName = None,
+) -> None:
+    """Print the configuration in force as JSON, every key of it: of the backends the one in use. With it, the hash over
+    what results depend on, and the proxies of the environment that requests would go through."""
     import json
 
     from rsso_dspy.backends import proxies
 
-    settings = configuration(config, set_, backend)
+    settings = configuration(config, set_, backend, model, base_url)
     ways = {"proxies": through} if (through := proxies(settings)) else {}
-    echo(json.dumps({"hash": settings.hash(), **settings.resolved(), **ways}, indent=1))
+    echo(json.dumps({"hash": settings.hash(), **settings.shown(), **ways}, indent=1))
 
 
 @app.command()

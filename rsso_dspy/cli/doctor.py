@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from rsso_dspy.cli.forecast import proxied
-from rsso_dspy.cli.options import BackendName, BenchmarkName, ConfigFile, Overrides, configuration
+from rsso_dspy.cli.options import (
+    BackendName,
+    BaseUrl,
+    BenchmarkName,
+    ConfigFile,
+    ModelName,
+    Overrides,
+    configuration,
+)
 from rsso_dspy.cli.prose import echo
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.redaction import redact
@@ -27,6 +35,7 @@ ANSWERS = {
     "chat": "[[ ## answer ## ]] and the answer below it",
     "json": '{"answer": ...}',
     "xml": "<answer>...</answer>",
+    "schema": '{"answer": ...}',
 }
 """What each answer format wants to the question."""
 
@@ -35,19 +44,27 @@ DISK_NEEDED = 2.0
 
 
 def doctor(
+    model: ModelName = None,
+    base_url: BaseUrl = None,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Check the simulator, the embedder, the backend and the disk by using each of them."""
-    settings = configuration(config, set_, backend, benchmark=benchmark)
+    """Check the simulator, the embedder, the backend and the disk by using each of them.
+
+    With --model, time two steps of an actor as well: how fast the server answers, whether it keeps to schemas and reads
+    from a cache, and what a run would take.
+    """
+    settings = configuration(config, set_, backend, model, base_url, benchmark=benchmark)
     checks: list[tuple[str, Callable[[Config], str]]] = [
         ("simulator", _simulator),
         ("embedder", _embedder),
         (f"backend {settings.backend}", _backend),
         ("disk", _disk),
     ]
+    if model is not None:
+        checks[2:3] = [(f"backend {settings.backend}", _backend_in_its_time), ("speed", _speed)]
     for line in proxied(settings):
         echo(f"note    {line}")
     failed = 0
@@ -76,13 +93,26 @@ def _embedder(config: "Config") -> str:
     return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
 
 
-def _backend(config: "Config") -> str:
+def _backend_in_its_time(config: "Config") -> str:
+    """A server of one's own may load a model first."""
+    return _backend(config, config.active_backend.timeout)
+
+
+def _speed(config: "Config") -> str:
+    from rsso_dspy.cli.timing import describe_server
+
+    if config.active_backend.model.startswith("embedded/"):
+        return "there is no server"
+    return describe_server(config)
+
+
+def _backend(config: "Config", seconds: float = PATIENCE) -> str:
     import dspy
     from dspy.utils.exceptions import AdapterParseError
 
     from rsso_dspy.backends import Backend
 
-    backend = Backend(config.active_backend.model_copy(update={"timeout": PATIENCE, "retries": 0}))
+    backend = Backend(config.active_backend.model_copy(update={"timeout": seconds, "retries": 0}))
     backend.check()
     backend.reach()
     try:

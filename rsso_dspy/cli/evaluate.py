@@ -7,6 +7,7 @@ import typer
 
 from rsso_dspy.cli.options import (
     BackendName,
+    BaseUrl,
     BenchmarkName,
     ConfigFile,
     DryRun,
@@ -14,6 +15,7 @@ from rsso_dspy.cli.options import (
     MaxCost,
     MaxTokens,
     Mlflow,
+    ModelName,
     Overrides,
     PerTask,
     ProtocolName,
@@ -55,6 +57,8 @@ def evaluate(
     max_tokens: MaxTokens = None,
     mlflow: Mlflow = None,
     dry_run: DryRun = False,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
     config: ConfigFile = None,
@@ -75,6 +79,8 @@ def evaluate(
         set_,
         backend,
         replay,
+        model,
+        base_url,
         benchmark=benchmark,
         protocol__preset=protocol,
         protocol__trials=trials,

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from rsso_dspy.protocol.plan import Forecast
 
 
-def describe(planned: "HeldOut") -> None:
-    """Print what will be played, by which model, and what it may cost."""
+def describe(planned: "HeldOut", jobs: int = 1) -> None:
+    """Print what will be played, by which model, and what it may cost, in time too when so many units are played at
+    once."""
     from rsso_dspy.backends import Backend
     from rsso_dspy.protocol.retries import unvarying
     from rsso_dspy.protocol.units import Unit
@@ -36,11 +37,30 @@ def describe(planned: "HeldOut") -> None:
     say(f"      {count(range(len(plan.units) - units), 'unit')} finished, {units} to play\n      {cost(forecast)}")
     if estimate := planned.estimate():
         say(f"      {expected(estimate)}")
+        if time := describe_time(planned, estimate, jobs):
+            say(f"      {time}")
     if planned.left:
         for warning in unvarying(plan, Backend(settings.active_backend)):
             say(f"      {warning}")
     for line in proxied(settings):
         say(f"      {line}")
+
+
+def describe_time(planned: "HeldOut", estimate: "Estimate", jobs: int) -> str:
+    """How long it takes, by what was played into the folder; empty for the offline player alone."""
+    from rsso_dspy.config import EMBEDDED
+    from rsso_dspy.protocol.pace import measured, range_in_words
+
+    if set(planned.asked.values()) == {EMBEDDED}:
+        return ""
+    pace = measured(planned.store)
+    if pace is None:
+        return "time: measured from the first answers on; `rsso-dspy doctor --model ...` measures it before"
+    at_once = f", {jobs} at once" if jobs > 1 else ""
+    return (
+        f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as the "
+        f"{pace.calls:,} calls of this run so far"
+    )
 
 
 def answering(settings: "Config", roles: set[str]) -> str:

@@ -69,6 +69,23 @@ Retry = Annotated[
 BackendName = Annotated[
     str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
 ]
+ModelName = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PROVIDER/MODEL",
+        help="Model that answers in every role, without a file: hosted_vllm/NAME for a server of your own, "
+        "ollama_chat/NAME, anthropic/NAME, openai/NAME. With --backend, that backend's model.",
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        help="Address of the model's server, e.g. http://127.0.0.1:8000/v1. A server that needs no key is sent none.",
+    ),
+]
 BenchmarkName = Annotated[
     str | None,
     typer.Option(
@@ -80,19 +97,51 @@ BenchmarkName = Annotated[
 
 
 def configuration(
-    file: Path | None, overrides: list[str] | None, backend: str | None, replay: Path | None = None, **keys: object
+    file: Path | None,
+    overrides: list[str] | None,
+    backend: str | None,
+    replay: Path | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    **keys: object,
 ) -> "Config":
     """The configuration with the command's own options on top; options that are None change nothing. With `replay`, the
     backend is the one whose answers these recordings are, or else the one named, answered by them."""
     from rsso_dspy.config import RECORDED, load, override
 
+    of_model = name_model(model, base_url, backend)
+    backend = backend or (GIVEN if of_model else None)
     if replay is not None:
         backend = backend or RECORDED
         overrides = [*(overrides or ()), override(f'backends."{backend}".replay', str(replay))]
         say(f"answers come from the recordings in {replay}: no model is asked, whatever a plan says it costs")
     named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
     extra = [f"{key}={value}" for key, value in named.items() if value is not None]
-    return load(file, [*(overrides or []), *extra])
+    return load(file, [*of_model, *(overrides or []), *extra])
+
+
+GIVEN = "model"
+"""Name of the backend that `--model` makes."""
+
+
+def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
+    """The settings that `--model` and `--base-url` stand for. A model of a built-in profile's provider has what that
+    profile says of address and key, but no key where an address is given. Raises `UsageError` for an address alone."""
+    from rsso_dspy.config import PROFILES, override
+
+    if model is None and base_url is None:
+        return []
+    if model is None and backend is None:
+        raise UsageError("--base-url is the address of a model: add --model, e.g. --model hosted_vllm/NAME")
+    table: dict[str, str] = {"model": model} if model is not None else {}
+    if model is not None and backend is None:
+        provider = model.partition("/")[0]
+        profile = next((each for each in PROFILES.values() if each["model"].partition("/")[0] == provider), {})
+        taken = ("base_url",) if base_url else ("base_url", "key_variable")
+        table |= {name: profile[name] for name in taken if name in profile}
+    if base_url is not None:
+        table["base_url"] = base_url
+    return [override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]
 
 
 def names(text: str, option: str) -> list[str]:

@@ -12,13 +12,21 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.config import prices
-from rsso_dspy.protocol.events import EventStream, SimulatorsStarting, StopRequested, TrialFinished, UnitFinished
+from rsso_dspy.config import EMBEDDED, prices
+from rsso_dspy.protocol.events import (
+    EventStream,
+    SimulatorsStarting,
+    StopRequested,
+    TrialFinished,
+    UnitFinished,
+    UsageSpent,
+)
+from rsso_dspy.protocol.pace import Stopwatch, in_words, range_in_words
 from rsso_dspy.protocol.units import Training, Unit, Work
 from rsso_dspy.report.live import Row, live_table
 from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
 from rsso_dspy.report.terminal import SafeConsole
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Usage
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import RolloutFinished
@@ -103,6 +111,8 @@ class Watch(Bar):
         self.stalled = 0
         self.tokens = 0
         self.best: dict[str, list[int]] = defaultdict(list)
+        self._watch = stopwatch(planned) if planned else None
+        self._foretold = False
         self._arms = Arms(planned, work, jobs) if planned and self.console.is_terminal else None
         self._live = Live(console=self.console, get_renderable=self._picture) if self._arms else None
 
@@ -122,8 +132,23 @@ class Watch(Bar):
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
+        events.subscribe(UsageSpent, lambda event: self.answered(event.usage))
         events.subscribe(TrialFinished, self.trial)
         events.subscribe(UnitFinished, self.finished)
+
+    def answered(self, usage: Usage) -> None:
+        """A model answered: how long the rest takes is known long before the first unit is finished."""
+        if self._watch is None or not usage.calls:
+            return
+        self._watch.hear(usage.calls)
+        if (left := self._watch.left()) is None:
+            return
+        with self._lock:
+            if self.console.is_terminal:
+                self._refresh()
+            elif not self._foretold:
+                self._foretold = True
+                self.say(f"      at the pace of the first {self._watch.answers} answers: {range_in_words(left)} left")
 
     def trial(self, event: TrialFinished) -> None:
         """A trial is finished."""
@@ -161,7 +186,9 @@ class Watch(Bar):
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
         shown = "" if self._roomy else f"{means}  "
-        self.show(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}")
+        left = self._watch.left() if self._watch else None
+        time = f"  {in_words(left.mean)} left by calls" if left and self.done < self.total else ""
+        self.show(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}{time}")
 
     @property
     def _roomy(self) -> bool:
@@ -174,6 +201,12 @@ class Watch(Bar):
             return self._bar
         with self._lock:
             return Group(live_table(self._arms.rows()), self._bar)
+
+
+def stopwatch(planned: "HeldOut") -> Stopwatch | None:
+    """For what is left of a run; None where nothing is, or the offline player answers, who takes no time."""
+    estimate = None if set(planned.asked.values()) == {EMBEDDED} else planned.estimate()
+    return Stopwatch(estimate) if estimate else None
 
 
 class Arms:

@@ -13,6 +13,7 @@ from rsso_dspy.cli.forecast import describe
 from rsso_dspy.cli.options import (
     WHICH_VARIANTS,
     BackendName,
+    BaseUrl,
     BenchmarkName,
     ConfigFile,
     DryRun,
@@ -20,6 +21,7 @@ from rsso_dspy.cli.options import (
     MaxCost,
     MaxTokens,
     Mlflow,
+    ModelName,
     Overrides,
     PerTask,
     ProtocolName,
@@ -134,6 +136,8 @@ def run(
     max_tokens: MaxTokens = None,
     mlflow: Mlflow = None,
     dry_run: DryRun = False,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
     config: ConfigFile = None,
@@ -151,6 +155,8 @@ def run(
         [*named.settings, *(set_ or ())],
         backend,
         replay,
+        model,
+        base_url,
         benchmark=benchmark,
         seed=seed,
         protocol__preset=protocol,
@@ -236,7 +242,7 @@ def held_out_run(
         say(f"{planned.store.said_of(file)}: {what}")
     if spec.fork:
         say(f"{count(planned.taken, 'record')} of {spec.fork} are valid here and are taken over")
-    describe(planned)
+    describe(planned, jobs)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:
             why = "found nothing better" if compiled.before else "ended before anything was scored"

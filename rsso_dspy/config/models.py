@@ -112,8 +112,12 @@ class BackendConfig(Section):
     """Further tries of a request that failed in transit, was rate limited or met a server error."""
     longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
     """Seconds to wait for a server at most before asking again; one that asks for more fails the trial."""
-    adapter: Literal["chat", "json", "xml"] = "chat"
-    """Answer format that is asked for."""
+    adapter: Literal["chat", "json", "xml", "schema"] = "chat"
+    """Answer format that is asked for. `schema` is JSON under a schema, for servers that enforce `response_format`:
+    llama.cpp, vLLM, Ollama, OpenAI, Anthropic."""
+    ask_again: bool | None = None
+    """Whether an answer that cannot be read is asked for a second time, in JSON (never under `json` and `schema`). When
+    absent: of a provider, and not of a server on this machine, where it takes twice the time."""
     replay: str | None = None
     """Folder of a run that was played with --record, or its recordings: they answer in place of the models, exactly or
     not at all, and nothing is sent."""

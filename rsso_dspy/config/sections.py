@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from rsso_dspy.addresses import plain
 from rsso_dspy.bounds import (
     MOST_KEPT,
     MOST_PER_TASK,
@@ -21,7 +22,7 @@ from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
 from rsso_dspy.errors import UnknownName
 
-_LEFT_OUT = ("top_p", "top_k", "repetition_penalty", "seed", "retry_temperature")
+_LEFT_OUT = ("top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice")
 """Settings that results do not depend on where they are not set, so that runs from before them go on."""
 
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
@@ -57,6 +58,10 @@ class ProtocolConfig(Section):
     retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
     """Temperature of the actor from the second trial of a variant on; the backend's when absent. At temperature 0 a
     model answers the same request alike, and trials that repeat each other are no control."""
+    action_choice: Literal["free", "listed", "constrained"] | None = None
+    """What the actor is told of the actions that can be taken now: `free`, nothing beyond the templates; `listed`, all
+    of them, where a benchmark has short lists; `constrained`, nothing, but its answer is held to them (needs
+    `adapter = "schema"` and a server of one's own). The preset's when absent, which is free."""
     stop_on_success: bool | None = None
     """Whether a solved variant is left alone; the preset's when absent."""
     learn_after_last: bool | None = None
@@ -124,6 +129,14 @@ class MemoryConfig(Section):
     """The constitution."""
 
 
+def _show_addresses(table: dict[str, Any]) -> None:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            _show_addresses(value)
+        elif key == "base_url" and value:
+            table[key] = plain(value)
+
+
 class Config(Section):
     """The whole configuration."""
 
@@ -180,6 +193,13 @@ class Config(Section):
             for name in _LEFT_OUT:
                 if table.get(name) is None or table.get(name) is False:  # a temperature of 0 is one
                     table.pop(name, None)
+        return data
+
+    def shown(self) -> dict[str, Any]:
+        """Every key, as JSON data, of the backends the one in use. What may be a secret in an address is left out."""
+        data = self.model_dump(mode="json", exclude={"backends"})
+        data["backends"] = {self.backend: self.active_backend.model_dump(mode="json")}
+        _show_addresses(data)
         return data
 
     def hash(self) -> str:

@@ -7,11 +7,11 @@ and one line in the table of whoever builds the pool.
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from rsso_dspy.trajectory import Lesson, State, Step, Variant
 
-__all__ = ["Environment", "Environments", "Transition"]
+__all__ = ["ActionChoice", "Environment", "Environments", "ListsActions", "Transition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,23 @@ class Environment(Protocol):
     def step(self, action: str) -> Transition: ...
 
     def render(self, states: Sequence[State]) -> list[str]: ...
+
+
+ActionChoice = Literal["free", "listed", "constrained"]
+"""What an actor is told of the actions that can be taken, and held to; see `programs/choosing.py`."""
+
+
+@runtime_checkable
+class ListsActions(Protocol):
+    """An environment that can say what may be done now. None has to; its benchmark says whether it does
+    (`Benchmark.admissible`).
+
+    - ``admissible_actions()`` lists the actions that ``step`` will understand in the present state, within the forms
+      of ``action_templates``; where the environment has asked a numbered question, its numbers. It changes nothing
+      that is seen or scored, and knows no more than what is in sight: no gold path, no goal.
+    """
+
+    def admissible_actions(self) -> Sequence[str]: ...
 
 
 class Environments(Protocol):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
@@ -118,6 +118,9 @@ class Benchmark:
     """Stretches of play with rules drawn from them, for a neuro-symbolic writer when no file gives any."""
     golds: GoldTable | None = None
     """For `rsso-dspy golds verify`."""
+    admissible: Literal["none", "short", "long"] = "none"
+    """Whether its environments list what can be done (`ListsActions`), and whether such a list is short enough for a
+    prompt: some dozen actions."""
     own_check: Callable[[Settings], str] | None = None
     """For `rsso-dspy doctor`: plays a little, and says in a line what works. A training variant is reset when None."""
 

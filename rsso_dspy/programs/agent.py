@@ -21,6 +21,7 @@ from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, Si
 from rsso_dspy.memory import Memory
 from rsso_dspy.programs.actor import Answer, actor_signature
 from rsso_dspy.programs.calls import Ledger, RoleCalls
+from rsso_dspy.programs.choosing import offer_actions
 from rsso_dspy.programs.methods import Method, method
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.roles import MEMORIES, MODULES, Roles, modules_of
@@ -200,7 +201,8 @@ class Agent(dspy.Module):
                 regions["progress"] = "\n".join(recall.progress for recall in recalls.values() if recall.progress)
                 shown.note(preambles, recalls, regions["progress"], len(steps) + 1)
                 seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
-                answer = roles.act(list(recalls.values()), task=environment.task, history=seen, **regions)
+                with offer_actions(environment, runtime.rules.action_choice, seen) as offered:
+                    answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
                 step, transition = apply_answer(environment, answer, states[-1], steps)
             recalled = tuple(item for recall in recalls.values() for item in recall.ids)
             steps.append(replace(step, recalled=recalled))

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 import numpy as np
 
-from rsso_dspy.environments import Environments
+from rsso_dspy.environments import ActionChoice, Environments
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.skills import SkillSettings
@@ -46,6 +46,8 @@ class TrialRules:
     """Order of the actor's regions; see `layouts.py`."""
     retry_temperature: float | None = None
     """Temperature of the actor in further trials of a variant; the model's own when None."""
+    action_choice: ActionChoice = "free"
+    """What the actor is told of the actions that can be taken, and held to; see `choosing.py`."""
 
     def __post_init__(self) -> None:
         if self.max_repeat is not None and self.max_repeat < 2:

@@ -18,6 +18,7 @@ from rsso_dspy.config import Config, prices
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.action_choice import check_action_choice
 from rsso_dspy.protocol.constitutions import carried_book, check_examples, check_streams
 from rsso_dspy.protocol.engines import engine_named
 from rsso_dspy.protocol.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
@@ -179,6 +180,7 @@ def prepare(
     `UsageError` when one was made for something else or the run cannot be made, `RunMismatch` when the folder holds
     another run, and what planning and reading libraries raise.
     """
+    check_action_choice(config)
     spec = replace(spec, variants=spec.variants or config.played.table.selections[:1])
     check_readers(spec, read_only)
     check_programs(programs, spec, config)

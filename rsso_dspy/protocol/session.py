@@ -27,6 +27,7 @@ from rsso_dspy.memory.constitution.file import examples_of
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.calls import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
+from rsso_dspy.protocol.action_choice import check_action_choice
 from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.trajectory import Variant
 
@@ -108,6 +109,7 @@ def make_session(config: Config, jobs: int) -> Session:
     users_lm = find_users_lm()
     if users_lm is not None:
         config = name_users_lm(config, users_lm)
+    check_action_choice(config)
     protocol = configured(config)
     backend = Backend(config.active_backend, Runtime.stopping, users_lm)
     backend.check(protocol.rules.retry_temperature)

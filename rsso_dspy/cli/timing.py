@@ -1,0 +1,90 @@
+"""How fast a server answers an actor, and what a run would take, in words: `rsso-dspy doctor --model`."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rsso_dspy.backends.measuring import Measured, Timed
+    from rsso_dspy.config import Config
+
+METHOD = "rsso"
+"""Of the run that is told of: it asks every role that the others do."""
+
+SCHEMAS = {
+    "enforced": "schemas: enforced; --set backends.{backend}.adapter=schema makes every answer readable",
+    "ignored": "schemas: ignored; adapter=schema would change nothing",
+    "refused": "schemas: refused by the server; keep to another adapter",
+}
+
+
+def describe_server(config: "Config") -> str:
+    """Lines for what the server did. Raises what a request raises."""
+    from rsso_dspy.backends import Backend
+    from rsso_dspy.backends.measuring import measure
+
+    own, played = config.active_backend, config.played
+    history = next(iter(played.examples()), "")
+    backend = Backend(own.model_copy(update={"retries": 0}))
+    backend.check()
+    backend.reach()
+    measured = measure(backend, played.action_templates, history)
+    lines = [
+        *_describe_speed(measured),
+        f"key: {f'the one in {own.key_variable}' if own.key_variable else 'none is configured, and none was needed'}",
+        _describe_schemas(measured, config),
+        *_name_others(config),
+        _describe_run(config, measured),
+    ]
+    return "\n          ".join(lines)
+
+
+def _describe_speed(measured: "Measured") -> list[str]:
+    first, then = measured.first, measured.next
+    share = f"{then.cached:,} of {then.tokens_in:,} tokens" if then.cached else "none, as far as it says"
+    unread = sum(not each.readable for each in (first, then))
+    return [
+        f"a step: {_describe_step(first)}; the next {_describe_step(then)}",
+        f"read from its cache in the second: {share}",
+        *([f"{unread} of 2 answers could not be read"] if unread else []),
+    ]
+
+
+def _describe_schemas(measured: "Measured", config: "Config") -> str:
+    if measured.schemas == "enforced" and config.active_backend.adapter == "schema":
+        return "schemas: enforced"
+    return SCHEMAS[measured.schemas].format(backend=config.backend)
+
+
+def _describe_step(timed: "Timed") -> str:
+    return f"{timed.seconds:.1f} s ({timed.tokens_in:,} tokens in, {timed.tokens_out:,} out: {timed.rate:.1f} tokens/s)"
+
+
+def _name_others(config: "Config") -> list[str]:
+    """The server's own names, where the configured one is none of them: some servers answer to any name."""
+    from rsso_dspy.backends.served import describe_models, list_models
+
+    own = config.active_backend
+    served = list_models(own.base_url) if own.base_url and not own.key_variable else []
+    name = own.model.partition("/")[2]
+    return (
+        [f"name: {name} is not in the server's list; {describe_models(served)}"]
+        if served and name not in served
+        else []
+    )
+
+
+def _describe_run(config: "Config", measured: "Measured") -> str:
+    from rsso_dspy.backends import Backend
+    from rsso_dspy.config import prices
+    from rsso_dspy.protocol.forecast import estimate
+    from rsso_dspy.protocol.pace import Pace, range_in_words
+    from rsso_dspy.protocol.plan import plan_held_out
+
+    plan = plan_held_out(config, [METHOD], variants=config.played.table.selections[:1], per_task=1)
+    models = {str(role): model for role, model in Backend(config.active_backend).models.items()}
+    found = estimate(plan, plan.units, [], models, prices(config.prices))
+    pace = Pace(2, measured.first.seconds + measured.next.seconds)
+    assert found is not None
+    return (
+        f"a run of {METHOD} on one variant a task ({len(plan.units)} units of {plan.rules.trials} trials): about "
+        f"{found.calls.mean:,.0f} calls, {range_in_words(pace.take(found.calls))} one after the other"
+    )

@@ -1,0 +1,184 @@
+"""A model named in one line, a server that is timed, and how long a run takes; wrong names, no server, no key."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.backends.served import describe_models, list_models
+from rsso_dspy.bounds import MOST_SECONDS
+from rsso_dspy.cli.options import name_model
+from rsso_dspy.cli.progress import Watch
+from rsso_dspy.config import load
+from rsso_dspy.errors import UsageError
+from rsso_dspy.protocol.forecast import Estimate, Spread
+from rsso_dspy.protocol.pace import Pace, Stopwatch, in_words, measured, range_in_words
+from rsso_dspy.protocol.store import Store
+from rsso_dspy.trajectory import Usage
+from tests.live import says
+from tests.provider_formats import Said
+from tests.provider_server import provider
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+NAME = "hosted_vllm/tiny"
+ONE = ("--methods", "react", "--variants", "inclined-plane-determine-angle::163", "--trials", "1")
+FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/1-cap60")
+
+
+def plain(body: dict) -> Said:
+    """Answers a step, and a question under whatever schema it is asked with."""
+    if "response_format" in body:
+        return Said(json.dumps({"answer": "amber-4"}))
+    if "[[ ## answer ## ]]" in body["messages"][-1]["content"]:
+        return Said(says(answer="yes"))
+    return Said(says(thought="hm", action="look around"), input=1000, output=50, cached=900)
+
+
+@pytest.mark.parametrize(
+    ("words", "table"),
+    [
+        ((NAME, "http://127.0.0.1:9/v1"), {"model": NAME, "base_url": "http://127.0.0.1:9/v1", "key_variable": None}),
+        ((NAME, None), {"model": NAME, "base_url": "http://127.0.0.1:8000/v1"}),
+        (("ollama_chat/x", None), {"base_url": "http://127.0.0.1:11434"}),
+        (("anthropic/x", None), {"base_url": None, "key_variable": "ANTHROPIC_API_KEY"}),
+        (("openai/x", "http://127.0.0.1:9/v1"), {"base_url": "http://127.0.0.1:9/v1", "key_variable": None}),
+        (("lm_studio/x", None), {"base_url": None, "key_variable": None}),
+    ],
+)
+def test_a_line_names_a_model_as_a_file_would(words, table):
+    config = load(overrides=["backend=model", *name_model(*words, None)])
+    assert {name: getattr(config.active_backend, name) for name in table} == table
+
+
+def test_a_named_backend_keeps_what_the_line_does_not_say():
+    config = load(overrides=["backend=vllm", "backends.vllm.max_tokens=7", *name_model(NAME, None, "vllm")])
+    assert (config.active_backend.model, config.active_backend.max_tokens) == (NAME, 7)
+    assert config.active_backend.base_url == "http://127.0.0.1:8000/v1"
+    assert name_model(None, None, None) == []
+    with pytest.raises(UsageError, match="add --model"):
+        name_model(None, "http://127.0.0.1:9/v1", None)
+
+
+def test_every_key_is_shown_and_no_secret(rsso):
+    url = "http://user:hush-hush-1@127.0.0.1:9/v1?token=hush-hush-2"
+    code, out, _ = rsso("config", "show", "--model", NAME, "--base-url", url)
+    shown = json.loads(out)
+    assert code == 0
+    assert "hush" not in out
+    assert shown["backends"]["model"].keys() == load().active_backend.model_dump().keys()
+    assert shown["backends"]["model"]["base_url"] == "http://127.0.0.1:9/v1"
+    config = load(overrides=["backend=model", *name_model(NAME, url, None)])
+    assert shown.keys() - {"hash"} == config.model_dump().keys()
+    assert shown["hash"] == config.hash()
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_run_in_one_line_says_at_the_first_answers_how_long_it_takes(rsso):
+    with provider(plain) as served:
+        line = ("run", "--model", NAME, "--base-url", served.url, *ONE, *FAST, "--out", "run")
+        code, _, err = rsso(*line, "--dry-run")
+        assert (code, served.requests) == (0, [])
+        assert "time: measured from the first answers on; `rsso-dspy doctor --model" in err
+        code, _, err = rsso(*line)
+        assert code == 0
+        assert re.search(r"at the pace of the first 5 answers: \d+ s \(.*\) left", err)
+        pace = measured(Store(Path("run")))
+        assert pace.calls == len(served.requests)
+        (file,) = Path("run/units").rglob("*.json")
+        file.unlink()
+        assert measured(Store(Path("run"))) is None
+
+
+def test_the_offline_player_is_not_timed(rsso):
+    code, _, err = rsso("run", *ONE, *FAST, "--dry-run", "--out", "run")
+    assert code == 0
+    assert "time:" not in err
+
+
+@pytest.mark.usefixtures("at_hand")
+@pytest.mark.parametrize("models", [[], ["small", "large"]])
+def test_a_model_that_is_not_there_is_answered_with_those_that_are(rsso, models):
+    error = {"error": {"message": "The model `tiny` does not exist.", "code": "model_not_found"}}
+    with provider(lambda _: (404, error)) as served:
+        served.models += models
+        code, _, err = rsso("run", "--model", NAME, "--base-url", served.url, *ONE, *FAST, "--out", "run")
+        assert list_models(served.url) == models
+    assert code == 1
+    assert "The model `tiny` does not exist." in err
+    assert ("the server has small, large" in err) is bool(models)
+    assert len(served.requests) == 1, "the run stops at once"
+
+
+def test_no_server_is_said_with_what_to_do(rsso):
+    code, _, err = rsso("run", "--model", NAME, "--base-url", "http://127.0.0.1:9/v1", *ONE, *FAST, "--out", "run")
+    assert code == 1
+    assert "nothing answers at http://127.0.0.1:9/v1" in err
+    assert "start the server" in err
+    assert list_models("http://127.0.0.1:9/v1") == list_models(None) == []
+
+
+def test_many_models_are_not_all_named():
+    assert describe_models([]) == ""
+    assert describe_models([f"m{n}" for n in range(20)]).endswith("m11 and 8 more")
+
+
+@pytest.mark.parametrize(
+    ("answer", "models", "said"),
+    [
+        (plain, ["tiny"], "schemas: enforced; --set backends.model.adapter=schema"),
+        (lambda body: Said("Yes.") if "response_format" in body else plain(body), [], "schemas: ignored"),
+        (lambda body: (400, {"error": {"message": "no such field"}}) if "response_format" in body else plain(body),
+         ["other"], "schemas: refused"),
+    ],
+)  # fmt: skip
+def test_doctor_times_the_server_and_says_what_a_run_takes(rsso, monkeypatch, answer, models, said):
+    monkeypatch.setattr("rsso_dspy.cli.doctor._simulator", lambda _: "left out")
+    with provider(answer) as served:
+        served.models += models
+        _, out, _ = rsso("doctor", "--model", NAME, "--base-url", served.url, "--set", "embedder.model=hash")
+    assert said in out
+    assert "key: none is configured, and none was needed" in out
+    assert re.search(r"a step: \S+ s \(1,000 tokens in, 50 out: [\d.]+ tokens/s\); the next", out)
+    assert "read from its cache in the second: 900 of 1,000 tokens" in out
+    assert re.search(r"a run of rsso on one variant a task \(18 units of 5 trials\): about [\d,]+ calls, .+ s", out)
+    assert ("name: tiny is not in the server's list; the server has other" in out) is (models == ["other"])
+
+
+ESTIMATE = Estimate(Spread(100, 80, 120), Spread(0, 0, 0), Spread(0, 0, 0), None, 0, 1)
+
+
+def test_the_rest_takes_as_long_a_call_as_the_first_ones_did():
+    now = [0.0]
+    watch = Stopwatch(ESTIMATE, lambda: now[0])
+    for _ in range(4):
+        watch.hear(1)
+    assert watch.left() is None
+    now[0] = 40.0
+    watch.hear(6)
+    assert watch.left() == Spread(360, 280, 440)
+    watch.hear(500)
+    assert watch.left() == Spread(0, 0, 0)
+
+
+def test_a_pace_is_shared_by_what_is_played_at_once():
+    assert Pace(10, 20.0).take(Spread(100, 50, 200), jobs=4) == Spread(50, 25, 100)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7200, "2.0 h"), (MOST_SECONDS * 1.0, None)],
+)
+def test_durations_are_as_coarse_as_they_are_known(seconds, words):
+    assert words is None or in_words(seconds) == words
+    assert re.fullmatch(r"[\d.]+ (s|min|h|days)", in_words(seconds))
+    assert range_in_words(Spread(60, 30, 7200)) == "60 s (30 s to 2.0 h)"
+
+
+def test_a_watch_without_a_plan_hears_answers_and_says_nothing(capsys):
+    watch = Watch([])
+    for _ in range(10):
+        watch.answered(replace(Usage(), calls=1))
+    assert "left" not in capsys.readouterr().err
