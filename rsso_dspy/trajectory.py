@@ -102,6 +102,14 @@ class Step:
     """Ids of the skills that stood in the prompt of this step."""
     malformed: bool = False
     """The language model's answer held no action; nothing was sent."""
+    unread: str = ""
+    """What it said, when that could not be read."""
+    rejected: str = ""
+    """What the actor gave as its subgoal, when it is none that it was offered."""
+    asked_back: bool = False
+    """The environment asked which of several actions was meant; nothing was done."""
+    no_effect: bool = False
+    """The environment understood the action and says that nothing came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,16 @@ class Trajectory:
     def invalid(self) -> int:
         """Actions that were malformed or that the environment did not understand."""
         return sum(not step.understood for step in self.steps)
+
+    @property
+    def asked_back(self) -> int:
+        """Steps that the environment answered with a question; none where an older version did not say."""
+        return sum(step.asked_back for step in self.steps)
+
+    @property
+    def no_effect(self) -> int:
+        """Steps whose action was understood and did nothing; none where an older version did not say."""
+        return sum(step.no_effect for step in self.steps)
 
 
 Category = Literal["abstract", "error", "progress"]
@@ -249,6 +267,8 @@ class TrialResult:
     Empty for the embedded model, and where an older version did not say."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Per role the names under which the server said that its models answered; empty likewise."""
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per role, less the actor, whose steps hold theirs: answers that could not be read, cut short."""
     failure: Failure | None = None
     """What failed, when infrastructure did."""
 

@@ -28,7 +28,7 @@ def show(
 
     from rsso_dspy.backends import proxies
 
-    settings = configuration(config, set_, backend, model, base_url)
+    settings = configuration(config, set_, backend, model=model, base_url=base_url)
     ways = {"proxies": through} if (through := proxies(settings)) else {}
     echo(json.dumps({"hash": settings.hash(), **settings.shown(), **ways}, indent=1))
 

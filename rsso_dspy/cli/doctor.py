@@ -56,7 +56,7 @@ def doctor(
     With --model, time two steps of an actor as well: how fast the server answers, whether it keeps to schemas and reads
     from a cache, and what a run would take.
     """
-    settings = configuration(config, set_, backend, model, base_url, benchmark=benchmark)
+    settings = configuration(config, set_, backend, model=model, base_url=base_url, benchmark=benchmark)
     checks: list[tuple[str, Callable[[Config], str]]] = [
         ("simulator", _simulator),
         ("embedder", _embedder),

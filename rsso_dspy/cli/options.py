@@ -27,7 +27,9 @@ PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="At 
 Trials = Annotated[
     int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant; the preset's when absent.")
 ]
-ProtocolName = Annotated[str | None, typer.Option(help="Protocol preset: sso-adapt/1, sso-adapt/1-cap60, release.")]
+ProtocolName = Annotated[
+    str | None, typer.Option(help="Protocol preset: adapt/2, sso-adapt/1, each also with -cap60, or release.")
+]
 Seed = Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Seed of everything that is drawn or played.")]
 Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Played at once, each with its own simulator.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")]

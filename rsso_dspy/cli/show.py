@@ -87,7 +87,9 @@ def _trial(
         f"Trial {result.trial}{where}: {trajectory.outcome} after "
         f"{len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
-        f"{trajectory.points_at_reset} points at reset, {trajectory.invalid} actions not understood",
+        f"{trajectory.points_at_reset} points at reset, {trajectory.invalid} actions not understood"
+        + (f", {trajectory.asked_back} asked back" if trajectory.asked_back else "")
+        + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
         bold=True,
     )
     for role, names in result.answered.items():
@@ -119,7 +121,15 @@ def _trial(
         )
         if step.subgoal:
             echo(f"      subgoal: {visible(step.subgoal)}")
+        if step.rejected:
+            echo(indented(f"subgoal that was not offered: {step.rejected}"), dim=True)
+        if step.unread:
+            echo(indented(f"[could not be read] {step.unread}"), dim=True)
         echo(indented(step.state.observation))
         tape.print_step(number, actor=False)
+    for role, texts in result.unread.items():
+        for text in texts:
+            echo(f"{role}, an answer that could not be read:", dim=True)
+            echo(indented(text), dim=True)
     for memory, counts in result.learnt.items():
         echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))

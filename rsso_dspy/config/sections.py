@@ -22,7 +22,9 @@ from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
 from rsso_dspy.errors import UnknownName
 
-_LEFT_OUT = ("top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice")
+_LEFT_OUT = (
+    "top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice", "interface",
+)  # fmt: skip
 """Settings that results do not depend on where they are not set, so that runs from before them go on."""
 
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
@@ -51,8 +53,10 @@ class EnvironmentConfig(Section):
 class ProtocolConfig(Section):
     """How held-out variants are played. Anything set here departs from the named protocol and is recorded."""
 
-    preset: str = "sso-adapt/1"
-    """`sso-adapt/1` (the paper), `release` (the SSO code's choices) or `sso-adapt/1-cap60` (60 steps at most)."""
+    preset: str = "adapt/2"
+    """`adapt/2` (the paper's rules, with all actions and everything that can be seen), `sso-adapt/1` (the paper, with
+    what the SSO code shows), `release` (the SSO code's choices); `adapt/2-cap60` and `sso-adapt/1-cap60` have 60 steps
+    at most."""
     trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
     """Trials per variant; the preset's when absent."""
     retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
@@ -71,6 +75,9 @@ class ProtocolConfig(Section):
     absent."""
     frozen: bool | None = None
     """Whether memories are read and never written; they are in held-out trials of the transfer setting."""
+    interface: Literal["sso", "complete"] | None = None
+    """What the actor is shown and how it is understood: `sso` as in the SSO code (14 templates, what is new in the
+    room), `complete` all actions, whole listings and names as they are observed; the preset's when absent."""
     layout: Literal["paper", "cache"] | None = None
     """Order of the prompt's regions: `paper` as in Algorithm 1, `cache` with what stays the same first."""
     setting: Literal["adaptation", "transfer"] = "adaptation"

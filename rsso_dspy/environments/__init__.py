@@ -7,11 +7,26 @@ and one line in the table of whoever builds the pool.
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
+from rsso_dspy.environments.grammar import listed_templates
 from rsso_dspy.trajectory import Lesson, State, Step, Variant
 
-__all__ = ["ActionChoice", "Environment", "Environments", "ListsActions", "Transition"]
+__all__ = [
+    "ActionChoice",
+    "Environment",
+    "Environments",
+    "Interface",
+    "ListsActions",
+    "Transition",
+    "choose_interface",
+    "list_verbs",
+]
+
+Interface = Literal["sso", "complete"]
+"""How an environment shows itself and reads actions. ``sso``: as the published SSO code has it, for fidelity.
+``complete``: all that can be done and all that is seen, for models. An environment that has one way only has that under
+both names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +45,10 @@ class Transition:
     """The step took longer than the limit; the trial must end here, its score kept."""
     ticks: int = 0
     """The simulator's own clock since reset. It is not the number of steps: waiting is dear, looking is free."""
+    asked_back: bool = False
+    """The environment answered by asking which of several actions was meant; nothing was done."""
+    no_effect: bool = False
+    """It understood the action and says that nothing came of it."""
 
 
 class Environment(Protocol):
@@ -47,6 +66,10 @@ class Environment(Protocol):
       model what the newest step of an episode teaches, and how far the whole episode has come: what symbolic rule
       writers go by. Both know what can be seen and nothing else; an environment without them offers none.
     - No method reveals gold paths, goal progress or the step budget.
+
+    Two things are optional. An environment with several interfaces has ``choose_interface(name)``, which is called
+    before ``reset`` and holds until the next call. ``verbs``: words that actions begin with, where those of the
+    templates are not all.
     """
 
     @property
@@ -94,3 +117,17 @@ class Environments(Protocol):
     def lease(self) -> AbstractContextManager[Environment]: ...
 
     def close(self) -> None: ...
+
+
+def choose_interface(environment: Environment, name: Interface) -> None:
+    """Have an environment show itself in this way from the next reset on, if it has more than one."""
+    choose: Any = getattr(environment, "choose_interface", None)
+    if choose is not None:
+        choose(name)
+
+
+def list_verbs(environment: Environment) -> frozenset[str]:
+    """First words of actions, in lower case: those of the templates, and others that the environment names."""
+    named: Sequence[str] = getattr(environment, "verbs", ())
+    listed = (line.split()[0].lower() for line in listed_templates(environment.action_templates))
+    return frozenset({*listed, *named})

@@ -123,6 +123,9 @@ class Benchmark:
     prompt: some dozen actions."""
     own_check: Callable[[Settings], str] | None = None
     """For `rsso-dspy doctor`: plays a little, and says in a line what works. A training variant is reset when None."""
+    interfaces: Mapping[str, str] = field(default_factory=dict)
+    """Interface other than `sso` to what its environments say of actions, as far as variants have it in common; see
+    `Environment`. Part of what a folder of results is bound to."""
 
     @cached_property
     def grammar(self) -> Grammar:

@@ -17,11 +17,13 @@ SCAFFOLDS: dict[Scaffold, Any] = {"flat": FlatActor, "sso": SkillActor}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the actor said. ``subgoal`` is the target of a recalled skill, or None."""
+    """What the actor said. ``subgoal`` is the target of a recalled skill, or None; ``rejected`` what it gave as its
+    subgoal when that is none it was offered."""
 
     action: str
     reasoning: str
     subgoal: str | None
+    rejected: str = ""
 
 
 def actor_signature(method: Method) -> type[dspy.Signature]:
@@ -42,24 +44,49 @@ def read_answer(prediction: dspy.Prediction, scaffold: Scaffold, targets: Sequen
     """A prediction of the actor as a record. `targets` are the subgoals that it was offered."""
     if scaffold == "flat":
         return Answer(first_line(prediction.action), prediction.get("thought") or "", None)
-    subgoal = choose_target(prediction.get("current_subgoal") or "", targets)
-    return Answer(first_line(prediction.next_action), prediction.get("reasoning") or "", subgoal)
+    said = str(prediction.get("current_subgoal") or "").strip()
+    subgoal = choose_target(said, targets)
+    rejected = "" if subgoal is not None or _NO_SUBGOAL.fullmatch(said) else said[:LONGEST_REJECTED]
+    return Answer(first_line(prediction.next_action), prediction.get("reasoning") or "", subgoal, rejected)
+
+
+LONGEST_REJECTED = 500
+"""Characters that are kept of a subgoal that was not offered."""
+
+_NO_SUBGOAL = re.compile(r"\W*(?:none|null|nil|n/?a|no(?: current)? subgoal|not applicable|nothing)?\W*", re.I)
+_NUMBERED = re.compile(r"(?:(?:current )?subgoal|option|skill)? ?(\d+)(?: (.*))?")
 
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:
-    """The target that was copied, up to case, punctuation and spacing; None when it is no target."""
+    """The target that was copied, up to case, punctuation and spacing, with or without `Subgoal n:` before it, or that
+    was named by its number alone; None when it is no target."""
 
     def words(value: str) -> str:
         return " ".join(re.findall(r"[^\W_]+", value.lower()))
 
     wanted = words(text)
-    return next((target for target in targets if words(target) == wanted), None)
+    copied = next((target for target in targets if words(target) == wanted), None)
+    numbered = _NUMBERED.fullmatch(wanted)
+    if copied is not None or numbered is None:
+        return copied
+    number, said = numbered.groups()
+    if said is None:
+        return targets[int(number) - 1] if 1 <= int(number) <= len(targets) else None
+    return next((target for target in targets if words(target) == said), None)
+
+
+_LABEL = re.compile(r"^[*_`]*(?:(?:my|the|your) )?(?:next )?(?:action|command|answer)[*_`]*\s*[:：=][*_`]*\s*", re.I)
+_LIST_MARK = re.compile(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)")
 
 
 def first_line(text: Any) -> str:
-    """The first line that says something, without list numbers, bullets, quotes or code marks around it."""
+    """The first line that says something, without what may stand around an action: list numbers, bullets, a label,
+    quotes, bold or code marks, a final period."""
     for line in str(text or "").splitlines():
-        cleaned = re.sub(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)?", "", line).strip().strip("`\"'").strip()
+        cleaned, before = line.strip(), None
+        while cleaned != before:
+            before = cleaned
+            cleaned = _LABEL.sub("", _LIST_MARK.sub("", cleaned)).strip("`\"'*_“” ").rstrip(".!").strip()
         if cleaned:
             return cleaned
     return ""

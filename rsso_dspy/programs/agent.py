@@ -16,9 +16,9 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.environments import Environment, Transition
+from rsso_dspy.environments import Environment, Interface, Transition, choose_interface
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
-from rsso_dspy.memory import Memory
+from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.actor import Answer, actor_signature
 from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.choosing import offer_actions
@@ -185,6 +185,8 @@ class Agent(dspy.Module):
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1). What memories
         put into prompts is noted in `shown`."""
         budget = runtime.budget(variant)
+        interface = runtime.rules.interface
+        choose_interface(environment, interface)
         states: list[State] = [environment.reset(variant)]
         steps: list[Step] = []
         roles.environment = environment
@@ -196,15 +198,16 @@ class Agent(dspy.Module):
                 raise Stopped
             roles.call.ledger.step = len(steps) + 1
             with open_span(f"step {len(steps) + 1}"):
-                recalls = {memory.region: memory.recall(states) for memory in memories}
-                regions = {name: preambles[name].text or recall.text for name, recall in recalls.items()}
-                regions["progress"] = "\n".join(recall.progress for recall in recalls.values() if recall.progress)
+                recalls = {memory.region: recall(memory, interface, states, steps) for memory in memories}
+                regions = {name: preambles[name].text or recalled.text for name, recalled in recalls.items()}
+                regions["progress"] = "\n".join(each.progress for each in recalls.values() if each.progress)
                 shown.note(preambles, recalls, regions["progress"], len(steps) + 1)
-                seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout)
+                seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout, interface)
                 with offer_actions(environment, runtime.rules.action_choice, seen) as offered:
                     answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
-                step, transition = apply_answer(environment, answer, states[-1], steps)
-            recalled = tuple(item for recall in recalls.values() for item in recall.ids)
+                unread = "" if answer else roles.call.ledger.last_unread("actor")
+                step, transition = apply_answer(environment, answer, states[-1], steps, unread)
+            recalled = tuple(item for each in recalls.values() for item in each.ids)
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)
             outcome = stop_reason(steps, transition, runtime.rules, budget)
@@ -216,14 +219,21 @@ class Agent(dspy.Module):
         )
 
 
+def recall(memory: Memory, interface: Interface, states: Sequence[State], steps: Sequence[Step]) -> Recall:
+    """What a memory recalls before a step. Under `complete` one that can is told of the steps too."""
+    told: Callable[..., Recall] | None = getattr(memory, "recall_after", None)
+    return memory.recall(states) if interface == "sso" or told is None else told(states, steps)
+
+
 def apply_answer(
-    environment: Environment, answer: Answer | None, state: State, steps: Sequence[Step]
+    environment: Environment, answer: Answer | None, state: State, steps: Sequence[Step], unread: str = ""
 ) -> tuple[Step, Transition | None]:
-    """The step an answer amounts to. A malformed answer is a step that does nothing: it costs budget, not the run."""
+    """The step an answer amounts to. A malformed answer, whose text was `unread`, is a step that does nothing: it costs
+    budget, not the run."""
     if answer is None:
         score = steps[-1].score if steps else environment.points_at_reset
         nothing = replace(state, observation="Nothing happened: your answer held no action.")
-        return Step("", "", nothing, 0, score, understood=False, malformed=True), None
+        return Step("", "", nothing, 0, score, understood=False, malformed=True, unread=unread), None
     move = environment.step(answer.action)
     step = Step(
         proposed=answer.action,
@@ -234,6 +244,9 @@ def apply_answer(
         understood=move.understood,
         reasoning=answer.reasoning,
         subgoal=answer.subgoal,
+        rejected=answer.rejected,
+        asked_back=move.asked_back,
+        no_effect=move.no_effect,
     )
     return step, move
 

@@ -20,6 +20,12 @@ from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.tracing import open_span
 from rsso_dspy.trajectory import Usage
 
+LONGEST_KEPT = 2000
+"""Characters that are kept of an answer that could not be read."""
+
+AGAIN = "\n[asked again]\n"
+"""Between two answers to one question that could not be read."""
+
 SEEDS = 2**31
 """How many seeds there are for requests."""
 
@@ -42,6 +48,9 @@ class Ledger:
         self._answered: dict[str, set[str]] = {}
         self._draws: Counter[str] = Counter()
         self._refused = False
+        self._unread: list[str] = []
+        self.kept: dict[str, list[str]] = {}
+        """Answers that could not be read, by role."""
         self._usage: dict[str, Usage] = {}
         self._role = ""
         self._longest: int | None = None
@@ -98,10 +107,22 @@ class Ledger:
         """An answer was read that did not keep to the format."""
         self._add(Usage(repaired=1))
 
-    def malformed(self, role: str) -> None:
-        """An answer could not be read."""
+    def unread(self, text: str) -> None:
+        """An answer to the call under way could not be read; it may be asked for once more."""
+        if text and text not in self._unread:
+            self._unread.append(text)
+
+    def malformed(self, role: str, said: str = "") -> None:
+        """Nothing could be read of what a call was answered, `said` or what `unread` was told since it began."""
+        if texts := [said] if said else self._unread:
+            self.kept.setdefault(role, []).append(AGAIN.join(text[:LONGEST_KEPT] for text in texts))
+        self._unread = []
         self._role = role
         self._add(Usage(malformed=1))
+
+    def last_unread(self, role: str) -> str:
+        """What the role said last that could not be read."""
+        return (self.kept.get(role) or [""])[-1]
 
     def _add(self, entry: Usage) -> None:
         self._usage[self._role] = self._usage.get(self._role, Usage()) + entry
@@ -117,13 +138,14 @@ class Ledger:
             "failures": dict(sorted(self.failures.items())),
             "sent": dict(sorted(self._sent.items())),
             "answered": {role: tuple(sorted(names)) for role, names in sorted(self._answered.items())},
+            "unread": {role: tuple(texts) for role, texts in sorted(self.kept.items()) if role != "actor"},
         }
 
     @contextmanager
     def role(self, role: str, longest: int | None = None, growing: str = "") -> Iterator[None]:
         """Book what comes under `role`; an answer of `longest` tokens was cut off. `growing` is what the prompt holds
         that the next one repeats and adds to, with all before it: providers whose cache takes marks are told."""
-        self._role, self._longest = role, longest
+        self._role, self._longest, self._unread = role, longest, []
         tracker = _LedgerTracker(self, dspy.settings.usage_tracker)
         with dspy.context(usage_tracker=tracker, ledger=self, growing=growing):
             yield
@@ -168,7 +190,8 @@ class RoleCalls:
         ):
             try:
                 return _replace_surrogates(call(**inputs))
-            except AdapterParseError:
+            except AdapterParseError as error:
+                self.ledger.unread(str(error.lm_response or ""))
                 self.ledger.malformed(role)
                 return None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.environments import Environment
+from rsso_dspy.environments import Environment, list_verbs
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
@@ -92,12 +92,13 @@ class Roles:
 
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
-        prediction = self._ask("actor", action_templates=self.environment.action_templates, **regions)
+        with dspy.context(verbs=list_verbs(self.environment)):
+            prediction = self._ask("actor", action_templates=self.environment.action_templates, **regions)
         if prediction is None:
             return None
         answer = read_answer(prediction, self.scaffold, [target for recall in recalled for target in recall.targets])
         if not answer.action:
-            self.call.ledger.malformed("actor")
+            self.call.ledger.malformed("actor", _said(prediction))
             return None
         return answer
 
@@ -118,7 +119,7 @@ class Roles:
         templates = self.environment.action_templates
         prediction = self._ask("skill_verbalizer", examples=examples, action_templates=templates)
         if prediction is not None and not prediction.steps:
-            self.call.ledger.malformed("verbalizer")
+            self.call.ledger.malformed("verbalizer", _said(prediction))
         return prediction and prediction.skill
 
     def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
@@ -148,6 +149,13 @@ class Roles:
             )
         module = self.modules[name]
         return self.call.ask(role_of(name), module, getattr(module, method) if method else module, **inputs)
+
+
+def _said(prediction: dspy.Prediction) -> str:
+    """What a prediction holds, as text."""
+    return "\n".join(
+        f"{name}: {value}" for name, value in prediction.items() if value and isinstance(value, str | list)
+    )
 
 
 def _writer(roles: Roles, runtime: Runtime) -> Writer | None:

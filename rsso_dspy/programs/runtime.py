@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 import numpy as np
 
-from rsso_dspy.environments import ActionChoice, Environments
+from rsso_dspy.environments import ActionChoice, Environments, Interface
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.skills import SkillSettings
@@ -44,6 +44,8 @@ class TrialRules:
     """Regions of memories that go on to another variant: they learn from the last trial too."""
     layout: Layout = "paper"
     """Order of the actor's regions; see `layouts.py`."""
+    interface: Interface = "sso"
+    """How environments show themselves and read actions, and what the actor is told about it."""
     retry_temperature: float | None = None
     """Temperature of the actor in further trials of a variant; the model's own when None."""
     action_choice: ActionChoice = "free"
@@ -96,7 +98,7 @@ class Runtime:
     @contextmanager
     def active(self) -> Iterator["Runtime"]:
         """Make this the runtime of every program called inside the block, in this thread."""
-        with dspy.context(runtime=self, layout=self.rules.layout):
+        with dspy.context(runtime=self, layout=self.rules.layout, interface=self.rules.interface):
             yield self
 
     @staticmethod

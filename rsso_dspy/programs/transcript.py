@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from rsso_dspy.environments import Interface
 from rsso_dspy.signatures.layouts import Layout, first_state
 from rsso_dspy.trajectory import State, Step, Trajectory
 
@@ -15,24 +16,33 @@ def history(
     render: Callable[[Sequence[State]], list[str]],
     scaffold: str,
     layout: Layout = "paper",
+    interface: Interface = "sso",
 ) -> str:
     """The last states (`first_state` says which) with the answers between them, newest last; ``states[i + 1]`` follows
-    ``steps[i]``. The action shown is the one that was sent, not the one that was written."""
+    ``steps[i]``. The action shown is the one that was sent, not the one that was written. Under `complete` steps have
+    the numbers that they have in the trial, in both scaffolds, and a line says which are no longer shown."""
     first = first_state(len(states), layout)
-    parts = []
+    complete = interface == "complete"
+    parts = [LATEST.format(first=first + 1)] if complete and first else []
     for number, text in enumerate(render(states[first:]), start=1):
-        parts.append(f"Step #{number}:\n{text}" if scaffold == "sso" else text)
         index = first + number - 1
+        heading = f"Step {index + 1}:" if complete else f"Step #{number}:" if scaffold == "sso" else ""
+        parts.append(f"{heading}\n{text}" if heading else text)
         if index < len(steps):
-            parts.append(_answer(steps[index], scaffold))
+            parts.append(_answer(steps[index], scaffold, complete))
     return "\n\n".join(parts)
 
 
-def _answer(step: Step, scaffold: str) -> str:
+LATEST = "Only the last steps are shown, from step {first} on; you took the ones before as well."
+"""Ahead of a history that has lost its beginning."""
+
+
+def _answer(step: Step, scaffold: str, complete: bool = False) -> str:
     action = step.action or UNREADABLE
     if scaffold == "flat":
         return f"Thought: {step.reasoning}\nAction: {action}"
-    return f"Reasoning: {step.reasoning}\nCurrent subgoal: {step.subgoal or NO_SUBGOAL}\nNext action: {action}"
+    subgoal = f"\nCurrent subgoal: {step.subgoal or NO_SUBGOAL}" if step.recalled or not complete else ""
+    return f"Reasoning: {step.reasoning}{subgoal}\nNext action: {action}"
 
 
 def transcript(trajectory: Trajectory) -> str:

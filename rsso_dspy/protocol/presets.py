@@ -1,8 +1,11 @@
 """Protocols by name. Scores compare only under one of them, so a result carries its protocol's id."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from rsso_dspy.config import Config, EmbedderConfig, EnvironmentConfig, MemoryConfig, ProtocolConfig
+from rsso_dspy.environments import Interface
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.skills import SkillSettings
@@ -33,7 +36,18 @@ class Preset:
 PRESETS = {
     preset.id: preset
     for preset in (
-        Preset("sso-adapt/1", "the paper's protocol (rSSO, section 4)"),
+        Preset(
+            "adapt/2",
+            "the paper's protocol (rSSO, section 4), with all actions and everything that can be seen",
+            TrialRules(interface="complete"),
+        ),
+        Preset(
+            "adapt/2-cap60",
+            "the same, at most 60 steps a trial: for demos and benchmarks",
+            TrialRules(interface="complete"),
+            max_steps=60,
+        ),
+        Preset("sso-adapt/1", "the paper's protocol with the interface of the released SSO code"),
         Preset(
             "sso-adapt/1-cap60",
             "the paper's protocol, at most 60 steps a trial: for demos and benchmarks",
@@ -74,6 +88,13 @@ def configured(config: Config) -> Preset:
         constitution=ConstitutionSettings(**book),
     )
     return replace(changed, id=" ".join([base.id, *setting, *_departures(config, base, changed)]))
+
+
+def interface_of(protocol: Mapping[str, Any]) -> Interface:
+    """The interface of a resolved configuration's section `protocol`, that of a run's folder for one. Raises
+    `UnknownName` for a preset that there is not."""
+    named: Interface | None = protocol.get("interface")
+    return named or preset(str(protocol.get("preset", "sso-adapt/1"))).rules.interface
 
 
 def _departures(config: Config, base: Preset, changed: Preset) -> list[str]:

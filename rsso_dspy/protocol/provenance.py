@@ -11,8 +11,9 @@ from typing import Any
 
 import rsso_dspy.signatures as signatures
 from rsso_dspy.config import Config
+from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.protocol.presets import Preset
+from rsso_dspy.protocol.presets import Preset, configured
 from rsso_dspy.version import __version__
 
 NOTHING_CARRIED: Mapping[str, str] = {}
@@ -26,7 +27,7 @@ def identity(config: Config, preset: Preset, carried: Mapping[str, str] = NOTHIN
         "protocol": preset.id,
         "config": config.resolved(),
         "config_hash": config.hash(),
-        "prompts": prompts(config.played),
+        "prompts": prompts(config.played, preset.rules.interface),
         "rsso_dspy": __version__,
         "dspy": version("dspy"),
         **config.played.origin(),
@@ -37,7 +38,7 @@ def provenance(config: Config) -> dict[str, str]:
     """What each record carries. Nothing in it changes between two runs of the same installation."""
     return {
         "config_hash": config.hash(),
-        "prompts": prompts(config.played),
+        "prompts": prompts(config.played, configured(config).rules.interface),
         "rsso_dspy": __version__,
         **config.played.origin(),
         "dspy": version("dspy"),
@@ -46,10 +47,12 @@ def provenance(config: Config) -> dict[str, str]:
     }
 
 
-def prompts(of: Benchmark) -> str:
+def prompts(of: Benchmark, interface: Interface = "sso") -> str:
     """12 hexadecimal digits over everything that the zero-shot programs say to a model: the instructions and fields of
-    all signatures, and the action templates of the benchmark."""
+    all signatures, and the action templates of the benchmark; of those that variants word anew, the words."""
     texts = [of.action_templates]
+    if interface != "sso":
+        texts += [of.interfaces.get(interface, ""), *signatures.SPOKEN.values()]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)
         fields = [

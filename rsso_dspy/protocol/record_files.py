@@ -31,9 +31,17 @@ WHY: Mapping[Kind, str] = {
 }
 """What is wrong with a file that is set aside, by the ending of its new name."""
 
-UNTOLD = (',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]')
-"""What records leave out where there is nothing to say, of requests to the embedded model, of failures and of where
-memories came from: within JSON texts no quote stands bare."""
+UNTOLD = (
+    ',"unread":{}',
+    ',"sent":{},"answered":{}',
+    ',"failure":null',
+    ',"sources":[]',
+    ',"unread":""',
+    ',"rejected":""',
+    ',"asked_back":false',
+    ',"no_effect":false',
+)
+"""What records leave out, in this order, where there is nothing to say: within JSON texts no quote stands bare."""
 
 
 class Unread(Exception):

@@ -23,6 +23,7 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.protocol.given import Asked, kept
+from rsso_dspy.protocol.presets import interface_of
 from rsso_dspy.protocol.provenance import commit, prompts
 from rsso_dspy.protocol.run_file import flat
 from rsso_dspy.protocol.runlog import days
@@ -75,8 +76,10 @@ def changes(store: Store, orders: Sequence[Asked] = (), replay: bool = False) ->
     about files that were given: copies of these are kept; nor, with `replay`, about models, since none is asked. Raises
     `UsageError` for a damaged `run.json`, or a damaged configuration of one of `orders`."""
     known, _ = store.about()
-    of = benchmark_of(_config_of(store, known))
-    today = {"rsso_dspy": __version__, "dspy": version("dspy"), **of.origin(), "prompts": prompts(of)}
+    config = _config_of(store, known)
+    of = benchmark_of(config)
+    said = prompts(of, interface_of(config.get("protocol", {})))
+    today = {"rsso_dspy": __version__, "dspy": version("dspy"), **of.origin(), "prompts": said}
     found = [
         Change(f"{name} {known.get(name, ABSENT)} then, {now} now", True)
         for name, now in today.items()

@@ -63,6 +63,8 @@ TRIAL = {
     "steps": Column("int32", "steps taken", "steps"),
     "invalid": Column("int32", "steps that were malformed or that the environment did not understand", "steps"),
     "malformed": Column("int32", "steps at which the model's answer held no action", "steps"),
+    "asked_back": Column("int32", "steps that the environment answered by asking which action was meant", "steps"),
+    "no_effect": Column("int32", "steps whose action was understood and did nothing", "steps"),
     "error": Column("string", "what failed, when infrastructure did; may quote what a server said"),
     "unit_errored": Column("bool", "whether any trial of the unit errored; the report leaves such units out"),
     "unit_stalled": Column("int32", "trials of the unit that stalled; the report's means include them"),
@@ -98,8 +100,12 @@ STEP = {
     "accumulator": Column("int32", "sum of positive rewards up to it", POINTS),
     "understood": Column("bool", "whether the environment understood it"),
     "malformed": Column("bool", "whether the model's answer held no action"),
+    "asked_back": Column("bool", "whether the environment asked which action was meant"),
+    "no_effect": Column("bool", "whether the action was understood and did nothing"),
+    "unread": Column("string", "what the model said, when that could not be read"),
     "reasoning": Column("string", "what the actor said it thinks"),
     "subgoal": Column("string", "target of the skill that the actor said it pursues"),
+    "rejected": Column("string", "what it gave as its subgoal, when that was not offered"),
     "recalled": Column("strings", "ids of the skills in the prompt of this step"),
 }
 

@@ -29,7 +29,10 @@ from rsso_dspy.whole import Kind, check_place, whole
 GROUP = 4096
 """Rows that are held before they are written."""
 
-OF_STEP = ("proposed", "action", "reward", "score", "understood", "malformed", "reasoning", "subgoal", "recalled")
+OF_STEP = (
+    *("proposed", "action", "reward", "score", "understood", "malformed", "asked_back", "no_effect", "unread"),
+    *("reasoning", "subgoal", "rejected", "recalled"),
+)
 """Columns that are fields of a `Step`."""
 
 SNAPSHOTS = {"reflections_held": ("reflections", "plans"), "library_size": ("skills", "library")}
@@ -84,6 +87,8 @@ def trial_rows(
             "steps": len(played.steps) if played else None,
             "invalid": played.invalid if played else None,
             "malformed": sum(step.malformed for step in played.steps) if played else None,
+            "asked_back": played.asked_back if played else None,
+            "no_effect": played.no_effect if played else None,
             "error": trial.error,
             "replayed": trial.replayed,
             "failed_requests": sum(trial.failures.values()),

@@ -47,6 +47,10 @@ class ArmMetrics:
     """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
     invalid_rate: float | None
     """Share of steps that were malformed or not understood."""
+    asked_rate: float | None
+    """Share of steps that the environment answered with a question."""
+    idle_rate: float | None
+    """Share of steps whose action was understood and did nothing."""
     steps: int
     calls_per_unit: float | None
     """Answers of all roles, per unit that is not errored (OmniReflect, Figure 3)."""
@@ -80,6 +84,8 @@ def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
         stalled=sum(record.stalled for record in scored),
         best_of_t=tuple(fmean(_best(trials[:t], _accumulator) for trials in plays) for t in range(1, longest + 1)),
         invalid_rate=sum(trajectory.invalid for trajectory in everything) / steps if steps else None,
+        asked_rate=sum(trajectory.asked_back for trajectory in everything) / steps if steps else None,
+        idle_rate=sum(trajectory.no_effect for trajectory in everything) / steps if steps else None,
         steps=steps,
         calls_per_unit=sum(u.calls for u in _tokens(scored).values()) / len(scored) if scored else None,
         tokens=_tokens(records),

@@ -211,23 +211,28 @@ def trainings_table(found: Analysis) -> Sheet:
 
 def tokens_table(found: Analysis) -> Sheet:
     """Calls and tokens of every role."""
-    spent = [(row.arm, row.tokens, row.invalid_rate, row.calls_per_unit) for row in found.arms]
-    spent += [(f"{row.arm} (training)", row.tokens, None, None) for row in found.trainings]
+    wasted = {row.arm: (row.invalid_rate, row.asked_rate, row.idle_rate) for row in found.arms}
+    spent = [(row.arm, row.tokens, wasted[row.arm], row.calls_per_unit) for row in found.arms]
+    spent += [(f"{row.arm} (training)", row.tokens, (None, None, None), None) for row in found.trainings]
     everything = [usage for _, tokens, _, _ in spent for usage in tokens.values()]
     troubles = [name for name in TROUBLES if name == "malformed" or any(getattr(u, name) for u in everything)]
     rows = []
-    for arm, tokens, rate, per_unit in spent:
+    for arm, tokens, rates, per_unit in spent:
         for place, (role, usage) in enumerate(tokens.items()):
             counts = (whole(getattr(usage, name)) for name in ("calls", "input", "output", *troubles))
-            invalid = percent(rate) if role == "actor" and rate is not None else Cell("")
+            waste = (percent(rate) if role == "actor" and rate is not None else Cell("") for rate in rates)
             calls = points(per_unit, 0) if not place and per_unit is not None else Cell("")
-            rows.append((named(arm), named(role), *counts, invalid, calls))
+            rows.append((named(arm), named(role), *counts, *waste, calls))
     return Sheet(
         "tokens",
         "Calls and tokens",
-        ("arm", "role", "calls", "in", "out", *troubles, "invalid", "calls/unit"),
+        ("arm", "role", "calls", "in", "out", *troubles, "invalid", "asked back", "no effect", "calls/unit"),
         tuple(rows),
-        ("invalid: share of steps whose action was malformed or not understood. calls/unit: of all roles.",),
+        (
+            "invalid: share of steps whose action was malformed or not understood; asked back: that the environment "
+            "answered by asking which action was meant; no effect: that were understood and did nothing (both 0 in "
+            "records of 0.1.0, which did not count them). calls/unit: of all roles.",
+        ),
     )
 
 

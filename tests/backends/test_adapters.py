@@ -160,6 +160,9 @@ class Counting:
     def repaired(self):
         self.count += 1
 
+    def unread(self, text):
+        """What could not be read is kept by the real one."""
+
 
 def ask(adapter, *answers, tracker=None):
     """What a Predict with this adapter makes of these answers in turn, and how often the model was asked."""

@@ -43,9 +43,11 @@ def test_a_departure_changes_what_it_names_and_nothing_else():
 
 
 def test_departures_stand_in_the_protocols_name():
-    assert configured(load()).id == "sso-adapt/1"
+    assert configured(load()).id == "adapt/2"
     changed = load(overrides=["protocol.trials=3", "memory.reflections=1", "embedder.model=hash"])
-    assert configured(changed).id == "sso-adapt/1 trials=3 reflections=1 embedder=hash"
+    assert configured(changed).id == "adapt/2 trials=3 reflections=1 embedder=hash"
+    paper = load(overrides=["protocol.preset=sso-adapt/1", "protocol.trials=3"])
+    assert configured(paper).id == "sso-adapt/1 trials=3"
 
 
 def test_an_unknown_preset_offers_the_nearest():

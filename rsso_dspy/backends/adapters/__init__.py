@@ -19,9 +19,12 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from rsso_dspy.backends.adapters.lenient import repair_leniently
 from rsso_dspy.backends.adapters.lists import whole
+from rsso_dspy.backends.adapters.names import SPARED
 from rsso_dspy.backends.adapters.repair import echoed, repair, trimmed
 from rsso_dspy.backends.adapters.values import cast, is_list, is_text
+from rsso_dspy.signatures.complete import speak_completely
 from rsso_dspy.signatures.layouts import Words, arrange_fields, read_words
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
@@ -51,6 +54,8 @@ class _Tolerant(dspy.ChatAdapter, ABC):
             lm_kwargs.setdefault("rollout_id", rollout)  # else DSPy's cache makes all retries one
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
+        if dspy.settings.get("interface") == "complete":
+            processed = speak_completely(processed, absent)
         return arrange_fields(processed, absent, dspy.settings.get("layout") or "paper")
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[dict[str, Any]]:
@@ -69,6 +74,24 @@ class _Tolerant(dspy.ChatAdapter, ABC):
         once = copy(self)
         once.use_json_adapter_fallback = False
         return once
+
+    def _call_postprocess(
+        self,
+        processed_signature: Any,
+        original_signature: Any,
+        outputs: Any,
+        lm: dspy.BaseLM,
+        lm_kwargs: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        """As DSPy's; a field that was not asked for is what it is when it is left out, so that the call can serve as a
+        demonstration."""
+        values: list[dict[str, Any]] = super()._call_postprocess(
+            processed_signature, original_signature, outputs, lm, lm_kwargs
+        )
+        spared = SPARED.keys() & (original_signature.output_fields.keys() - processed_signature.output_fields.keys())
+        for value in values:
+            value.update({name: SPARED[name] for name in spared if value.get(name) is None})
+        return values
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """As DSPy's, made once: it says the same in every call, and is half of what a prompt takes to make."""
@@ -95,6 +118,9 @@ class _Tolerant(dspy.ChatAdapter, ABC):
             failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
         repaired = repair(signature, completion)
         if repaired is None:
+            repaired = repair_leniently(signature, completion, dspy.settings.get("verbs") or frozenset())
+        if repaired is None:
+            _keep(completion)
             raise failure or AdapterParseError(type(self).__name__, signature, completion)
         return _counted(repaired)
 
@@ -178,6 +204,13 @@ class XMLAdapter(_Tolerant, dspy.XMLAdapter):
             if not re.search(rf"<{name}>\s*<item\b", text)
         }
         return fields | {name: value for name, value in lists.items() if value is not None}
+
+
+def _keep(completion: str) -> None:
+    """Have the ledger of this call keep an answer that could not be read."""
+    ledger = dspy.settings.get("ledger")
+    if ledger is not None:
+        ledger.unread(completion)
 
 
 def _counted(fields: dict[str, Any]) -> dict[str, Any]:

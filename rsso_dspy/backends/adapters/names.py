@@ -27,6 +27,13 @@ FAMILIES = (
 
 REASONING = frozenset(FAMILIES[0].split())
 
+SPARED = {"thought": "", "reasoning": "", "current_subgoal": "none", "what_went_wrong": ""}
+"""Output fields that an answer may do without, and what they are then: an omission that changes nothing of what is done
+costs no answer."""
+
+PROSE = frozenset({"plan"})
+"""Output fields that a text without any form is taken for, where no other has to be there."""
+
 TURNS = "observation observations obs environment env result user human assistant system feedback response completed"
 ENVIRONMENT = frozenset([*TURNS.split(), "gameresponse", "output", "score", "reward", "观察", "观察结果"])
 """Names that end an answer: what follows is the other side's part, played by the model."""

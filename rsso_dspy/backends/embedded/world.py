@@ -11,7 +11,7 @@ from functools import lru_cache
 from rsso_dspy.backends.embedded.commands import plain
 from rsso_dspy.backends.embedded.notes import Notes
 
-_MARK = re.compile(r"^(Step #\d+:|Reasoning:|Thought:|Current subgoal:|Next action:|Action:)[ \t]*", re.M | re.I)
+_MARK = re.compile(r"^(Step #?\d+:|Reasoning:|Thought:|Current subgoal:|Next action:|Action:)[ \t]*", re.M | re.I)
 _ROOM = re.compile(r"(?:room|location) is called (?:the )?([a-z ]+)|you (?:teleport|move) to the ([a-z ]+)\.", re.I)
 _DOOR = re.compile(r"\ba door to the ([a-z ]+?)(?= ?\(|$|\.|,)")
 _OPTION = re.compile(r"^(\d+):\s*(.+)$", re.M)
@@ -23,6 +23,8 @@ _FAILED = re.compile(
     re.I,
 )
 _HELD = " in your inventory"
+_CARRY = re.compile(r"^you carry(?::| nothing)", re.I)
+"""Begins a line that lists all that is carried, apart by semicolons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def scene(history: str) -> Scene:
             _moved(present, plain(what), plain(where))
         for line in shown:
             _show(present, line)
+        _keep_carried(present, turn.seen, shown)
         present.doors += [door for name in _DOOR.findall(text) if (door := plain(name)) not in present.doors]
         if index:
             present.done.append(plain(turns[index - 1].action))
@@ -158,6 +161,9 @@ def _parts(text: str) -> tuple[str, list[str]]:
             continue
         if lowered.startswith(("you also observe", "in your inventory, you see")):
             listing = True
+        elif _CARRY.match(lowered):
+            things = lowered.partition(":")[2].rstrip(".").split(";")
+            shown += [f"{thing.strip()}{_HELD}" for thing in things if thing.strip()]
         elif listing or line.startswith(("\t", " ", "- ")):
             shown.append(lowered.lstrip("- "))
         else:
@@ -172,6 +178,16 @@ def _enter(present: Scene, room: str) -> None:
         # A thing that looked the same in the room before is not shown again, so fixtures may still be here; but to
         # believe that costs more failed actions than it saves.
         present.things = {name: thing for name, thing in present.things.items() if thing.held}
+
+
+def _keep_carried(present: Scene, seen: str, shown: list[str]) -> None:
+    """Where a turn lists all that is carried, nothing else is."""
+    if not any(_CARRY.match(line) for line in seen.splitlines()):
+        return
+    carried = {name for line in shown if _HELD in line for name, _ in contents(line.replace(_HELD, "").strip(" .,"))}
+    for name, thing in list(present.things.items()):
+        if thing.held and name not in carried:
+            del present.things[name]
 
 
 def _moved(present: Scene, what: str, where: str) -> None:

@@ -32,6 +32,41 @@ teleport LOCATION
 go LOCATION
 wait"""
 
+VERBS = (
+    *(
+        "activate",
+        "close",
+        "connect",
+        "deactivate",
+        "disconnect",
+        "dunk",
+        "eat",
+        "examine",
+        "flush",
+        "focus",
+        "get",
+        "go",
+    ),
+    *(
+        "inventory",
+        "look",
+        "mix",
+        "move",
+        "open",
+        "pick",
+        "pour",
+        "put",
+        "read",
+        "take",
+        "task",
+        "teleport",
+        "turn",
+        "use",
+    ),
+    *("wait", "wait1", "walk"),
+)
+"""Words that an action may begin with, those of no template among them."""
+
 NOT_KNOWN = "No known action matches that input."
 """Answer of the parser to a text that it can make nothing of. Nothing has happened, no time has passed."""
 

@@ -15,7 +15,7 @@ OPTION = re.compile(r"^\s*(\d+):", re.M)
 CLOSED = re.compile(r"The ([\w ]+?) door is closed")
 EVERYWHERE = ("teleport", "go")
 """Verbs whose places need not be in sight."""
-JOINS = re.compile(r" (?:in|into|to|on|containing) ")
+JOINS = re.compile(r" (?:in|into|to|on|with|from|containing) ")
 """What stands between the names of an action: ``move cup containing water in sink to bowl``."""
 ALWAYS = frozenset({"nothing", "inventory"})
 """What may stand in a name without being a thing."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from importlib import metadata, resources
 
 from rsso_dspy.environments.benchmark import Benchmark, Settings
-from rsso_dspy.environments.scienceworld import goal_advice, golds, lessons
+from rsso_dspy.environments.scienceworld import action_help, goal_advice, golds, lessons
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
@@ -59,4 +59,5 @@ BENCHMARK = Benchmark(
     golds=golds,
     admissible="long",
     own_check=_check,
+    interfaces={"complete": action_help.USUAL},
 )

@@ -11,10 +11,13 @@ talks to the simulator itself and asks for that list only when an action was not
 import re
 from collections.abc import Callable, Sequence
 
-from rsso_dspy.environments import Transition
-from rsso_dspy.environments.scienceworld import actions, admissible, lessons, tasks, text
+from rsso_dspy.environments import Interface, Transition
+from rsso_dspy.environments.scienceworld import actions, admissible, lessons, listing, tasks, text
+from rsso_dspy.environments.scienceworld.action_help import describe_actions
+from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.progress import Goal, parse
+from rsso_dspy.environments.scienceworld.questions import Question
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
 from rsso_dspy.trajectory import SOLVED_SCORE, Lesson, State, Step, Variant
 
@@ -33,8 +36,8 @@ class ScienceWorld:
     yes, ``Stopped`` is raised.
     """
 
-    action_templates = actions.ACTION_TEMPLATES
     rules_of_thumb = lessons.RULES_OF_THUMB
+    verbs = actions.VERBS
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         self._step_limit = step_limit
@@ -52,7 +55,19 @@ class ScienceWorld:
         self._look = self._inventory = ""
         self._ambiguous = False
         self._question = ""
+        self._asked: Question | None = None
         self._focus = ""
+        self._interface: Interface = "sso"
+        self._templates = actions.ACTION_TEMPLATES
+
+    @property
+    def action_templates(self) -> str:
+        """Those of the interface and, under `complete`, of the variant that was reset last."""
+        return self._templates
+
+    def choose_interface(self, name: Interface) -> None:
+        """Show everything, and read actions, in this way from the next reset on."""
+        self._interface = name
 
     @property
     def task(self) -> str:
@@ -85,6 +100,7 @@ class ScienceWorld:
         if error:
             raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
         self._ambiguous = False
+        self._asked = None
         self._focus = ""
         # A load leaves score and flags of the episode before in place; the first action sets them.
         try:
@@ -92,35 +108,34 @@ class ScienceWorld:
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
         self._task, self._points_at_reset = jvm.call("getTaskDescription"), self._score
+        complete = self._interface == "complete"
+        self._templates = describe_actions(jvm.call("getPossibleActions")) if complete else actions.ACTION_TEMPLATES
         self._variant = variant
         return self._state(answer)
 
     def step(self, action: str) -> Transition:
         """One action of the actor. Raises ``SimulatorDied``; an action that means nothing is a step all the same."""
         before = self._score
+        seen = (self._look, self._inventory, before)
         sent = actions.clean(action)
         try:
-            if self._ambiguous:
-                sent = actions.resolve(sent)
-                answer = self._act(sent)
-            elif actions.resets_task(sent):
-                answer = actions.NOT_KNOWN
-            else:
-                answer = self._act(sent)
-                if answer == actions.NOT_KNOWN and (equal := actions.equal_action(sent, self._valid())):
-                    sent, answer = equal, self._act(equal)
+            done = self._take_complete(sent) if self._interface == "complete" else self._take(sent)
         except TimeoutError:
             return self._stalled(sent)
-        if answer.startswith("You focus on"):
-            self._focus = answer
+        if done.answer.startswith("You focus on"):
+            self._focus = done.answer
+        look, inventory, score = seen
+        same = (self._look, self._inventory, self._score) == (look, inventory, score)
         return Transition(
-            state=self._state(answer),
-            action=sent,
+            state=self._state(done.answer),
+            action=done.sent,
             reward=self._score - before,
             score=self._score,
-            understood=actions.understood(answer),
+            understood=actions.understood(done.answer),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
+            asked_back=self._ambiguous,
+            no_effect=same and did_nothing(done.answer),
         )
 
     def admissible_actions(self) -> Sequence[str]:
@@ -137,8 +152,8 @@ class ScienceWorld:
             raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
 
     def render(self, states: Sequence[State]) -> list[str]:
-        """Text to show for each state of a history window that ends now; see `text.render`."""
-        return text.render(states, self._focus)
+        """Text to show for each state of a history window that ends now; see `text.render` and `listing.render`."""
+        return (listing if self._interface == "complete" else text).render(states, self._focus)
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """What the newest step teaches, and how far the episode has come; see `lessons.py`."""
@@ -168,6 +183,24 @@ class ScienceWorld:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _take(self, sent: str) -> Done:
+        """An action as the published SSO code takes it."""
+        if self._ambiguous:
+            sent = actions.resolve(sent)
+            return Done(sent, self._act(sent))
+        if actions.resets_task(sent):
+            return Done(sent, actions.NOT_KNOWN)
+        answer = self._act(sent)
+        if answer == actions.NOT_KNOWN and (equal := actions.equal_action(sent, self._valid())):
+            return Done(equal, self._act(equal))
+        return Done(sent, answer)
+
+    def _take_complete(self, sent: str) -> Done:
+        """An action in any wording; see `complete.py`."""
+        done = Parser(self._act, lambda: (self._look, self._inventory), self._valid).take(sent, self._asked)
+        self._asked = done.asks
+        return done
 
     def _act(self, sent: str) -> str:
         """Send one text; the answer. Score, flags, clock and surroundings are read with it."""

@@ -11,13 +11,13 @@ from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.contents import Contents
 from rsso_dspy.memory.skills.extract import cut, windows
 from rsso_dspy.memory.skills.match import PieceTexts, match
-from rsso_dspy.memory.skills.retrieve import rank, render
+from rsso_dspy.memory.skills.retrieve import rank, render, render_fully
 from rsso_dspy.memory.skills.score import score
 from rsso_dspy.memory.skills.select import select
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores, Skill, Span, Verbalization, Window
 from rsso_dspy.memory.skills.texts import Embed, Texts, embedded, normalise
-from rsso_dspy.memory.skills.use import pursued
+from rsso_dspy.memory.skills.use import just_reached, pursued
 from rsso_dspy.trajectory import State, Step, Trajectory, Variant
 
 __all__ = ["Equivalent", "Inspection", "SkillMemory", "Verbalize"]
@@ -81,6 +81,12 @@ class SkillMemory:
         """The ``retrieved`` skills nearest to the newest state; absent while the library is empty."""
         nearest = self.nearest(states[-1])[: self.settings.retrieved]
         return render([skill for skill, _ in nearest])
+
+    def recall_after(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
+        """The same, with names and starting situations, less the skills that the last steps have just reached."""
+        reached = just_reached(steps, self._held.skills)
+        nearest = [skill for skill, _ in self.nearest(states[-1]) if skill.id not in reached]
+        return render_fully(nearest[: self.settings.retrieved])
 
     def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         """Skills are found in what whole trials have in common."""

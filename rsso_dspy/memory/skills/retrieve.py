@@ -9,7 +9,7 @@ from rsso_dspy.memory.skills.skill import Skill
 from rsso_dspy.memory.skills.texts import Texts, embedded
 from rsso_dspy.trajectory import State
 
-__all__ = ["rank", "render"]
+__all__ = ["rank", "render", "render_fully"]
 
 
 def rank(library: Sequence[Skill], state: State, texts: Texts, settings: SkillSettings) -> list[tuple[Skill, int]]:
@@ -33,3 +33,22 @@ def render(skills: Sequence[Skill]) -> Recall:
         lines.append(f"Subgoal {number}: {skill.target}")
         lines.extend(f"  {step}. {instruction}" for step, instruction in enumerate(skill.instructions, start=1))
     return Recall("\n".join(lines), tuple(skill.id for skill in skills), tuple(skill.target for skill in skills))
+
+
+def render_fully(skills: Sequence[Skill]) -> Recall:
+    """As `render`, with the name of each skill and what its examples had in common where they began."""
+    if not skills:
+        return NOTHING
+    lines = []
+    for number, skill in enumerate(skills, start=1):
+        lines.append(f"Subgoal {number}: {skill.target}")
+        known = {"Name": skill.name.strip(), "Began": _beginning(skill)}
+        lines.extend(f"  {label}: {text}" for label, text in known.items() if text)
+        lines.extend(f"  {step}. {instruction}" for step, instruction in enumerate(skill.instructions, start=1))
+    return Recall("\n".join(lines), tuple(skill.id for skill in skills), tuple(skill.target for skill in skills))
+
+
+def _beginning(skill: Skill) -> str:
+    """The first sentence of the surroundings where all examples began alike; empty where they did not."""
+    starts = {window.states[0].look.split("\n", 1)[0].split(". ", 1)[0].strip() for window in skill.windows}
+    return starts.pop() if len(starts) == 1 else ""

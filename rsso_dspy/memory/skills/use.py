@@ -9,7 +9,7 @@ from rsso_dspy.memory.skills.skill import Piece, Skill, Window
 from rsso_dspy.memory.skills.texts import normalise
 from rsso_dspy.trajectory import Step, Trajectory
 
-__all__ = ["Account", "Example", "Pursuit", "account", "pursued"]
+__all__ = ["Account", "Example", "Pursuit", "account", "just_reached", "pursued"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,34 @@ def pursued(step: Step, skills: Mapping[str, Skill]) -> str | None:
     wanted = normalise(step.subgoal or "", keep_fill_words=True)
     shown = (name for name in step.recalled if name in skills)
     return next((name for name in shown if wanted and normalise(skills[name].target, True) == wanted), None)
+
+
+LATELY = 10
+"""Steps for which a skill that was reached is not offered again."""
+
+
+def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
+    """Ids of the skills that were pursued to their end in the last steps: points were gained on the way, which is
+    where a skill's examples end, or as many steps pursued it as it has instructions, the last of them as the last one
+    says."""
+    lately = steps[-LATELY:]
+    reached = set()
+    for place, step in enumerate(lately):
+        name = pursued(step, skills)
+        if name is None or not step.understood or step.asked_back or step.no_effect:
+            continue
+        instructions = skills[name].instructions
+        so_far = sum(pursued(earlier, skills) == name for earlier in lately[: place + 1])
+        if step.reward > 0 or (so_far >= len(instructions) and _follows(step.action, instructions[-1])):
+            reached.add(name)
+    return frozenset(reached)
+
+
+def _follows(action: str, instruction: str) -> bool:
+    """Whether an action has all words of an instruction but the slots, which are in capitals."""
+    slots = {word for word in instruction.split() if word.strip(".,").isupper()}
+    wanted = " ".join(word for word in instruction.split() if word not in slots)
+    return set(normalise(wanted).split()) <= set(normalise(action).split())
 
 
 def account(held: Contents, trajectories: Sequence[Trajectory]) -> list[Account]:

@@ -24,7 +24,7 @@ Exchanges = Mapping[int, Sequence[Exchange]]
 """What was recorded of a record, by trial."""
 NONE: Exchanges = {}
 
-UNDERSTOOD, MALFORMED = 1, 2
+UNDERSTOOD, MALFORMED, ASKED_BACK, NO_EFFECT = 1, 2, 4, 8
 """Bits of a step's flags."""
 
 SSO_METHODS = frozenset(("sso", "rsso", "react-sso", "reflexion-sso"))
@@ -154,6 +154,8 @@ def _played(trajectory: Trajectory, texts: _Texts) -> dict[str, Any]:
         "solved": trajectory.solved,
         "at_reset": trajectory.points_at_reset,
         "invalid": trajectory.invalid,
+        "asked_back": trajectory.asked_back,
+        "no_effect": trajectory.no_effect,
         "task": texts(trajectory.task),
         "start": _state(trajectory.start, texts),
         "steps": steps,
@@ -162,17 +164,22 @@ def _played(trajectory: Trajectory, texts: _Texts) -> dict[str, Any]:
 
 
 def _step(step: Step, texts: _Texts, recalled: dict[tuple[str, ...], int]) -> list[int]:
-    """Proposed, action, state, reward, score, flags, reasoning, subgoal (-1: none), and which skills were shown."""
+    """Proposed, action, state, reward, score, flags, reasoning, subgoal (-1: none), and which skills were shown; then,
+    where there are any, what could not be read and the subgoal that was not offered."""
     return [
         texts(step.proposed),
         texts(step.action),
         *_state(step.state, texts),
         step.reward,
         step.score,
-        UNDERSTOOD * step.understood + MALFORMED * step.malformed,
+        UNDERSTOOD * step.understood
+        + MALFORMED * step.malformed
+        + ASKED_BACK * step.asked_back
+        + NO_EFFECT * step.no_effect,
         texts(step.reasoning),
         -1 if step.subgoal is None else texts(step.subgoal),
         recalled.setdefault(step.recalled, len(recalled)),
+        *([texts(step.unread), texts(step.rejected)] if step.unread or step.rejected else ()),
     ]
 
 

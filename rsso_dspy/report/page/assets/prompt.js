@@ -20,6 +20,12 @@ const CLOSED = new Set(["constitution", "action_templates", "history"]);
 /** The layout of its prompts, which a protocol's name tells. */
 const layoutOf = (data) => (data.about.protocol.split(" ").includes("layout=cache") ? "cache" : "paper");
 
+/** Whether its prompts show whole rooms, which a protocol's name tells too. */
+const isComplete = ({ about: { protocol } }) => {
+  const words = protocol.split(" ");
+  return words.includes("interface=complete") || (words[0].startsWith("adapt/") && !words.includes("interface=sso"));
+};
+
 /** The text of a region at a step; null where it was absent. See TrialResult.shown for the three forms of a name. */
 function shownAt(data, trial, region, number) {
   const { shown } = trial;
@@ -91,8 +97,12 @@ function historyAt(data, trial, number) {
   const first = layoutOf(data) === "cache" ? beyond - (beyond % WINDOW) : beyond;
   const blocks = [];
   let before = new Set();
+  let room = null;
   states.slice(first).forEach((state, place) => {
     const [observation, look, inventory] = state.map((index) => data.texts[index]);
+    const [here] = look.split("\n");
+    if (isComplete(data) && (here !== room || look.startsWith(observation))) before = new Set();
+    room = here;
     const seen = `${look}\n${inventory}`.split("\n").map((line) => line.trim()).filter(Boolean);
     const fresh = seen.filter((line) => !before.has(line) && !observation.includes(line));
     before = new Set(seen);

@@ -50,6 +50,7 @@ function expanded(data) {
     trial.steps = trial.steps?.map((step, place) => (Array.isArray(step) ? {
       number: place + 1, proposed: data.texts[step[0]], action: data.texts[step[1]], state: step.slice(2, 5),
       reward: step[5], score: step[6], understood: Boolean(step[7] & 1), malformed: Boolean(step[7] & 2),
+      asked: Boolean(step[7] & 4), idle: Boolean(step[7] & 8), unread: data.texts[step[11]], rejected: data.texts[step[12]],
       reasoning: data.texts[step[8]], subgoal: step[9] < 0 ? null : data.texts[step[9]], recalled: trial.recalled[step[10]],
     } : step));
   }
@@ -130,6 +131,8 @@ function playedTrial(trial) {
   const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
     `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} at reset` : null,
     trial.invalid ? `${count(trial.invalid, "action")} not understood` : null,
+    trial.asked_back ? `${count(trial.asked_back, "action")} asked back` : null,
+    trial.no_effect ? `${count(trial.no_effect, "action")} without effect` : null,
     trial.replayed ? "played again after the simulator died" : null];
   open.track = track(trial, (step) => go(step, true));
   open.learnt = learntPart(unit, data, trial);
@@ -203,8 +206,10 @@ function answerPart(data, step) {
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
     step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
   el("dl", {},
+    step.unread ? part("What could not be read", lines(step.unread)) : null,
     step.reasoning ? part(data.sso ? "Reasoning" : "Thought", lines(step.reasoning)) : null,
     data.sso ? part("Current subgoal", step.subgoal ?? el("span", { class: "dim" }, "none")) : null,
+    step.rejected ? part("Subgoal that was not offered", step.rejected) : null,
     step.malformed ? null : part(step.proposed === step.action ? "Action" : "Action as written", el("code", {}, step.proposed)),
     step.malformed || step.proposed === step.action ? null : part("Action as sent", el("code", {}, step.action))));
 }
@@ -213,6 +218,8 @@ function resultPart(data, step) {
   const [observation, look, inventory] = step.state.map((index) => data.texts[index]);
   return el("section", { class: "result", "aria-label": "What came of it" }, el("h4", {}, "What came of it ",
     step.reward ? el("span", { class: `badge ${step.reward > 0 ? "good" : "bad"}` }, `${points(step.reward)} points`) : null,
+    step.asked ? el("span", { class: "badge bad" }, "asked which action was meant") : null,
+    step.idle ? el("span", { class: "badge bad" }, "no effect") : null,
     step.understood ? null : el("span", { class: "badge bad" }, "not understood"),
     el("span", { class: "dim" }, `environment score ${step.score}`)),
   lines(observation),

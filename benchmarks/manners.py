@@ -1,0 +1,199 @@
+"""How real models restate an action that they mean, for `wording.py`.
+
+A manner is a function of a gold action and of what can be seen, and gives a whole answer as a model would write it.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+Say = Callable[[str, str], str]
+"""(reasoning, action) to an answer in the chat format of the scaffold that is played."""
+
+Restate = Callable[[str, str], str]
+"""(action, what can be seen) to the action as the model words it."""
+
+_VERB = re.compile(
+    r"(?P<verb>use|look at|look in|focus on|pick up|put down|move|pour|open|close|activate|deactivate|read|mix|examine"
+    r"|eat|flush|dunk|go to|teleport to|connect|disconnect) (?P<thing>.+)"
+)
+_TWO = re.compile(r"(?P<thing>.+?) (?P<join>to|in|into|on) (?P<place>(?!inventory).+)")
+_CONTAINING = re.compile(r" containing (.+?)(?= in inventory| in [a-z ]+$| to | in | on |$)")
+_TWO_PARTS = ("use", "move", "pour", "dunk")
+
+
+def things_of(action: str) -> tuple[str, list[str], list[str]]:
+    """Verb, things, and the words between them; no things for an action without an object."""
+    match = _VERB.fullmatch(action)
+    if match is None:
+        return action, [], []
+    verb, rest = match.group("verb"), match.group("thing")
+    if verb in _TWO_PARTS and (two := _last_split(verb, rest)):
+        return verb, [two[0], two[2]], [two[1]]
+    return verb, [rest], []
+
+
+def _last_split(verb: str, rest: str) -> tuple[str, str, str] | None:
+    """The thing, the word between and the place; "in inventory" belongs to what stands before it."""
+    joins = {"use": ("on",), "move": ("to",), "pour": ("into", "in"), "dunk": ("into", "in")}[verb]
+    for join in joins:
+        places = [match for match in re.finditer(rf" {join} ", rest) if not rest[match.end() :].startswith("inventory")]
+        if places:
+            at = places[-1] if verb == "move" else places[0]
+            return rest[: at.start()], join, rest[at.end() :]
+    return None
+
+
+def _each(change: Callable[[str, str], str]) -> Restate:
+    """A manner of naming things, applied to each thing of the action."""
+
+    def restate(action: str, seen: str) -> str:
+        verb, things, joins = things_of(action)
+        if not things:
+            return action
+        named = [change(thing, seen) for thing in things]
+        return f"{verb} {named[0]}" + "".join(f" {join} {name}" for join, name in zip(joins, named[1:], strict=True))
+
+    return restate
+
+
+def _bare(thing: str) -> str:
+    return re.sub(r" in inventory$", "", thing)
+
+
+def _observed(thing: str, seen: str) -> str:
+    """The name as it was shown last, with what stands in parentheses after it; where what it contains tells it from
+    others, that in parentheses."""
+    name = _bare(thing)
+    if " containing " in name:
+        return _parenthesised(thing, seen)
+    shown = re.findall(
+        rf"\b(?:an?|some|the) ((?:substance called )?{re.escape(name)}(?: \([^()]*\))?)(?=[\s.,;)])", seen, re.I
+    )
+    whole = [each for each in shown if "(" in each or "called" in each]
+    return whole[-1] if whole and whole[-1] in shown[-2:] else thing
+
+
+def _parenthesised(thing: str, _seen: str) -> str:
+    """What the thing contains, or where it is, in parentheses."""
+    return re.sub(r" (containing .+?|in inventory)(?= in | to | on |$)", r" (\1)", thing, count=1)
+
+
+def _titled(thing: str, seen: str) -> str:
+    title = re.search(r"recipe titled ([^\n,.;]+)", seen, re.I)
+    return thing.replace("recipe", f"recipe titled {title.group(1).lower()}", 1) if title else thing
+
+
+def _substance(thing: str, seen: str) -> str:
+    """ "substance called" before what is listed so."""
+    name = _bare(thing)
+    return f"substance called {thing}" if re.search(rf"substance called {re.escape(name)}\b", seen, re.I) else thing
+
+
+def _article(thing: str, _seen: str) -> str:
+    return thing if re.match(r"(?:the|an?) ", thing) else f"the {thing}"
+
+
+def _indefinite(thing: str, _seen: str) -> str:
+    return f"{'an' if thing[:1] in 'aeiou' else 'a'} {thing}"
+
+
+def _to_the(action: str, _seen: str) -> str:
+    return re.sub(r"^(go|teleport) (?:to )?(?:the )?", r"\1 to the ", action)
+
+
+def _into(action: str, _seen: str) -> str:
+    verb, things, joins = things_of(action)
+    if verb in ("move", "pour") and joins:
+        return f"{'put' if verb == 'move' else verb} {things[0]} into {things[1]}"
+    return action
+
+
+def _turn(action: str, _seen: str) -> str:
+    return re.sub(r"^deactivate ", "turn off ", re.sub(r"^activate ", "turn on ", action))
+
+
+RESTATED: dict[str, Restate] = {
+    "as the gold path has it": lambda action, _: action,
+    "names as observed": _each(_observed),
+    "with 'the'": _each(_article),
+    "with 'a' or 'an'": _each(_indefinite),
+    "parentheses": _each(_parenthesised),
+    "titled": _each(_titled),
+    "substance called": _each(_substance),
+    "a substance called": _each(
+        lambda thing, seen: _substance(thing, seen).replace("substance called", "a substance called", 1)
+    ),
+    "final period": lambda action, _: f"{action}.",
+    "exclamation": lambda action, _: f"{action}!",
+    "double quotes": lambda action, _: f'"{action}"',
+    "quotes and period": lambda action, _: f"'{action}.'",
+    "names in quotes": _each(lambda thing, _: f'"{thing}"'),
+    "code marks": lambda action, _: f"`{action}`",
+    "bold": lambda action, _: f"**{action}**",
+    "label": lambda action, _: f"Next action: {action}",
+    "bold label": lambda action, _: f"**Action:** {action}",
+    "list mark": lambda action, _: f"- {action}",
+    "number before it": lambda action, _: f"1. {action}",
+    "quoted line": lambda action, _: f"> {action}",
+    "capitals": lambda action, _: action.upper(),
+    "title case": lambda action, _: action.title(),
+    "first letter": lambda action, _: action[:1].upper() + action[1:],
+    "to the": _to_the,
+    "into": _into,
+    "turn on and off": _turn,
+    "two sentences": lambda action, _: f"{action[:1].upper()}{action[1:]}. Then I will see what has changed.",
+    "reason first": lambda action, _: f"The situation calls for it. {action[:1].upper()}{action[1:]}.",
+    "a remark in parentheses": lambda action, _: (
+        f"{action} (to see what happens)" if not action.startswith("focus") else action
+    ),
+    "two lines": lambda action, _: f"{action}\nThat should do it.",
+}
+"""Name to how the action is worded inside of an answer that keeps to the format."""
+
+
+def chat(scaffold: str, reasoning: str, action: str) -> str:
+    """An answer in the chat format."""
+    names = ("reasoning", "current_subgoal", "next_action") if scaffold == "sso" else ("thought", "", "action")
+    values = (reasoning, "none", action)
+    parts = [f"[[ ## {name} ## ]]\n{value}" for name, value in zip(names, values, strict=True) if name]
+    return "\n\n".join([*parts, "[[ ## completed ## ]]"])
+
+
+def _field(scaffold: str) -> str:
+    return "next_action" if scaffold == "sso" else "action"
+
+
+ANSWERS: dict[str, Callable[[str, str, str], str]] = {
+    "no subgoal": lambda scaffold, why, action: chat("flat", why, action).replace(
+        "## action", f"## {_field(scaffold)}"
+    ),
+    "action alone in its field": lambda scaffold, _, action: f"[[ ## {_field(scaffold)} ## ]]\n{action}",
+    "bare line": lambda _s, _w, action: action,
+    "bold bare line": lambda _s, _w, action: f"**{action}**",
+    "bare line after prose": lambda _s, why, action: f"{why}\n\n{action}",
+    "Action: alone": lambda _s, _w, action: f"Action: {action}",
+    "labels": lambda _s, why, action: f"Reasoning: {why}\nCurrent subgoal: none\nNext action: {action}",
+    "bold labels": lambda _s, why, action: (
+        f"**Reasoning:** {why}\n**Current subgoal:** none\n**Next action:** {action}"
+    ),
+    "JSON": lambda scaffold, why, action: json.dumps(
+        {"reasoning" if scaffold == "sso" else "thought": why, _field(scaffold): action}
+    ),
+    "JSON with the action alone": lambda scaffold, _, action: json.dumps({_field(scaffold): action}),
+    "fenced JSON": lambda _s, why, action: f"```json\n{json.dumps({'reasoning': why, 'action': action})}\n```",
+    "code block": lambda _s, _w, action: f"```\n{action}\n```",
+    "tags": lambda _s, why, action: f"<reasoning>{why}</reasoning>\n<action>{action}</action>",
+    "thinking before": lambda scaffold, why, action: f"<think>{why}</think>\n{chat(scaffold, why, action)}",
+}
+"""Name to the form of the whole answer."""
+
+CHOICES: dict[str, Callable[[str, str], str]] = {
+    "option's text": lambda _number, text: text,
+    "number and text": lambda number, text: f"{number}: {text}",
+    "Option n": lambda number, _text: f"Option {number}",
+    "Answer: n": lambda number, _text: f"Answer: {number}",
+    "n.": lambda number, _text: f"{number}.",
+    "I choose n": lambda number, _text: f"I choose option {number}.",
+}
+"""Name to how the number of an option is given."""

@@ -1,0 +1,152 @@
+"""The simulator's questions which of several actions was meant, for the interface `complete`.
+
+    0:	pour wood cup (in art studio) in bowl (in table, in art studio)
+    1:	pour wood cup (in art studio) in bowl (in table, in art studio)
+
+Options of the same words are told apart by what the things hold or look like, as the listing shows them: the simulator
+asks in the order in which it lists. Where nothing tells any two options apart, the first is as good as any, and nobody
+is asked.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rsso_dspy.environments.scienceworld import actions, repairs
+from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
+
+_OPTION = re.compile(r"^\s*(\d+):\s*(.+?)\s*$", re.M)
+_PLACED = re.compile(r"([a-z0-9][a-z0-9 '%-]*?) \((in [^()]*)\)")
+_NUMBER = re.compile(
+    r"[\W_]*(?:(?:the|my|i|choose|choice|pick|take|select|option|number|answer|action|next|no|is|enter|type|go|with|nr)"
+    r"[\W_]+)*(\d+)(?:[\W_]*|\s*[:.)\-–]\s*\D.*|\s+\(.*\))"
+)
+_WORD = re.compile(r"[a-z0-9]+")
+_SMALL = frozenset({"to", "the", "for", "on", "in", "a", "an", "into", "of", "is", "that", "which", "and"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, with what was to be seen when it was asked."""
+
+    answer: str
+    look: str
+    inventory: str
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """Number to text, in lower case."""
+        return {number: text.lower() for number, text in _OPTION.findall(self.answer)}
+
+    @cached_property
+    def marks(self) -> dict[str, str]:
+        """Number to what tells the option from others of the same words; only where something does."""
+        found: dict[str, str] = {}
+        for text in dict.fromkeys(self.options.values()):
+            alike = [number for number, other in self.options.items() if other == text]
+            if len(alike) > 1:
+                found.update(zip(alike, self._differences(text, len(alike)), strict=False))
+        return found
+
+    @property
+    def idle(self) -> bool:
+        """Whether all options are the same, as far as anything shows."""
+        return len(set(self.options.values())) == 1 and not self.marks
+
+    def tell(self) -> str:
+        """The question with the marks of its options, and how to answer it."""
+        lines = [
+            f"{line.rstrip()}: the {mark}"
+            if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1]))
+            else line
+            for line in self.answer.rstrip().splitlines()
+        ]
+        return "\n".join(lines)
+
+    def choose(self, action: str) -> str | None:
+        """The number that an answer means; None when it is another action, or means none of the options."""
+        said = " ".join(action.lower().split())
+        if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options:
+            return match.group(1)
+        bare = repairs.strip(said)
+        wanted = _words(bare)
+        for fits in (
+            lambda number: _words(self.options[number]) == wanted,
+            lambda number: _words(_PLACED.sub(r"\1", self.options[number])) == wanted,
+            lambda number: wanted <= _words(f"{self.options[number]} {self.marks.get(number, '')}"),
+        ):
+            chosen = [number for number in self.options if wanted and fits(number)]
+            if len(chosen) == 1 or (chosen and self._same(chosen)):
+                return chosen[0]
+            if chosen:
+                return None
+        if GRAMMAR.command(bare) is None and (number := re.search(r"\d+", said, re.ASCII)):
+            return number.group() if number.group() in self.options else None
+        return None
+
+    def _same(self, numbers: Sequence[str]) -> bool:
+        return len({(self.options[number], self.marks.get(number, "")) for number in numbers}) == 1
+
+    def _differences(self, text: str, count: int) -> list[str]:
+        """The things of that name as they are listed where the option says, when there are so many and they differ."""
+        for name, place in _PLACED.findall(text):
+            listed = self._listed_in(place)
+            for start in range(len(name.split())):
+                shown = _mentions(" ".join(name.split()[start:]), listed)
+                if len(shown) == count and len(set(shown)) > 1:
+                    return shown
+        return []
+
+    def _listed_in(self, place: str) -> str:
+        """The part of what is listed that is about a place such as ``in inventory, in agent, in kitchen``."""
+        inner, *outer = [each.removeprefix("in ").strip() for each in place.split(", in ")]
+        lines = [line.strip().lower() for line in self.look.splitlines() if line.startswith(("\t", " "))]
+        if inner == "inventory":
+            return self.inventory.lower()
+        if not outer:  # in the room itself: what each line begins with
+            return "\n".join(_head(line) for line in lines)
+        holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
+        held = (match for line in lines if (match := holder.search(line)))
+        return "\n".join(match.group(1) or match.group(2) for match in held)
+
+
+def _head(line: str) -> str:
+    """What a line is about, with its parentheses, less what stands in or on it."""
+    return re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0]
+
+
+def _mentions(thing: str, listed: str) -> list[str]:
+    """How a listing shows every thing of that name: with what it says in parentheses after it, or to the line's end."""
+    name = rf"(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({re.escape(thing)})(?=[\s,.(]|$)([^\n]*)"
+    return [(match.group(1) + _details(match.group(2))).strip(" .,") for match in _each(name, listed)]
+
+
+def _each(name: str, listed: str) -> Iterator[re.Match[str]]:
+    """Matches of a pattern that takes the rest of the line, each looked for after the name of the one before."""
+    place = 0
+    pattern = re.compile(name, re.M)
+    while match := pattern.search(listed, place):
+        yield match
+        place = match.end(1)
+
+
+def _details(rest: str) -> str:
+    """What follows a name: balanced parentheses, or a clause up to the next sentence."""
+    rest = rest.strip()
+    if not rest.startswith("("):
+        return "" if not rest.startswith(",") else rest.split(".")[0]
+    depth = 0
+    for place, letter in enumerate(rest):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return f" {rest[: place + 1]}"
+    return f" {rest}"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower())) - _SMALL
+
+
+def is_question(answer: str) -> bool:
+    return answer.startswith(actions.AMBIGUOUS)

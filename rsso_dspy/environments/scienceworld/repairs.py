@@ -1,0 +1,143 @@
+"""Other wordings of an action that the parser did not know, for the interface `complete`.
+
+    list(wordings("**Next action:** focus on substance called tin.", seen))
+    # ["focus on substance called tin", "focus on tin"]
+
+The parser wants short names and no punctuation; models write names as the observations show them. An input that it
+does not know costs no time and changes nothing, so that wordings can be tried one by one until one is known. None of
+them may mean anything else than what was written: words in parentheses go only where they say nothing, or where what is
+seen bears them out.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+
+from rsso_dspy.environments.scienceworld.actions import VERBS
+from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
+
+MOST = 32
+"""Wordings that are tried at most."""
+
+MOST_PARENTHESES = 4
+"""Pairs of parentheses that are looked at, so that few wordings come of them."""
+
+_LABEL = re.compile(
+    r"^[*_`\"']*(?:(?:my|the|your)\s+)?(?:next\s+)?(?:action|command|answer|move|step)\s*\d*[*_`\"']*\s*[:=]\s*"
+)
+_MARK = re.compile(r"^(?:[-*•>+]|\(?\d{1,2}[.)])\s+")
+_EDGES = " \t*_`\"'“”‘’.,;:!?"
+_INSIDE = re.compile(r"\s*\(([^()]*)\)")
+_SUBSTANCE = re.compile(r"\b(?:(?:an?|the|some)\s+)?(?:unknown\s+)?substance\s+(?:called|named)\s+")
+_TITLE = re.compile(
+    r",?\s+(?:titled|called|named|entitled)\s+(.+?)(?=\s+(?:in|to|on|from)\s+(?:the\s+)?(?:inventory|[a-z]+)$|$)"
+)
+_STATE = re.compile(r",\s*(?:which|that|currently|now|in the|with)\b.*?(?=\s+(?:to|into|onto|on|in)\s+(?:the|an?)\s|$)")
+_SENTENCES = re.compile(r"(?<=[a-z0-9)\"'*`])[.!;]\s+")
+_DESCRIBES = re.compile(
+    r"(?:containing|contains|in|on|at|from|inside|with|that is|which is|called|titled|named|reading)\b"
+)
+_QUOTED = re.compile(r"[\"'“”‘’`*_]+(?=\s|$)|(?<=\s)[\"'“”‘’`*_]+")
+_SPELLINGS = (
+    (re.compile(r"\b(?:into|inside of|inside)\b"), "in"),
+    (re.compile(r"\b(?:onto|on top of)\b"), "on"),
+)
+_AIMLESS = re.compile(r"(?:wait1?|look around|look|inventory|task)$")
+
+
+def strip(action: str) -> str:
+    """The action less what stands around it: a label, a list mark, quotes, bold, a final period."""
+    before = None
+    while before != action:
+        before = action
+        action = _LABEL.sub("", _MARK.sub("", action.strip(_EDGES + "-•>+" if not action[:1].isdigit() else _EDGES)))
+    return action
+
+
+def wordings(action: str, seen: str) -> Iterator[str]:
+    """Other ways to say the action, the nearest first, each once; at most `MOST`. `seen` is the text of what can be
+    seen and is carried, which parts that are left out have to agree with."""
+    told = {action}
+    for wording in _all(action, " ".join(seen.lower().split())):
+        wording = " ".join(wording.split())
+        if wording and wording not in told:
+            told.add(wording)
+            yield wording
+        if len(told) > MOST:
+            return
+
+
+def _all(action: str, seen: str) -> Iterator[str]:
+    bare = _QUOTED.sub("", strip(action))
+    yield bare
+    for text in dict.fromkeys((bare, strip(_first_sentence(bare)))):
+        for said in _without_parentheses(text, seen):
+            yield said
+            yield from _shorter(said, seen)
+
+
+def _without_parentheses(text: str, seen: str) -> Iterator[str]:
+    """The text less its parentheses: with all their words first, then without more and more of those that may go."""
+    found = list(_INSIDE.finditer(text))[:MOST_PARENTHESES]
+    free = [number for number, match in enumerate(found) if _may_go(match, text, seen)]
+    for count in range(len(free) + 1):
+        for gone in combinations(free, count):
+            said, end = "", 0
+            for number, match in enumerate(found):
+                kept = " " if number in gone else f" {match.group(1)} "
+                said, end = said + text[end : match.start()] + kept, match.end()
+            yield " ".join((said + text[end:]).split())
+
+
+def _shorter(said: str, seen: str) -> Iterator[str]:
+    """Names made short: no "substance called", no state, no title; then other spellings, and prose as the grammar of
+    advice reads it."""
+    short = _SUBSTANCE.sub("", said)
+    yield short
+    yield strip(_STATE.sub("", short))
+    plain = strip(_STATE.sub("", strip(_without_title(short, seen))))
+    yield plain
+    for pattern, spelling in _SPELLINGS:
+        plain = pattern.sub(spelling, plain)
+    yield plain
+    understood = GRAMMAR.command(plain)
+    if understood is not None and understood.verb != "choose":
+        yield understood.text
+
+
+def _first_sentence(text: str) -> str:
+    """The sentence that is an action; the first where several are, unless a later one takes it back."""
+    first, *more = _SENTENCES.split(text)
+    if any(re.match(r"(?:no|wait|actually|instead|rather|or)\b,?", sentence) for sentence in more):
+        return text
+    acts = [sentence for sentence in (first, *more) if _acts(sentence)]
+    return acts[0] if acts else first
+
+
+def _acts(sentence: str) -> bool:
+    bare = strip(sentence)
+    return GRAMMAR.command(bare) is not None or _AIMLESS.match(bare) is not None or bare.split(" ")[0] in VERBS
+
+
+def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
+    """Whether the parentheses can be left out: the action has no object, or they are a remark, or what they say of the
+    thing before them is to be seen. Of what is focused on, nothing is left out that was not seen."""
+    inside, ahead = match.group(1).strip(), text[: match.start()].strip()
+    if _AIMLESS.match(ahead):
+        return True
+    about = ahead.split()[-1] if ahead else ""
+    if f"{about} ({inside})" in seen:
+        return True
+    if not _DESCRIBES.match(inside):
+        return not text.startswith("focus")
+    return set(re.findall(r"[a-z0-9]+", inside)) - {"that", "which", "is", "in", "on", "the", "a"} <= set(
+        re.findall(r"[a-z0-9]+", seen)
+    )
+
+
+def _without_title(text: str, seen: str) -> str:
+    """Less the title of something, where that title is to be seen."""
+    match = _TITLE.search(text)
+    if match is None or strip(match.group(1)) not in seen:
+        return text
+    return text[: match.start()] + text[match.end() :]

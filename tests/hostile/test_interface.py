@@ -1,0 +1,299 @@
+"""The interface `complete`: what is shown, how actions are understood, what actors are told."""
+
+from dataclasses import replace
+
+import dspy
+import pytest
+
+from rsso_dspy.backends.adapters import ChatAdapter
+from rsso_dspy.config import load
+from rsso_dspy.environments import choose_interface, list_verbs
+from rsso_dspy.environments.scienceworld import actions, listing, repairs, tasks
+from rsso_dspy.environments.scienceworld.complete import Parser, did_nothing
+from rsso_dspy.environments.scienceworld.questions import Question
+from rsso_dspy.memory.skills import Skill
+from rsso_dspy.memory.skills.retrieve import render, render_fully
+from rsso_dspy.memory.skills.skill import Scores, Window
+from rsso_dspy.memory.skills.use import just_reached
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.programs.transcript import history
+from rsso_dspy.protocol.presets import PRESETS, configured, interface_of
+from rsso_dspy.protocol.provenance import identity, prompts
+from rsso_dspy.signatures import FlatActor, SkillActor
+from rsso_dspy.signatures.complete import speak_completely
+from rsso_dspy.trajectory import State, Step
+from tests.live import REWARDED, acting, model, region, scripted
+
+SEEN = (
+    "This room is called the workshop. In it, you see: a substance called tin a wood cup (containing red paint) "
+    "a wood cup (containing blue paint) a recipe titled instructions to make rust a door to the hallway (that is open) "
+    "a stove, which is turned off. on the stove is: nothing."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("focus on substance called tin", "focus on tin"),
+        ("use thermometer on a substance called tin.", "use thermometer on tin"),
+        ("pour wood cup (containing red paint) in bowl", "pour wood cup containing red paint in bowl"),
+        ("read recipe titled instructions to make rust", "read recipe"),
+        ("pick up unknown substance b.", "pick up unknown substance b"),
+        ("**open door**", "open door"),
+        ("next action: open door", "open door"),
+        ("wait (to see what happens)", "wait"),
+        ("open door to the hallway (that is open)", "open door to the hallway"),
+        ("open cupboard. that shows what is in it.", "open cupboard"),
+        ("the cupboard is closed. open cupboard.", "open cupboard"),
+        ("turn on the stove", "activate stove"),
+        ("activate stove, which is turned off", "activate stove"),
+        ("pour cup into bowl", "pour cup in bowl"),
+        ('focus on the "yellow box"', "focus on the yellow box"),
+    ],
+)
+def test_an_action_is_tried_as_it_was_meant(said, meant):
+    assert meant in list(repairs.wordings(said, SEEN))
+
+
+@pytest.mark.parametrize(
+    ("said", "never"),
+    [
+        ("focus on wood cup (containing green paint)", "focus on wood cup"),
+        ("focus on cup (the sharp one)", "focus on cup"),
+        ("read recipe titled instructions to make gold", "read recipe"),
+        ("open door. no, focus on tin", "open door"),
+        ("focus on tin (not yet)", "focus on tin"),
+    ],
+)
+def test_no_wording_means_anything_else(said, never):
+    assert never not in list(repairs.wordings(said, SEEN))
+
+
+class Scripted:
+    """A simulator that knows some texts."""
+
+    def __init__(self, **answers):
+        self.answers = {name.replace("_", " "): said for name, said in answers.items()}
+        self.sent = []
+
+    def act(self, text):
+        self.sent.append(text)
+        return self.answers.get(text, actions.NOT_KNOWN)
+
+    def parser(self, valid=()):
+        return Parser(self.act, lambda: ("", ""), lambda: valid)
+
+
+@pytest.mark.parametrize("said", ["reset task", "reset (the) task.", "**reset task**", "reset task (please)"])
+def test_no_repair_sends_what_sets_the_task_back(said):
+    simulator = Scripted()
+    simulator.parser(["reset task"]).take(said, None)
+    assert not any(actions.resets_task(sent) for sent in simulator.sent)
+
+
+CUPS = f"{actions.AMBIGUOUS} Please enter the number\n0:\tpour cup (in studio) in bowl (in table, in studio)\n" + (
+    "1:\tpour cup (in studio) in bowl (in table, in studio)\n2:\tpour cup (in inventory, in agent, in studio) in bowl "
+    "(in table, in studio)\n"
+)
+LOOK = (
+    "This room is called the studio. In it, you see: \n\ta cup (containing red paint)\n\ta cup (containing nothing)\n"
+)
+CARRIED = "In your inventory, you see:\n\ta cup (containing milk)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("1", "1"),
+        ("option 2", "2"),
+        ("Answer: 0", "0"),
+        ("2.", "2"),
+        ("1:\tpour cup (in studio) in bowl (in table, in studio)", "1"),
+        ("I choose option 1.", "1"),
+        ("pour cup (in inventory, in agent, in studio) in bowl (in table, in studio)", "2"),
+        ("pour cup in inventory in bowl", "2"),
+        ("pour cup containing red paint in bowl", "0"),
+        ("7", None),
+        ("mix cup 1", None),
+        ("look around", None),
+        ("pour cup in bowl", None),
+    ],
+)
+def test_a_question_is_answered_by_number_or_text(said, number):
+    assert Question(CUPS, LOOK, CARRIED).choose(said) == number
+
+
+def test_options_of_the_same_words_are_told_apart_by_what_the_listing_shows():
+    question = Question(CUPS, LOOK, CARRIED)
+    assert question.marks == {"0": "cup (containing red paint)", "1": "cup (containing nothing)"}
+    assert "\n1:\tpour cup (in studio) in bowl (in table, in studio): the cup (containing nothing)\n" in question.tell()
+    assert not question.idle
+
+
+def test_options_that_nothing_tells_apart_are_taken_silently():
+    same = f"{actions.AMBIGUOUS} Which?\n0:\tpick up seed (in jar, in studio)\n1:\tpick up seed (in jar, in studio)\n"
+    simulator = Scripted(pick_up_seed=same)
+    simulator.answers["0"] = "You move the seed to the inventory."
+    done = simulator.parser().take("pick up seed", None)
+    assert (done.sent, done.answer, done.asks) == ("pick up seed", "You move the seed to the inventory.", None)
+
+
+def test_another_action_takes_the_question_back_and_is_carried_out():
+    simulator = Scripted(cancel="Unknown action.", open_door="The door is now open.")
+    done = simulator.parser().take("open door", Question(CUPS, LOOK, CARRIED))
+    assert (simulator.sent, done.sent) == (["cancel", "open door"], "open door")
+    assert simulator.parser().take("none", Question(CUPS, LOOK, CARRIED)).sent == "cancel"
+
+
+def test_what_did_nothing_is_told_from_what_was_looked_at():
+    assert did_nothing("The door is already open.")
+    assert did_nothing("It's not clear how to get there from here.")
+    assert not did_nothing("The door is now open.")
+    assert not did_nothing("Inside the sink is: \n\tnothing")
+
+
+ROOM = "This room is called the {}. In it, you see: \n\t{}\nYou also see:\n\tA door to the hall (that is open)"
+
+
+def _state(said, room, things, carried="an orange"):
+    return State(said, ROOM.format(room, "\n\t".join(things)), f"In your inventory, you see:\n\t{carried}\n")
+
+
+def test_a_room_is_listed_whole_when_it_is_entered_and_looked_at():
+    cup, box = "a cup (containing an orange)", "a box"
+    told = listing.render(
+        [
+            _state("You begin.", "kitchen", [box, cup]),
+            _state("You open the box.", "kitchen", ["an open box", cup]),
+            _state("You move to the hall.", "hall", [cup, cup]),
+            _state("This room is called the hall.", "hall", [cup, cup]),
+        ],
+        "You focus on the cup.",
+    )
+    assert told[0].startswith("Earlier: You focus on the cup.\nYou begin.\nThis room is called the kitchen.")
+    assert told[0].index(f"\t{box}") < told[0].index(f"\t{cup}") < told[0].index("A door")
+    assert told[1] == "You open the box.\nYou also observe:\n\tan open box\nYou carry: an orange."
+    assert told[2].count(cup) == 2
+    assert told[3].count(cup) == 2
+    assert all(text.endswith("\nYou carry: an orange.") for text in told)
+
+
+@pytest.mark.parametrize("scaffold", ["flat", "sso"])
+def test_steps_have_the_numbers_of_the_trial(scaffold):
+    states = [_state(f"This is moment {number}.", "hall", ["a cup"]) for number in range(14)]
+    steps = [Step("wait", "wait", state, 0, 0, True) for state in states[1:]]
+    shown = history(states, steps, listing.render, scaffold, interface="complete")
+    assert shown.startswith("Only the last steps are shown, from step 5 on")
+    assert "Step 5:\nThis is moment 4." in shown
+    assert shown.count("Step ") == 10
+    assert "Current subgoal" not in shown
+    assert "Only the last" not in history(states[:9], steps[:8], listing.render, scaffold, interface="complete")
+
+
+def test_both_scaffolds_are_told_the_same_where_no_skill_is_offered():
+    flat, skills = (speak_completely(actor, ("skills",)) for actor in (FlatActor, SkillActor))
+    assert flat.instructions.split() == skills.instructions.split()
+    assert "Do not repeat an action that had no effect." in " ".join(flat.instructions.split())
+    assert list(skills.output_fields) == ["reasoning", "next_action"]
+    offered = speak_completely(SkillActor, ())
+    assert "current_subgoal" in offered.output_fields
+    assert offered.instructions.count("Subgoals ") == 2
+
+
+def test_an_instruction_that_was_compiled_is_the_one_that_is_sent():
+    compiled = SkillActor.with_instructions("Win. Subgoals that fit are copied.")
+    assert speak_completely(compiled, ()).instructions == compiled.instructions
+    assert speak_completely(compiled, ("skills",)).instructions == "Win."
+
+
+WINDOW = Window(0, 0, 2, (_state("", "hall", ["a cup"]), _state("", "hall", [])), ("open box",), (0, 5))
+SKILL = Skill(
+    "id", "s", "Open up", ("teleport to hall", "open OBJ"), "The box is open.", (WINDOW, WINDOW), Scores(*[0.0] * 6)
+)
+
+
+def test_skills_are_shown_with_name_and_beginning():
+    assert render_fully([SKILL]).text == (
+        "Subgoal 1: The box is open.\n  Name: Open up\n  Began: This room is called the hall\n"
+        "  1. teleport to hall\n  2. open OBJ"
+    )
+    assert render_fully([SKILL]).targets == render([SKILL]).targets
+    assert render_fully([]).text == ""
+
+
+def test_a_subgoal_just_reached_is_known():
+    go = Step("teleport to hall", "teleport to hall", WINDOW.states[0], 0, 0, True, "", SKILL.target, ("id",))
+    opened = replace(go, action="open box")
+    skills = {"id": SKILL}
+    assert not just_reached([go], skills)
+    assert just_reached([go, opened], skills) == {"id"}
+    assert just_reached([replace(go, reward=5)], skills) == {"id"}
+    assert not just_reached([go, replace(opened, no_effect=True)], skills)
+    assert not just_reached([go, opened, *[replace(go, subgoal=None)] * 10], skills)
+
+
+def test_presets_name_their_interface():
+    assert {name: preset.rules.interface for name, preset in PRESETS.items()} == {
+        "adapt/2": "complete",
+        "adapt/2-cap60": "complete",
+        "sso-adapt/1": "sso",
+        "sso-adapt/1-cap60": "sso",
+        "release": "sso",
+    }
+    assert configured(load()).id == "adapt/2"
+    assert configured(load(overrides=["protocol.interface=sso"])).id == "adapt/2 interface=sso"
+    assert interface_of({"preset": "sso-adapt/1"}) == interface_of({}) == "sso"
+    assert interface_of({"preset": "sso-adapt/1", "interface": "complete"}) == "complete"
+
+
+def test_what_folders_of_0_1_0_are_bound_to_stays():
+    config = load(overrides=["protocol.preset=sso-adapt/1"])
+    assert "interface" not in config.resolved()["protocol"]
+    assert prompts(config.played, "complete") != prompts(config.played)
+    assert identity(config, configured(config))["prompts"] == prompts(config.played)
+
+
+def test_an_environment_with_one_interface_has_it_under_both_names():
+    class Plain:
+        action_templates = "Templates:\npush OBJ\nTURN OBJ"
+
+    choose_interface(Plain(), "complete")
+    assert list_verbs(Plain()) == {"push", "turn"}
+
+
+def test_the_simulator_shows_all_it_offers(env):
+    choose_interface(env, "complete")
+    try:
+        env.reset(tasks.parse("find-plant::229"))
+        listed = env.action_templates.partition("Templates:\n")[2].splitlines()
+        assert {"use OBJ on OBJ", "look at OBJ", "look around", "wait1", "teleport LOCATION"} <= set(listed)
+        assert "reset task" not in listed
+        move = env.step("**Focus on the banana tree (in the adult stage).**")
+        assert move.state.observation == "You focus on the plant."
+        asked = env.step("focus on soil")
+        assert asked.asked_back
+        assert env.step("open door to hallway").no_effect
+    finally:
+        choose_interface(env, "sso")
+    env.reset(tasks.parse("find-plant::229"))
+    assert env.action_templates == actions.ACTION_TEMPLATES
+
+
+def test_an_actor_is_shown_the_interface_of_the_rules(live):
+    engine = scripted(["open cupboard"] * 12)
+    with acting(live, lambda *_: model(engine), rules=TrialRules(1, interface="complete"), budget=lambda _: 12):
+        (trial,) = Agent("react-sso")(variant=REWARDED).trials
+    first, last = engine.prompts[0], engine.prompts[-1]
+    assert "use OBJ on OBJ" in region(first, "action_templates")
+    assert "current_subgoal" not in first
+    assert region(last, "history").startswith("Only the last steps are shown, from step 3 on")
+    assert trial.shown["action_templates"] == region(first, "action_templates")
+
+
+def test_a_call_without_subgoals_can_serve_as_a_demonstration():
+    engine = scripted(["open door"])
+    with dspy.context(lm=model(engine), adapter=ChatAdapter(), interface="complete"):
+        said = dspy.Predict(SkillActor)(task="t", action_templates="Templates:\nopen OBJ", history="h")
+    assert "current_subgoal" not in engine.prompts[0]
+    assert (said.current_subgoal, said.next_action) == ("none", "open door")
