@@ -48,7 +48,7 @@ def main() -> int:
         )
         verdict = judge(setup, calm, disturbed)
     print(f"disturbed: {disturbed.answers} answers, {disturbed.seconds:.0f} s from {begun} on, disk: {disturbed.disk}")
-    tell(disturbed, verdict)
+    print_verdict(disturbed, verdict)
     sound = verdict.sound and disturbed.inflicted.total() >= given.faults
     print(
         json.dumps(
@@ -64,7 +64,7 @@ def main() -> int:
     return 0 if sound else 1
 
 
-def tell(disturbed: Played, verdict: Verdict) -> None:
+def print_verdict(disturbed: Played, verdict: Verdict) -> None:
     """Print what happened and what was checked."""
     print(f"\n{'fault':42} {'inflicted':>9}  consequence")
     for kind, times, said in consequences(disturbed, verdict):

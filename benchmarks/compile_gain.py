@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import fmean
 
 from rsso_dspy.optimize.compiled import Compiled, load
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.comparison import compare
-from rsso_dspy.report.metrics import metrics
-from rsso_dspy.trajectory import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
+from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
+from rsso_dspy.report.comparison import compare_arms
+from rsso_dspy.report.metrics import compute_arm_metrics
+from rsso_dspy.store.unit_store import Store
 
 METHOD = "rsso"
 ROLLOUTS = 60
@@ -56,12 +56,12 @@ def main() -> None:
     common = [*COMMON, "--jobs", str(given.jobs)]
     files = {name: given.out / f"{name}.json" for name in COMPILES}
     for name, file in files.items():
-        rsso_dspy("compile", "--method", METHOD, "--max-rollouts", str(ROLLOUTS), *COMPILES[name], *common, "-o", file)
+        run_cli("compile", "--method", METHOD, "--max-rollouts", str(ROLLOUTS), *COMPILES[name], *common, "-o", file)
     compiled = {name: load(file) for name, file in files.items()}
     better = [str(files[name]) for name, program in compiled.items() if program.improved]
     held_out = given.out / "held-out"
     programs = ",".join([ZERO_SHOT, *better])
-    rsso_dspy("run", "--methods", METHOD, "--programs", programs, "--per-task", "4", "--trials", "3", *common,
+    run_cli("run", "--methods", METHOD, "--programs", programs, "--per-task", "4", "--trials", "3", *common,
               "--out", held_out)  # fmt: skip
     records = list(Store(held_out).units())
     base = [record for record in records if record.program == ZERO_SHOT]
@@ -69,13 +69,13 @@ def main() -> None:
     print(RULE_BASED_NOTE)
     print_compiles(compiled)
     print_held_out(base, {name: units for name, units in played.items() if compiled[name].improved})
-    zero = metrics(ZERO_SHOT, base).mean or 1.0
-    means = {n: metrics(n, played[n] if compiled[n].improved else base).mean or 0.0 for n in compiled}
+    zero = compute_arm_metrics(ZERO_SHOT, base).mean or 1.0
+    means = {n: compute_arm_metrics(n, played[n] if compiled[n].improved else base).mean or 0.0 for n in compiled}
     print(json.dumps({"ratio": round(fmean(means.values()) / zero, 3), "zero_shot": round(zero, 2),
                       "means": {name: round(mean, 2) for name, mean in means.items()}}))  # fmt: skip
 
 
-def rsso_dspy(*words: object) -> None:
+def run_cli(*words: object) -> None:
     """A command of the CLI; what it prints goes to stderr."""
     command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *map(str, words)]
     subprocess.run(command, check=True, stdout=sys.stderr)
@@ -100,8 +100,8 @@ def print_held_out(base: list[UnitRecord], played: dict[str, list[UnitRecord]]) 
     print("\n| program | Mean | environment score | Solve | trial-1 | minus zero-shot | 95% interval | higher/lower | "
           "tokens in |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
     for name, units in {ZERO_SHOT: base, **played}.items():
-        row = metrics(name, units)
-        pair = compare(ZERO_SHOT, base, name, units)
+        row = compute_arm_metrics(name, units)
+        pair = compare_arms(ZERO_SHOT, base, name, units)
         low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
         against = f"{pair.difference:+.2f} | {low:+.1f} to {high:+.1f} | {pair.higher}/{pair.lower}"
         tokens = sum(usage.input for usage in row.tokens.values()) / 1e6

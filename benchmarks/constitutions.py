@@ -15,12 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rsso_dspy.memory.constitution.file import read_book
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.sweeps import read_sweep
-from rsso_dspy.report.comparison import compare
-from rsso_dspy.report.metrics import by_arm, metrics
-from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.memory.constitution.file import read_constitution
+from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.report.comparison import compare_arms
+from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.sweeps import read_sweep
 
 PROTOCOL = ["--protocol", "sso-adapt/1-cap60"]
 WRITERS = ("omnireflect-neural", "omnireflect-symbolic", "omnireflect-neuro-symbolic")
@@ -48,33 +48,48 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     book, run, sweep = given.out / "constitution.json", given.out / "held-out", given.out / "sweep.toml"
     if not book.exists():
-        rsso_dspy("constitution", "build", *PROTOCOL, "-o", book)
-    rsso_dspy("run", "--methods", ",".join(METHODS), "--constitution", book, "--per-task", "2", "--trials", "3",
-              *PROTOCOL, "--jobs", given.jobs, "--out", run)  # fmt: skip
+        run_cli("constitution", "build", *PROTOCOL, "-o", book)
+    run_cli(
+        "run",
+        "--methods",
+        ",".join(METHODS),
+        "--constitution",
+        book,
+        "--per-task",
+        "2",
+        "--trials",
+        "3",
+        *PROTOCOL,
+        "--jobs",
+        given.jobs,
+        "--out",
+        run,
+    )
     sweep.write_text(SWEEP, encoding="utf-8")
-    rsso_dspy("sweep", sweep, "--out", given.out / "sweep", "--jobs", given.jobs)
-    arms = by_arm(Store(run).units())
+    run_cli("sweep", sweep, "--out", given.out / "sweep", "--jobs", given.jobs)
+    arms = group_by_arm(Store(run).units())
     print(RULE_BASED_NOTE)
-    print_built(book)
+    print_constitution(book)
     print_methods(arms)
     print_differences(arms)
     print_sweep(sweep, given.out / "sweep")
-    means = {arm: metrics(arm, records).mean or 0.0 for arm, records in arms.items()}
+    means = {arm: compute_arm_metrics(arm, records).mean or 0.0 for arm, records in arms.items()}
     ratio = means["rsso+constitution"] / means["rsso"]
     print(json.dumps({"ratio": round(ratio, 3), "means": {arm: round(mean, 2) for arm, mean in means.items()}}))
 
 
-def rsso_dspy(*words: object) -> None:
+def run_cli(*words: object) -> None:
     """A command of the CLI; what it prints goes to stderr."""
     command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *map(str, words)]
     subprocess.run(command, check=True, stdout=sys.stderr)
 
 
-def print_built(file: Path) -> None:
-    book = read_book(file)
+def print_constitution(file: Path) -> None:
+    book = read_constitution(file)
     rules = book.constitution
     calls = ", ".join(f"{role} {spent['calls']:,}" for role, spent in book.provenance["usage"].items())
-    print(f"\nThe constitution: {len(rules.of('abstract'))} abstract and {len(rules.of('error'))} error rules, "
+    abstract, errors = len(rules.select_rules("abstract")), len(rules.select_rules("error"))
+    print(f"\nThe constitution: {abstract} abstract and {errors} error rules, "
           f"{len(rules.text):,} characters, from {len(book.variants)} variants; calls: {calls}")  # fmt: skip
 
 
@@ -82,7 +97,7 @@ def print_methods(arms: dict[str, list[UnitRecord]]) -> None:
     print("\n| method | trials | Mean | trial-1 | Solve | steps per unit | calls per unit | of these advisor | "
           "actor tokens in per call |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
     for arm, records in arms.items():
-        row = metrics(arm, records)
+        row = compute_arm_metrics(arm, records)
         trials = max(len(record.trials) for record in records)
         actor, advisor = row.tokens["actor"], row.tokens.get("advisor")
         print(f"| {arm} | {trials} | {row.mean:.2f} | {row.trial_1:.2f} | {row.solve}/{row.units} | "
@@ -93,20 +108,20 @@ def print_methods(arms: dict[str, list[UnitRecord]]) -> None:
 def print_differences(arms: dict[str, list[UnitRecord]]) -> None:
     print("\n| second - first | points | 95% interval | units higher/lower |\n|---|---|---|---|")
     for first, second in PAIRS:
-        _difference(f"{second} - {first}", first, arms[first], second, arms[second])
+        _print_difference(f"{second} - {first}", first, arms[first], second, arms[second])
     for first, second in FIRST_TRIALS:
-        ours = [_first_trial(record) for record in arms[first]]
-        _difference(f"{second} - {first}, first trials", first, ours, second, arms[second])
+        ours = [_keep_first_trial(record) for record in arms[first]]
+        _print_difference(f"{second} - {first}, first trials", first, ours, second, arms[second])
 
 
-def _first_trial(record: UnitRecord) -> UnitRecord:
+def _keep_first_trial(record: UnitRecord) -> UnitRecord:
     from dataclasses import replace
 
     return replace(record, trials=record.trials[:1])
 
 
-def _difference(name: str, first: str, ours: list[UnitRecord], second: str, theirs: list[UnitRecord]) -> None:
-    pair = compare(first, ours, second, theirs)
+def _print_difference(name: str, first: str, ours: list[UnitRecord], second: str, theirs: list[UnitRecord]) -> None:
+    pair = compare_arms(first, ours, second, theirs)
     low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
     print(f"| {name} | {pair.difference:+.2f} | {low:+.2f} to {high:+.2f} | {pair.higher}/{pair.lower} |")
 
@@ -114,7 +129,7 @@ def _difference(name: str, first: str, ours: list[UnitRecord], second: str, thei
 def print_sweep(file: Path, out: Path) -> None:
     print("\n| r_freq | s_freq | Mean | Solve | calls per unit | of these advisor |\n|---|---|---|---|---|---|")
     for point in read_sweep(file).points:
-        row = metrics("", list(Store(out / point.name).units()))
+        row = compute_arm_metrics("", list(Store(out / point.name).units()))
         r_freq, s_freq = point.values.values()
         print(f"| {r_freq} | {s_freq} | {row.mean:.2f} | {row.solve}/{row.units} | {row.calls_per_unit:.1f} | "
               f"{row.tokens['advisor'].calls / row.units:.1f} |")  # fmt: skip

@@ -33,7 +33,7 @@ VARIANTS = ("find-plant::228", "lifespan-longest-lived::98", "boil::22", "use-th
 CHILD = """
 import json, resource, sys, time
 import numpy as np
-from rsso_dspy.backends.embedders import Embedder
+from rsso_dspy.embedders import Embedder
 from rsso_dspy.config import EmbedderConfig
 
 name, cache, texts, file = sys.argv[1], sys.argv[2] == "cache", json.load(open(sys.argv[3])), sys.argv[4]
@@ -57,32 +57,32 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100, help="texts per route, at least 2")
     parser.add_argument("--model", default="all-MiniLM-L6-v2", help="sentence-transformers model")
     options = parser.parse_args()
-    texts = descriptions(options.texts)
+    texts = collect_descriptions(options.texts)
     lengths = [len(text) for text in texts]
     print(
         f"{len(texts)} state descriptions of {min(lengths)} to {max(lengths)} characters, mean {np.mean(lengths):.0f}"
     )
     with tempfile.TemporaryDirectory() as scratch:
-        print(json.dumps(compare(options.model, texts, Path(scratch))))
+        print(json.dumps(compare_routes(options.model, texts, Path(scratch))))
 
 
-def compare(model: str, texts: list[str], folder: Path) -> dict[str, Any]:
+def compare_routes(model: str, texts: list[str], folder: Path) -> dict[str, Any]:
     os.environ["RSSO_DSPY_CACHE"] = str(folder / "cache")
     (folder / "texts.json").write_text(json.dumps(texts))
     begun = time.perf_counter()
-    measured(folder, f"onnx/{model}", cache=False)
+    measure_route(folder, f"onnx/{model}", cache=False)
     once = time.perf_counter() - begun
     print(f"export to ONNX and first use, once: {once:.0f} s\n")
     print(f"| route | start, s | ms a text | memory, MB | agreement with torch |\n{'|---' * 5}|")
     names = {"torch": model, "onnx": f"onnx/{model}", "lexical": "lexical", "hash": "hash"}
     rows: dict[str, dict[str, Any]] = {}
-    rows["torch"], truth = measured(folder, model, cache=True)
-    show("torch", rows["torch"], "")
+    rows["torch"], truth = measure_route(folder, model, cache=True)
+    print_row("torch", rows["torch"], "")
     for label, cache in (("torch, warm", True), ("onnx", True), ("onnx, warm", True), ("lexical", False)):
-        rows[label], vectors = measured(folder, names[label.partition(",")[0]], cache)
-        show(label, rows[label], agreement(vectors, truth))
-    rows["hash"], _ = measured(folder, "hash", cache=False)
-    show("hash", rows["hash"], "")
+        rows[label], vectors = measure_route(folder, names[label.partition(",")[0]], cache)
+        print_row(label, rows[label], measure_agreement(vectors, truth))
+    rows["hash"], _ = measure_route(folder, "hash", cache=False)
+    print_row("hash", rows["hash"], "")
     assert not rows["torch, warm"]["loaded"], "a warm run loads no model"
     assert not rows["onnx, warm"]["loaded"], "a warm run loads no model"
     assert rows["onnx"]["loaded"] == ["onnxruntime"], "the onnx route leaves torch alone"
@@ -90,7 +90,7 @@ def compare(model: str, texts: list[str], folder: Path) -> dict[str, Any]:
     return {"ratio": round(rows["torch"]["ms"] / rows["onnx"]["ms"], 2), "texts": len(texts), **figures}
 
 
-def measured(folder: Path, name: str, cache: bool) -> tuple[dict[str, Any], np.ndarray]:
+def measure_route(folder: Path, name: str, cache: bool) -> tuple[dict[str, Any], np.ndarray]:
     """One route in a process of its own: its figures and its vectors."""
     file = folder / "vectors.npy"
     words = [name, "cache" if cache else "no cache", str(folder / "texts.json"), str(file)]
@@ -98,7 +98,7 @@ def measured(folder: Path, name: str, cache: bool) -> tuple[dict[str, Any], np.n
     return json.loads(done.stdout.splitlines()[-1]), np.load(file)
 
 
-def agreement(vectors: np.ndarray, truth: np.ndarray) -> str:
+def measure_agreement(vectors: np.ndarray, truth: np.ndarray) -> str:
     if vectors.shape == truth.shape:
         return f"{np.abs(vectors - truth).max():.1e}"
     from scipy.stats import spearmanr
@@ -107,18 +107,18 @@ def agreement(vectors: np.ndarray, truth: np.ndarray) -> str:
     return f"rank correlation {spearmanr((vectors @ vectors.T)[pairs], (truth @ truth.T)[pairs]).statistic:.2f}"
 
 
-def show(label: str, row: dict[str, Any], agrees: str) -> None:
+def print_row(label: str, row: dict[str, Any], agrees: str) -> None:
     print(f"| {label} | {row['start']:.2f} | {row['ms']:.3f} | {row['mb']:.0f} | {agrees} |", flush=True)
 
 
-def descriptions(count: int) -> list[str]:
+def collect_descriptions(count: int) -> list[str]:
     """Distinct state descriptions of trials that the embedded model plays."""
-    from rsso_dspy.config import load
+    from rsso_dspy.config import load_config
+    from rsso_dspy.experiment.session import session
     from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.session import session
 
     found: dict[str, None] = {}
-    with session(load(overrides=["embedder.model=hash"])):
+    with session(load_config(overrides=["embedder.model=hash"])):
         for variant in VARIANTS:
             for trial in Agent("react")(variant=variant, trials=2).trials:
                 found.update(dict.fromkeys(state.description for state in trial.trajectory.states))

@@ -22,8 +22,8 @@ import statistics
 import time
 from collections.abc import Callable
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.records import Variant
 
 VARIANTS = (
     "boil::25",
@@ -43,13 +43,13 @@ def main() -> None:
     rounds = parser.parse_args().rounds
 
     variants = [tasks.parse(key) for key in VARIANTS]
-    paths = dict(zip(variants, golds.compute_gold(variants), strict=True))
+    paths = dict(zip(variants, gold_lengths.compute_gold_paths(variants), strict=True))
     totals = {"raw": 0.0, "driver": 0.0, "stock": 0.0}
-    stock = _stock()
+    stock = _make_stock_replay()
     print(f"{'milliseconds a step':44}{'steps':>6}{'raw':>8}{'driver':>8}{'stock':>8}")
     with ScienceWorld() as env:
         for variant, path in paths.items():
-            ways = {"raw": _raw(env), "driver": _driver(env)}
+            ways = {"raw": _make_raw_replay(env), "driver": _make_driver_replay(env)}
             times: dict[str, list[float]] = {"raw": [], "driver": [], "stock": []}
             for turn in range(-1, rounds):  # the turn before the first warms up
                 for name in sorted(ways, reverse=turn % 2 == 0):
@@ -78,38 +78,38 @@ Replay = Callable[[Variant, tuple[str, ...]], float]
 """Plays a path from reset; the seconds that its steps took."""
 
 
-def _driver(env: ScienceWorld) -> Replay:
-    def replay(variant: Variant, path: tuple[str, ...]) -> float:
+def _make_driver_replay(env: ScienceWorld) -> Replay:
+    def replay_path(variant: Variant, path: tuple[str, ...]) -> float:
         env.reset(variant)
         start = time.perf_counter()
         for action in path:
             env.step(action)
         return time.perf_counter() - start
 
-    return replay
+    return replay_path
 
 
-def _raw(env: ScienceWorld) -> Replay:
+def _make_raw_replay(env: ScienceWorld) -> Replay:
     """The simulator inside ``env``, spoken to directly."""
 
-    def replay(variant: Variant, path: tuple[str, ...]) -> float:
+    def replay_path(variant: Variant, path: tuple[str, ...]) -> float:
         env.reset(variant)
-        simulator = env._live()
+        simulator = env._require_jvm()
         start = time.perf_counter()
         for action in path:
             simulator.call("step", action)
             simulator.call("getScore")
         return time.perf_counter() - start
 
-    return replay
+    return replay_path
 
 
-def _stock() -> Replay:
+def _make_stock_replay() -> Replay:
     from scienceworld import ScienceWorldEnv
 
     env = ScienceWorldEnv()
 
-    def replay(variant: Variant, path: tuple[str, ...]) -> float:
+    def replay_path(variant: Variant, path: tuple[str, ...]) -> float:
         env.load(variant.task, variant.index, variant.simplification)
         env.reset()
         start = time.perf_counter()
@@ -117,7 +117,7 @@ def _stock() -> Replay:
             env.step(action)
         return time.perf_counter() - start
 
-    return replay
+    return replay_path
 
 
 if __name__ == "__main__":

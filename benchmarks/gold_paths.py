@@ -1,6 +1,6 @@
 """What the held-out variants allow: every gold path replayed through the driver.
 
-    python benchmarks/gold_paths.py [--per-task 10]
+    python benchmarks/gold_paths.py [--per-task 10] [--interface complete]
 
 Prints, per task, the gold lengths, the points held at reset, the accumulator and the environment score that the gold
 path ends at, and how many gold paths need more than 100 simulator ticks. The ratio is the share of gold paths that
@@ -11,8 +11,8 @@ import argparse
 import json
 from statistics import fmean
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.records import Variant
 
 TICK_LIMIT = 100
 """The simulator's default limit, which the released SSO code leaves on."""
@@ -21,16 +21,19 @@ TICK_LIMIT = 100
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--per-task", type=int, default=tasks.SAMPLE_SIZE)
-    limit = options.parse_args().per_task
+    options.add_argument("--interface", choices=("sso", "complete"), default="sso")
+    asked = options.parse_args()
+    limit = asked.per_task
     print("| task | n | gold length | steps allowed | held at reset | accumulator | environment score | > 100 ticks |")
     print("|---|---|---|---|---|---|---|---|")
     rows = []
     with ScienceWorld(step_limit=120) as environment:
+        environment.choose_interface(asked.interface)
         for task in tasks.tasks():
-            played = [_replay(environment, variant) for variant in tasks.held_out(task, "sso", limit)]
+            played = [_replay_gold_path(environment, variant) for variant in tasks.held_out(task, "sso", limit)]
             rows += played
-            _print(task, played)
-    _print("all", rows)
+            _print_row(task, played)
+    _print_row("all", rows)
     solved = sum(row["score"] >= 100 for row in rows)
     totals = {
         "variants": len(rows),
@@ -44,8 +47,8 @@ def main() -> None:
     print(json.dumps({"ratio": round(solved / len(rows), 3), **totals}))
 
 
-def _replay(environment: ScienceWorld, variant: Variant) -> dict[str, int]:
-    (path,) = golds.compute_gold([variant])
+def _replay_gold_path(environment: ScienceWorld, variant: Variant) -> dict[str, int]:
+    (path,) = gold_lengths.compute_gold_paths([variant])
     environment.reset(variant)
     accumulator = score = ticks = 0
     for action in path:
@@ -63,14 +66,21 @@ def _replay(environment: ScienceWorld, variant: Variant) -> dict[str, int]:
     }
 
 
-def _print(task: str, rows: list[dict[str, int]]) -> None:
-    def spread(name: str) -> str:
+def _print_row(task: str, rows: list[dict[str, int]]) -> None:
+    def format_spread(name: str) -> str:
         values = [row[name] for row in rows]
         return f"{fmean(values):.1f} ({min(values)}-{max(values)})"
 
     held = sum(row["reset"] > 0 for row in rows)
     late = sum(row["ticks"] > TICK_LIMIT for row in rows)
-    cells = [spread("gold"), spread("budget"), f"{held}", spread("accumulator"), spread("score"), f"{late}"]
+    cells = [
+        format_spread("gold"),
+        format_spread("budget"),
+        f"{held}",
+        format_spread("accumulator"),
+        format_spread("score"),
+        f"{late}",
+    ]
     print(f"| {task} | {len(rows)} | {' | '.join(cells)} |", flush=True)
 
 

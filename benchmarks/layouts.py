@@ -27,14 +27,14 @@ import dspy
 from dspy.lm15 import Request, Response
 from tokenizers import Tokenizer
 
-from rsso_dspy.backends.embedded import Explorer
-from rsso_dspy.backends.embedders.weights import MINILM, find_weights
-from rsso_dspy.backends.marks import marked
-from rsso_dspy.config import EMBEDDED, load
+from rsso_dspy.config import EMBEDDED, load_config
+from rsso_dspy.embedders.weights import MINILM, find_weights
 from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.experiment.session import Session, session
+from rsso_dspy.explorer import Explorer
+from rsso_dspy.lm.prompt_cache import mark_cacheable_prefix
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.session import Session, session
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
 
 READ, WRITTEN = 0.1, 1.25
 """Price of a token that is read from a cache, and of one that is written to it."""
@@ -46,16 +46,16 @@ BACK = 3
 """Prompts before that are compared; older ones share less."""
 
 
-class Prompt(NamedTuple):
+class MarkedPrompt(NamedTuple):
     blocks: tuple[str, ...]
     marks: tuple[int, ...]
     """Numbers of the blocks, from 1, behind which a mark stands."""
 
 
-class Recorder(Explorer):
+class PromptRecorder(Explorer):
     """The embedded model, keeping the prompts of one role as they would be sent to a provider of marked blocks."""
 
-    def __init__(self, seed: int, prompts: list[Prompt]):
+    def __init__(self, seed: int, prompts: list[MarkedPrompt]):
         super().__init__(seed=seed)
         self.prompts = prompts
 
@@ -63,14 +63,14 @@ class Recorder(Explorer):
         system = request.system
         head = system if isinstance(system, str) else "".join(part.text for part in system or ())
         plain = [{"role": message.role, "content": message.text} for message in request.messages]
-        sent, mark = marked(plain, dspy.settings.get("growing") or "")
+        sent, mark = mark_cacheable_prefix(plain, dspy.settings.get("growing") or "")
         until = mark["prompt_cache"].prefix_until_index if mark else None
         blocks, marks = [head], [1] if mark else []
         for index, message in enumerate(sent):
             content = message["content"]
             blocks += [content] if isinstance(content, str) else [block["text"] for block in content]
             marks += [len(blocks)] if index == until else []
-        self.prompts.append(Prompt(tuple(blocks), tuple(marks)))
+        self.prompts.append(MarkedPrompt(tuple(blocks), tuple(marks)))
         return super().complete(request)
 
 
@@ -86,9 +86,9 @@ def main() -> None:
     for layout in ("paper", "cache"):
         total: dict[str, float] = defaultdict(float)
         settings = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", f"protocol.layout={layout}"]
-        with session(load(overrides=settings)) as live:
+        with session(load_config(overrides=settings)) as live:
             for variant in (tasks.held_out(task, n=1)[0] for task in tasks.tasks()):
-                count(prompts_of(live, variant), tokenizer, total)
+                count_tokens(collect_prompts(live, variant), tokenizer, total)
         effective = total["all"] - (1 - READ) * total["cacheable"]
         rows[layout] = [amount / total["steps"] for amount in (effective, *(total[f"{n}"] for n in SHORTEST))]
         amounts = " | ".join(f"{amount:,.0f}" for amount in rows[layout])
@@ -100,20 +100,20 @@ def main() -> None:
     print(json.dumps(dict(zip(("ratio", *(f"ratio_marked_{n}" for n in SHORTEST)), ratios, strict=True))))
 
 
-def prompts_of(live: Session, variant: Variant) -> list[Prompt]:
+def collect_prompts(live: Session, variant: Variant) -> list[MarkedPrompt]:
     """Every actor prompt of a unit, in order."""
-    prompts: list[Prompt] = []
+    prompts: list[MarkedPrompt] = []
 
-    def lm(role: str, rollout: int) -> dspy.LM:
-        engine = Recorder(rollout, prompts) if role == "actor" else Explorer(seed=rollout)
+    def make_lm(role: str, rollout: int) -> dspy.LM:
+        engine = PromptRecorder(rollout, prompts) if role == "actor" else Explorer(seed=rollout)
         return dspy.LM(EMBEDDED, engine=engine, cache=False, temperature=0.5)
 
-    with live.here(), replace(live.runtime, lm=lm).active():
+    with live.activate_for_run(), replace(live.runtime, lm=make_lm).activate():
         Agent("rsso")(variant=variant)
     return prompts
 
 
-def count(prompts: Sequence[Prompt], tokenizer: Tokenizer, total: dict[str, float]) -> None:
+def count_tokens(prompts: Sequence[MarkedPrompt], tokenizer: Tokenizer, total: dict[str, float]) -> None:
     """Add the tokens of a unit's prompts, those that a prompt before had at its beginning, and what they come to where
     marked blocks are cached."""
     before: list[list[int]] = []
@@ -123,13 +123,15 @@ def count(prompts: Sequence[Prompt], tokenizer: Tokenizer, total: dict[str, floa
         ids = [token for block in blocks for token in block]
         total["steps"] += 1
         total["all"] += len(ids)
-        total["cacheable"] += max((shared(ids, other) for other in before[-BACK:]), default=0)
+        total["cacheable"] += max((count_shared_tokens(ids, other) for other in before[-BACK:]), default=0)
         for shortest in SHORTEST:
-            total[f"{shortest}"] += charged(prompt, [len(block) for block in blocks], written[shortest], shortest)
+            total[f"{shortest}"] += count_charged_tokens(
+                prompt, [len(block) for block in blocks], written[shortest], shortest
+            )
         before.append(ids)
 
 
-def charged(prompt: Prompt, lengths: Sequence[int], written: set[str], shortest: int) -> float:
+def count_charged_tokens(prompt: MarkedPrompt, lengths: Sequence[int], written: set[str], shortest: int) -> float:
     """Tokens at full price that a prompt comes to, after which `written` holds its beginnings too."""
     beginnings, tokens = list(accumulate(prompt.blocks)), list(accumulate(lengths))
     marks = [mark for mark in prompt.marks if tokens[mark - 1] >= shortest]
@@ -141,7 +143,7 @@ def charged(prompt: Prompt, lengths: Sequence[int], written: set[str], shortest:
     return READ * read + WRITTEN * wrote + (tokens[-1] - read - wrote)
 
 
-def shared(one: Sequence[int], other: Sequence[int]) -> int:
+def count_shared_tokens(one: Sequence[int], other: Sequence[int]) -> int:
     """Tokens in common at the beginning."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 

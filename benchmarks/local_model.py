@@ -26,10 +26,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
+from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.session import session
-from rsso_dspy.trajectory import TrialResult
+from rsso_dspy.records import TrialResult
 
 VARIANT = "find-plant::228"
 NAME = "smollm2-135m"
@@ -124,9 +124,9 @@ def play(url: str, form: str, layout: str, steps: int) -> Row:
     ]
     begun = time.perf_counter()
     with ExitStack() as within:
-        live = within.enter_context(session(load(Path(os.devnull), overrides)))
-        within.enter_context(live.here())
-        within.enter_context(replace(live.runtime, budget=lambda _: steps).active())
+        live = within.enter_context(session(load_config(Path(os.devnull), overrides)))
+        within.enter_context(live.activate_for_run())
+        within.enter_context(replace(live.runtime, budget=lambda _: steps).activate())
         (result,) = Agent("react")(variant=VARIANT, trials=1).trials
     return count(result, form, layout, steps, time.perf_counter() - begun)
 

@@ -18,24 +18,24 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.environments import Environment
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
-from rsso_dspy.environments.scienceworld.text import render
+from rsso_dspy.environments.scienceworld.state_text import render_states
+from rsso_dspy.experiment.executor import Executor, fingerprint_programs, list_pending_jobs, make_zero_shot_programs
+from rsso_dspy.experiment.plan import plan_held_out
+from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.experiment.session import Session, session
+from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED, Agent
-from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
 from rsso_dspy.programs.roles import Roles
-from rsso_dspy.programs.transcript import history
-from rsso_dspy.protocol.executor import Executor, fingerprints, missing, zero_shot
-from rsso_dspy.protocol.plan import plan_held_out
-from rsso_dspy.protocol.playing import Player
-from rsso_dspy.protocol.provenance import identity, provenance
-from rsso_dspy.protocol.session import Session, session
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.comparison import compare
-from rsso_dspy.report.metrics import ArmMetrics, by_arm, metrics
-from rsso_dspy.trajectory import Step, UnitRecord
+from rsso_dspy.programs.transcript import render_history
+from rsso_dspy.records import Step, UnitRecord
+from rsso_dspy.report.comparison import compare_arms
+from rsso_dspy.report.metrics import ArmMetrics, compute_arm_metrics, group_by_arm
+from rsso_dspy.store.unit_store import Store
 
 SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3"]
 PAIRS = [
@@ -52,17 +52,17 @@ def main() -> None:
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--out", type=Path, default=Path("runs/methods"))
     given = options.parse_args()
-    config = load(overrides=SETTINGS)
+    config = load_config(overrides=SETTINGS)
     plan = plan_held_out(config, [name for name, row in METHODS.items() if row.writing is None], per_task=2)
     store = Store(given.out)
     with session(config, jobs=given.jobs) as live:
-        programs = zero_shot(plan)
-        store.open(identity(config, live.protocol), fingerprints(programs))
-        executor = Executor(Player(live, store, programs, provenance(config)))
-        executor.run(plan, missing(plan, store), given.jobs)
-        arms = by_arm(store.units())
-        changed = {arm: changed_actions(live, records) for arm, records in arms.items()}
-    rows = {arm: metrics(arm, records) for arm, records in arms.items()}
+        programs = make_zero_shot_programs(plan)
+        store.open(make_run_identity(config, live.protocol), fingerprint_programs(programs))
+        executor = Executor(UnitRunner(live, store, programs, make_provenance(config)))
+        executor.run(plan, list_pending_jobs(plan, store), given.jobs)
+        arms = group_by_arm(store.units())
+        changed = {arm: count_changed_actions(live, records) for arm, records in arms.items()}
+    rows = {arm: compute_arm_metrics(arm, records) for arm, records in arms.items()}
     print_methods(rows.values())
     print_differences(arms)
     print_memories(arms, changed)
@@ -80,7 +80,8 @@ def print_methods(rows: Iterable[ArmMetrics]) -> None:
         cells = [row.mean, row.mean_with_reset, row.environment_score]
         later = [row.trial_1, *row.best_of_t[1:]]
         print(
-            f"| {row.arm} | {_points(cells)} | {row.solve}/{row.units} | {row.acc100}/{row.units} | {_points(later)} |"
+            f"| {row.arm} | {_join_points(cells)} | {row.solve}/{row.units} | {row.acc100}/{row.units} | "
+            f"{_join_points(later)} |"
         )
 
 
@@ -88,7 +89,7 @@ def print_differences(arms: dict[str, list[UnitRecord]]) -> None:
     print("\n| second - first | points | 95% interval | units higher/lower | tasks higher/lower |")
     print("|---|---|---|---|---|")
     for first, second in PAIRS:
-        pair = compare(first, arms[first], second, arms[second])
+        pair = compare_arms(first, arms[first], second, arms[second])
         low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
         print(
             f"| {second} - {first} | {pair.difference:+.2f} | {low:+.2f} to {high:+.2f} | "
@@ -116,11 +117,17 @@ def print_memories(arms: dict[str, list[UnitRecord]], changed: dict[str, tuple[i
 def print_tasks(arms: dict[str, list[UnitRecord]]) -> None:
     print(f"\n| task | {' | '.join(arms)} | trial-1 react-sso |\n|---|{'---|' * (len(arms) + 1)}")
     for task in sorted({record.variant.task for records in arms.values() for record in records}):
-        rows = {arm: metrics(arm, [r for r in records if r.variant.task == task]) for arm, records in arms.items()}
-        print(f"| {task} | {_points(row.mean for row in rows.values())} | {_points([rows['react-sso'].trial_1])} |")
+        rows = {
+            arm: compute_arm_metrics(arm, [r for r in records if r.variant.task == task])
+            for arm, records in arms.items()
+        }
+        print(
+            f"| {task} | {_join_points(row.mean for row in rows.values())} | "
+            f"{_join_points([rows['react-sso'].trial_1])} |"
+        )
 
 
-def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, int]:
+def count_changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, int]:
     """Steps with a memory in their prompt, and those of them whose action the memory changed."""
     seen = changed = 0
     for record in records:
@@ -132,17 +139,17 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
                 continue
             states, steps = trial.trajectory.states, trial.trajectory.steps
             roles.call = RoleCalls(
-                live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, Ledger(live.runtime.spend)
+                live.runtime, record.seed * ROLLOUTS_PER_SEED + trial.trial, TrialLedger(live.runtime.spend)
             )
             for index, step in enumerate(steps):
-                memories = _memories(trial.shown, step)
+                memories = _select_memory_regions(trial.shown, step)
                 if not memories:
                     continue
-                focus = next((s.state.observation for s in reversed(steps[:index]) if _focused(s)), "")
-                past = history(
+                focus = next((s.state.observation for s in reversed(steps[:index]) if _is_focus(s)), "")
+                past = render_history(
                     states[: index + 1],
                     steps[:index],
-                    lambda window, f=focus: render(window, f),
+                    lambda window, f=focus: render_states(window, f),
                     roles.scaffold,
                 )
                 asked = {"task": trial.trajectory.task, "history": past}
@@ -154,18 +161,18 @@ def changed_actions(live: Session, records: Sequence[UnitRecord]) -> tuple[int, 
     return seen, changed
 
 
-def _memories(shown: dict[str, str], step: Step) -> dict[str, str]:
+def _select_memory_regions(shown: dict[str, str], step: Step) -> dict[str, str]:
     """Regions that memories filled at a step."""
     recalled = f"skills:{','.join(step.recalled)}"
     whole_trial = {name: text for name, text in shown.items() if ":" not in name}
     return whole_trial | ({"skills": shown[recalled]} if recalled in shown else {})
 
 
-def _focused(step: Step) -> bool:
+def _is_focus(step: Step) -> bool:
     return step.state.observation.startswith("You focus on")
 
 
-def _points(values: Iterable[float | None]) -> str:
+def _join_points(values: Iterable[float | None]) -> str:
     return " | ".join("n/a" if value is None else f"{value:.2f}" for value in values)
 
 

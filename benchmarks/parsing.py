@@ -2,7 +2,7 @@
 
     python benchmarks/parsing.py [--rounds 2000] [--held]
 
-The answers are those of `tests/backends/data/malformed_answers.json`: made up, after what small models are seen to
+The answers are those of `tests/lm/data/malformed_answers.json`: made up, after what small models are seen to
 say; with each stands what has to be read of it, or that nothing may be. Each is given to every adapter, whatever form
 it is in, as a model answers in the form it knows. Shares are of the answers that can be read:
 
@@ -29,7 +29,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy import signatures
-from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.programs.actor import first_line
 
 CORPUS = Path(__file__).parent.parent / "tests" / "backends" / "data" / "malformed_answers.json"
@@ -52,14 +52,14 @@ def main() -> None:
     options = parser.parse_args()
     entries = [e for e in json.loads(CORPUS.read_text(encoding="utf-8")) if e["held"] or not options.held]
     readable = [entry for entry in entries if entry["expect"] is not None]
-    verdicts = {name: [verdict(adapter, entry) for entry in entries] for name, adapter in ADAPTERS.items()}
-    by_kind(entries, verdicts)
+    verdicts = {name: [judge_answer(adapter, entry) for entry in entries] for name, adapter in ADAPTERS.items()}
+    print_by_kind(entries, verdicts)
     print(f"\n| {len(readable)} readable, {len(entries) - len(readable)} not | right | wrong | unread | kept unread |")
     print("|---" * 5 + "|")
-    shares = {name: summary(entries, found) for name, found in verdicts.items()}
+    shares = {name: summarize_verdicts(entries, found) for name, found in verdicts.items()}
     for name, share in shares.items():
         print(f"| {name} | {share['right']:.1%} | {share['wrong']:.1%} | {share['unread']:.1%} | {share['kept']:.1%} |")
-    taken = {name: microseconds(adapter, options.rounds) for name, adapter in ADAPTERS.items()}
+    taken = {name: time_parsing(adapter, options.rounds) for name, adapter in ADAPTERS.items()}
     print(f"\n| well-formed answer, µs | dspy | ours |\n{'|---' * 3}|")
     for form in ("chat", "json", "xml"):
         print(f"| {form} | {taken[f'dspy {form}']:.0f} | {taken[f'ours {form}']:.0f} |")
@@ -73,16 +73,16 @@ def main() -> None:
     print(json.dumps(result))
 
 
-def verdict(adapter: dspy.Adapter, entry: Entry) -> str:
+def judge_answer(adapter: dspy.Adapter, entry: Entry) -> str:
     signature = getattr(signatures, entry["signature"], None) or dspy.Signature(entry["signature"])
     try:
         fields = adapter.parse(signature, entry["answer"])
     except AdapterParseError:
         return UNREAD
-    return RIGHT if as_used(fields) == entry["expect"] else WRONG
+    return RIGHT if extract_used_fields(fields) == entry["expect"] else WRONG
 
 
-def as_used(fields: Mapping[str, Any]) -> dict[str, Any]:
+def extract_used_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Fields as plain data; of an action, what the agent takes of it."""
     plain = json.loads(json.dumps(dict(fields), default=lambda model: model.model_dump()))
     return {
@@ -90,7 +90,7 @@ def as_used(fields: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summary(entries: Sequence[Entry], found: Sequence[str]) -> dict[str, float]:
+def summarize_verdicts(entries: Sequence[Entry], found: Sequence[str]) -> dict[str, float]:
     """Shares of the readable answers by verdict, and of the others that stayed unread."""
     readable = [verdict for entry, verdict in zip(entries, found, strict=True) if entry["expect"] is not None]
     others = [verdict for entry, verdict in zip(entries, found, strict=True) if entry["expect"] is None]
@@ -99,7 +99,7 @@ def summary(entries: Sequence[Entry], found: Sequence[str]) -> dict[str, float]:
     }
 
 
-def by_kind(entries: Sequence[Entry], verdicts: Mapping[str, Sequence[str]]) -> None:
+def print_by_kind(entries: Sequence[Entry], verdicts: Mapping[str, Sequence[str]]) -> None:
     """A row a kind: how many answers were read rightly and, after a slash, wrongly."""
     print("right/wrong; of unreadable kinds, kept/wrong\n")
     print(f"| kind | answers | {' | '.join(verdicts)} |\n{'|---' * (len(verdicts) + 2)}|")
@@ -115,7 +115,7 @@ def by_kind(entries: Sequence[Entry], verdicts: Mapping[str, Sequence[str]]) -> 
         print(f"| {kind} | {len(rows)} | {' | '.join(cells)} |", flush=True)
 
 
-def microseconds(adapter: dspy.Adapter, rounds: int) -> float:
+def time_parsing(adapter: dspy.Adapter, rounds: int) -> float:
     """Median time to parse an actor's answer in the adapter's own form."""
     said = {
         "reasoning": "The door to the kitchen is closed, so opening it comes first. " * 5,

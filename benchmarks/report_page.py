@@ -23,14 +23,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
+from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.session import session
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.page import Section, write_page
-from rsso_dspy.report.sheets import Sheet, named, points, whole
-from rsso_dspy.trajectory import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.report.page import PageSection, write_page
+from rsso_dspy.report.table_data import Sheet, make_count_cell, make_points_cell, make_text_cell
+from rsso_dspy.store.unit_store import Store
 
 TARGET = 2000.0
 """Milliseconds to the first paint."""
@@ -45,7 +45,7 @@ WATCH = """new MutationObserver(() => {
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageMeasurement:
     """What was measured of one page. Sizes are in bytes, times in milliseconds."""
 
     trials: int
@@ -68,8 +68,8 @@ def main() -> None:
     print("| trials | units | page, MB | run, MB | build, s | memory, MB | first paint, ms | by address | by click |")
     print("|---" * 9 + "|")
     with TemporaryDirectory() as folder:
-        source = given.run or played(Path(folder) / "run")
-        measured = [measure(source, Path(folder) / "page.html", trials, given.rounds) for trials in given.trials]
+        source = given.run or play_small_run(Path(folder) / "run")
+        measured = [measure_page(source, Path(folder) / "page.html", trials, given.rounds) for trials in given.trials]
     first = measured[0]
     print(
         json.dumps(
@@ -84,14 +84,14 @@ def main() -> None:
     )
 
 
-def played(folder: Path) -> Path:
+def play_small_run(folder: Path) -> Path:
     """A small run of rsso on the embedded backend."""
     store = Store(folder)
     store.open({"benchmark": "report_page"}, {"rsso": "zero-shot"})
-    with session(load(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60"])) as live:
+    with session(load_config(overrides=["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60"])) as live:
         for key in KEYS:
             variant = live.runtime.variant(key)
-            with live.here(), live.runtime.active():
+            with live.activate_for_run(), live.runtime.activate():
                 result = Agent("rsso")(variant=variant, trials=3)
             about = {"protocol": "sso-adapt/1-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
             store.save(
@@ -111,20 +111,22 @@ def played(folder: Path) -> Path:
     return folder
 
 
-def measure(source: Path, target: Path, trials: int, rounds: int) -> Page:
+def measure_page(source: Path, target: Path, trials: int, rounds: int) -> PageMeasurement:
     store = Store(source)
     store.read_only = True
     records = [(record, store.path_of(record).stat().st_size) for record in store.units()]
-    chosen = list(repeated(records, trials))
-    before = fresh_memory()
+    chosen = list(repeat_records(records, trials))
+    before = reset_peak_memory()
     started = time.perf_counter()
-    write_page(target, source.name, sections(chosen), (record for record, _ in chosen), [RULE_BASED_NOTE],
+    write_page(target, source.name, build_sections(chosen), (record for record, _ in chosen), [RULE_BASED_NOTE],
                [("Trials", f"{trials:,}")], ACTION_TEMPLATES)  # fmt: skip
-    build, memory = time.perf_counter() - started, most_memory() - before
-    times = [looked_at(target, chosen[-1][0]) for _ in range(rounds)]
+    build, memory = time.perf_counter() - started, read_peak_memory() - before
+    times = [time_browser(target, chosen[-1][0]) for _ in range(rounds)]
     paint, by_address, by_click = (statistics.median(column) for column in zip(*times, strict=True))
     run_size = sum(size for _, size in chosen)
-    page = Page(trials, len(chosen), target.stat().st_size, run_size, build, memory, paint, by_address, by_click)
+    page = PageMeasurement(
+        trials, len(chosen), target.stat().st_size, run_size, build, memory, paint, by_address, by_click
+    )
     print(
         f"| {trials:,} | {page.units:,} | {page.size / 1e6:.1f} | {run_size / 1e6:.1f} | {build:.1f} | "
         f"{memory / 1e6:.0f} | {paint:.0f} | {by_address:.0f} | {by_click:.0f} |",
@@ -133,7 +135,7 @@ def measure(source: Path, target: Path, trials: int, rounds: int) -> Page:
     return page
 
 
-def repeated(records: Sequence[tuple[UnitRecord, int]], trials: int) -> Iterator[tuple[UnitRecord, int]]:
+def repeat_records(records: Sequence[tuple[UnitRecord, int]], trials: int) -> Iterator[tuple[UnitRecord, int]]:
     """The records again and again, each time under another seed, until there are so many trials."""
     left = trials
     for seed in count():
@@ -144,20 +146,28 @@ def repeated(records: Sequence[tuple[UnitRecord, int]], trials: int) -> Iterator
             yield replace(record, seed=seed), size
 
 
-def sections(records: Sequence[tuple[UnitRecord, int]]) -> list[Section]:
+def build_sections(records: Sequence[tuple[UnitRecord, int]]) -> list[PageSection]:
     """As many rows as a real report has, of arms and of tasks."""
     arms: dict[str, list[int]] = {}
     for record, _ in records:
         arms.setdefault(record.arm, []).append(max((t.accumulator for t in record.trajectories), default=0))
-    rows = tuple((named(arm), whole(len(best)), points(sum(best) / len(best))) for arm, best in arms.items())
+    rows = tuple(
+        (make_text_cell(arm), make_count_cell(len(best)), make_points_cell(sum(best) / len(best)))
+        for arm, best in arms.items()
+    )
     tasks = sorted({record.variant.task for record, _ in records})
     return [
-        Section("overview", "Overview", "Means.", (Sheet("means", "Means", ("arm", "units", "Mean"), rows),)),
-        Section("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task",), tuple((named(t, task=t),) for t in tasks)),)),
+        PageSection("overview", "Overview", "Means.", (Sheet("means", "Means", ("arm", "units", "Mean"), rows),)),
+        PageSection(
+            "tasks",
+            "Tasks",
+            "",
+            (Sheet("tasks", "Tasks", ("task",), tuple((make_text_cell(t, task=t),) for t in tasks)),),
+        ),
     ]
 
 
-def looked_at(file: Path, last: UnitRecord) -> tuple[float, float, float]:
+def time_browser(file: Path, last: UnitRecord) -> tuple[float, float, float]:
     """Milliseconds to the first paint, from the start to the last unit by its address, and from a click to a unit."""
     from playwright.sync_api import sync_playwright
 
@@ -169,30 +179,30 @@ def looked_at(file: Path, last: UnitRecord) -> tuple[float, float, float]:
         page = browser.new_page()
         page.add_init_script(WATCH)
         page.goto(file.as_uri())
-        paint = entry(page, "first-contentful-paint")
+        paint = wait_for_entry(page, "first-contentful-paint")
         page.goto("about:blank")
         page.goto(f"{file.as_uri()}#/trials/{last.arm}/{last.key}/s{last.seed}")
-        by_address = entry(page, "unit open")
+        by_address = wait_for_entry(page, "unit open")
         page.evaluate("performance.clearMarks()")
         page.evaluate("performance.mark('click'); document.querySelector('.rows a:not([aria-current])').click()")
-        by_click = entry(page, "unit open") - entry(page, "click")
+        by_click = wait_for_entry(page, "unit open") - wait_for_entry(page, "click")
         browser.close()
     return paint, by_address, by_click
 
 
-def entry(page: Any, name: str) -> float:
+def wait_for_entry(page: Any, name: str) -> float:
     """When it happened, in milliseconds since the page began to load."""
     page.wait_for_function("name => performance.getEntriesByName(name).length", arg=name)
     return float(page.evaluate("name => performance.getEntriesByName(name)[0].startTime", name))
 
 
-def fresh_memory() -> int:
+def reset_peak_memory() -> int:
     """Resident bytes now, from which the peak is counted anew."""
     Path("/proc/self/clear_refs").write_text("5")
-    return most_memory()
+    return read_peak_memory()
 
 
-def most_memory() -> int:
+def read_peak_memory() -> int:
     """Most bytes resident since then."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

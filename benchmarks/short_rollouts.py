@@ -17,17 +17,17 @@ from typing import Any
 from compile_gain import METHOD, TASKS
 from scipy.stats import kendalltau
 
-from rsso_dspy.config import load
-from rsso_dspy.optimize.calibration import draw
-from rsso_dspy.optimize.candidates import Limits
+from rsso_dspy.config import load_config
+from rsso_dspy.experiment.events import EventStream
+from rsso_dspy.experiment.plan import compute_step_budgets
+from rsso_dspy.experiment.session import Session, session
+from rsso_dspy.optimize.calibration import draw_calibration
+from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.request import request
+from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollouts import RolloutFinished, Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.events import EventStream
-from rsso_dspy.protocol.plan import step_budgets
-from rsso_dspy.protocol.session import Session, session
-from rsso_dspy.trajectory import RULE_BASED_NOTE
+from rsso_dspy.records import RULE_BASED_NOTE
 
 SETTINGS = ["protocol.preset=sso-adapt/1-cap60"]
 SEARCHES = (("gepa", 0), ("gepa", 1), ("gepa", 2), ("simba", 0))
@@ -35,7 +35,7 @@ ENOUGH = 10**9
 
 
 @dataclass(frozen=True)
-class Form:
+class RolloutLength:
     """How long a rollout is. Options of `rsso-dspy compile`."""
 
     name: str
@@ -44,12 +44,12 @@ class Form:
     max_idle: int | None = None
 
 
-WHOLE = Form("2 trials of 60 steps")
+WHOLE = RolloutLength("2 trials of 60 steps")
 SHORTENED = (
-    Form("--compile-trials 1", trials=1),
-    Form("--compile-steps 30", steps=30),
-    Form("--max-idle 20", max_idle=20),
-    Form("--compile-trials 1 --compile-steps 30", trials=1, steps=30),
+    RolloutLength("--compile-trials 1", trials=1),
+    RolloutLength("--compile-steps 30", steps=30),
+    RolloutLength("--max-idle 20", max_idle=20),
+    RolloutLength("--compile-trials 1 --compile-steps 30", trials=1, steps=30),
 )
 
 
@@ -57,10 +57,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--jobs", type=int, default=2)
     jobs = options.parse_args().jobs
-    with session(load(overrides=SETTINGS), jobs=jobs) as live:
-        states = candidates(live, jobs)
-        whole, most = metrics(live, states, WHOLE, jobs)
-        rows = [(form, *metrics(live, states, form, jobs)) for form in SHORTENED]
+    with session(load_config(overrides=SETTINGS), jobs=jobs) as live:
+        states = collect_candidates(live, jobs)
+        whole, most = measure_candidates(live, states, WHOLE, jobs)
+        rows = [(form, *measure_candidates(live, states, form, jobs)) for form in SHORTENED]
     print(RULE_BASED_NOTE)
     print(f"\n{len(states)} candidates, metric of whole rollouts {min(whole):.3f} to {max(whole):.3f}\n")
     print("| rollouts | model calls | Kendall's tau | p | best is the same | lost by its choice |")
@@ -75,34 +75,43 @@ def main() -> None:
     print(json.dumps({"ratio": round(rows[0][2] / most, 3), "candidates": len(states)}))
 
 
-class Collector(EventStream):
+class StateCollector(EventStream):
     """Keeps every candidate's state."""
 
     def __init__(self) -> None:
         super().__init__()
         self.states: dict[str, Any] = {}
-        self.subscribe(RolloutFinished, self.rollout)
+        self.subscribe(RolloutFinished, self.on_rollout)
 
-    def rollout(self, event: RolloutFinished) -> None:
+    def on_rollout(self, event: RolloutFinished) -> None:
         self.states.setdefault(event.candidate.program, event.candidate.state)
 
 
-def candidates(live: Session, jobs: int) -> list[Any]:
+def collect_candidates(live: Session, jobs: int) -> list[Any]:
     """States of the programs that short searches try, zero-shot first."""
-    found = Collector()
+    found = StateCollector()
     for name, seed in SEARCHES:
-        calibration = draw("1-per-task", TASKS, seed, live.config.environment.simplification)
-        wanted = request(Agent(METHOD).method, live.protocol, calibration, name, 1, 40, 60, seed=seed)
+        calibration = draw_calibration("1-per-task", TASKS, seed, live.config.environment.simplification)
+        wanted = build_request(Agent(METHOD).method, live.protocol, calibration, name, 1, 40, 60, seed=seed)
         compile_agent(Agent(METHOD), live, wanted, jobs, found)
     return list(found.states.values())
 
 
-def metrics(live: Session, states: list[Any], form: Form, jobs: int) -> tuple[list[float], int]:
+def measure_candidates(live: Session, states: list[Any], form: RolloutLength, jobs: int) -> tuple[list[float], int]:
     """The mean metric of every candidate with rollouts of this form, and the model calls that took."""
-    variants = draw("1-per-task", TASKS, 0, live.config.environment.simplification).choose
-    budgets = {variant: min(budget, form.steps) for variant, budget in step_budgets(live.protocol, variants).items()}
+    variants = draw_calibration("1-per-task", TASKS, 0, live.config.environment.simplification).choose
+    budgets = {
+        variant: min(budget, form.steps) for variant, budget in compute_step_budgets(live.protocol, variants).items()
+    }
     rollouts = Rollouts(
-        live, variants, budgets, form.trials, 0, Limits(ENOUGH, None, None), Collector(), max_idle=form.max_idle
+        live,
+        variants,
+        budgets,
+        form.trials,
+        0,
+        CompileLimits(ENOUGH, None, None),
+        StateCollector(),
+        max_idle=form.max_idle,
     )
     for state in states:
         agent = Agent(METHOD)

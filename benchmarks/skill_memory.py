@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from rsso_dspy.memory.skills import Candidate, SkillMemory, SkillSettings
+from rsso_dspy.memory.skills import SkillCandidate, SkillMemory, SkillSettings
 from rsso_dspy.memory.skills import memory as learning
-from rsso_dspy.memory.skills.select import select
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.memory.skills.select import search_skill_set
+from rsso_dspy.records import State, Step, Trajectory, Variant
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.memory.memory_cases import Writer, words_embed
@@ -42,7 +42,7 @@ from tests.memory.oracle import Oracle, search
 
 LENGTH = 50
 """States in a trial, and in a piece."""
-PRESETS = {"sso-adapt/1": SkillSettings.sso_adapt_1(), "release": SkillSettings.release()}
+PRESETS = {"sso-adapt/1": SkillSettings.sso_adapt_1(), "release": SkillSettings.sso_release()}
 REFERENCE_SECONDS = (2.6, 8.9, 20.6, 33.6)
 """CPU of the published code for trials 2 to 5 of 50 states, language model and embeddings stubbed out; measured
 earlier on trials of its own making, so it stands beside our figures and in no ratio."""
@@ -54,33 +54,33 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of whatever takes less than a second")
     options = parser.parse_args()
     with threadpool_limits(1):
-        result = against_the_oracle(options.pieces, options.rounds)
+        result = compare_with_oracle(options.pieces, options.rounds)
         for name in PRESETS:
-            result |= learning_times(name, options.rounds) | recall_time(name)
+            result |= time_learning(name, options.rounds) | time_recall(name)
     print(json.dumps(result))
 
 
 # What is measured.
 
 
-def against_the_oracle(pieces: int, rounds: int) -> dict[str, Any]:
+def compare_with_oracle(pieces: int, rounds: int) -> dict[str, Any]:
     settings = PRESETS["release"]
-    trial = joined(trials(pieces))
-    table = Vectors([trial])
-    ours = [Watched(table, settings) for _ in range(rounds)]
+    trial = join_trials(make_trials(pieces))
+    table = VectorTable([trial])
+    ours = [TimedSkillMemory(table, settings) for _ in range(rounds)]
     for memory in ours:
         memory.learn(trial)
     pool, worth = memory.searched
-    found, chosen = memory.inspect().candidates, memory.inspect().selected
+    found, chosen = memory.inspect_update().candidates, memory.inspect_update().selected
     print(
         f"{pieces} pieces of {LENGTH} states: {len(found)} candidates, {len(pool)} searched, {len(chosen)} selected\n"
     )
 
     match = [statistics.median(memory.match_seconds for memory in ours)]
-    for oracle in (Remembering(table.cosine, settings), Matching(table.cosine, settings)):
-        match.append(timed(lambda oracle=oracle: oracle.learn(trial))[0])
+    for oracle in (CachingOracle(table.cosine, settings), MatchingOracle(table.cosine, settings)):
+        match.append(time_call(lambda oracle=oracle: oracle.learn(trial))[0])
         assert [(item.spans, item.state, item.action) for item in found] == oracle.candidates
-    slow, (best, used) = timed(lambda: search([item.spans for item in pool], worth, settings.beams))
+    slow, (best, used) = time_call(lambda: search([item.spans for item in pool], worth, settings.beams))
     assert (list(memory.answer.best), list(memory.answer.used)) == (best, used)
     assert [item for item, _ in chosen] == [pool[position] for position in best]
 
@@ -103,17 +103,17 @@ def against_the_oracle(pieces: int, rounds: int) -> dict[str, Any]:
     }
 
 
-def learning_times(preset: str, rounds: int) -> dict[str, Any]:
+def time_learning(preset: str, rounds: int) -> dict[str, Any]:
     """Milliseconds of `learn` after each of five trials; the target is about the fifth."""
-    played = trials(5)
-    table = Vectors(played)
+    played = make_trials(5)
+    table = VectorTable(played)
     taken = []
     for _ in range(rounds):
-        memory = Watched(table, PRESETS[preset])
+        memory = TimedSkillMemory(table, PRESETS[preset])
         taken.append([])
         for trial in played:
-            lived = pursuing(trial, memory)
-            taken[-1].append(timed(lambda lived=lived, memory=memory: memory.learn(lived))[0])
+            lived = pursue_skills(trial, memory)
+            taken[-1].append(time_call(lambda lived=lived, memory=memory: memory.learn(lived))[0])
     medians = [1000 * statistics.median(times) for times in zip(*taken, strict=True)]
     print(f"\nlearn, {preset}, {len(memory.library)} skills in the end; the published code on its own trials")
     print(f"| trial | this package, ms | published code, ms (measured earlier) |\n{'|---' * 3}|")
@@ -122,17 +122,17 @@ def learning_times(preset: str, rounds: int) -> dict[str, Any]:
     return {f"learn_5_ms {preset}": round(medians[-1], 1), "learn_target_ms": 150}
 
 
-def recall_time(preset: str) -> dict[str, Any]:
+def time_recall(preset: str) -> dict[str, Any]:
     """Milliseconds per step of a trial played with what ten earlier ones taught."""
-    *played, current = trials(11)
-    table = Vectors([*played, current])
-    memory = Watched(table, PRESETS[preset])
+    *played, current = make_trials(11)
+    table = VectorTable([*played, current])
+    memory = TimedSkillMemory(table, PRESETS[preset])
     for trial in played:
         memory.learn(trial)
     table.asked.clear()
-    known = {text for trial in played for text in texts(trial)}
+    known = {text for trial in played for text in list_texts(trial)}
     states = current.states
-    taken = [timed(lambda end=end: memory.recall(states[:end]))[0] for end in range(1, len(states) + 1)]
+    taken = [time_call(lambda end=end: memory.recall(states[:end]))[0] for end in range(1, len(states) + 1)]
     assert sorted(table.asked) == sorted({state.description for state in states} - known), "only new states, once"
     mean, most = 1000 * statistics.fmean(taken), 1000 * max(taken)
     print(f"\nrecall, {preset}, {len(memory.library)} skills, {len(table.asked)} of {len(states)} states new: "
@@ -141,19 +141,19 @@ def recall_time(preset: str) -> dict[str, Any]:
     return {f"{name} {preset}": figure for name, figure in figures.items()} | {"recall_target_ms": 2}
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def time_call(work: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
     answer = work()
     return time.process_time() - start, answer
 
 
-class Matching(Oracle):
+class MatchingOracle(Oracle):
     """The oracle up to its candidates."""
 
     def update(self) -> None: ...
 
 
-class Remembering(Matching):
+class CachingOracle(MatchingOracle):
     """The same, but the similarity of two texts is computed once."""
 
     def __init__(self, cosine: Callable[[str, str], float], settings: SkillSettings):
@@ -161,31 +161,31 @@ class Remembering(Matching):
         self.similarity = cache(self.similarity)
 
 
-class Watched(SkillMemory):
+class TimedSkillMemory(SkillMemory):
     """A memory whose words cost nothing. It takes the time of its matching and of its search, and keeps what was
     searched."""
 
-    def __init__(self, table: "Vectors", settings: SkillSettings):
+    def __init__(self, table: "VectorTable", settings: SkillSettings):
         writer = Writer()
         super().__init__(table, writer.verbalize, writer.equivalent, settings)
         self.match_seconds = self.select_seconds = 0.0
-        self.searched: tuple[Sequence[Candidate], Sequence[int]] = ((), ())
+        self.searched: tuple[Sequence[SkillCandidate], Sequence[int]] = ((), ())
 
-    def _match_new_pieces(self) -> list[Candidate]:
-        self.match_seconds, found = timed(super()._match_new_pieces)
+    def _match_new_pieces(self) -> list[SkillCandidate]:
+        self.match_seconds, found = time_call(super()._match_new_pieces)
         return found
 
-    def _choose(self, candidates: Sequence[Candidate]) -> None:
-        def watched(pool: Sequence[Candidate], scores: Sequence[int], width: int) -> Any:
+    def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
+        def time_select(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Any:
             self.searched = (pool, scores)
-            self.select_seconds, self.answer = timed(lambda: select(pool, scores, width))
+            self.select_seconds, self.answer = time_call(lambda: search_skill_set(pool, scores, width))
             return self.answer
 
-        learning.select = watched
+        learning.search_skill_set = time_select
         try:
-            super()._choose(candidates)
+            super()._select_skill_set(candidates)
         finally:
-            learning.select = select
+            learning.search_skill_set = search_skill_set
 
 
 # What it is measured on.
@@ -193,34 +193,34 @@ class Watched(SkillMemory):
 ROOMS = ("kitchen", "bathroom", "bedroom", "workshop", "greenhouse", "foundry", "outside", "art studio", "hallway")
 THINGS = ("thermometer", "cup", "pot", "table", "sink", "stove", "lighter", "shovel", "jug", "seed", "plant", "fridge")
 MATTER = ("water", "lead", "chocolate", "wood", "steel", "soil", "gallium", "apple juice", "paper")
-Move = tuple[str, str]
+RouteMove = tuple[str, str]
 """A verb and what it is about."""
-Rooms = dict[str, list[str]]
+RoomContents = dict[str, list[str]]
 """What stands in each room."""
 
 
-def trials(count: int, seed: int = 0) -> list[Trajectory]:
+def make_trials(count: int, seed: int = 0) -> list[Trajectory]:
     """``count`` trials of ``LENGTH`` states along one route."""
     chance = random.Random(seed)
     rooms = {
         room: [f"a {chance.choice(THINGS)} (containing a substance called {chance.choice(MATTER)})" for _ in range(14)]
         for room in ROOMS
     }
-    route = [_move(chance) for _ in range(LENGTH - 1)]
-    return [_walk(trial, route, rooms, chance) for trial in range(1, count + 1)]
+    route = [_draw_move(chance) for _ in range(LENGTH - 1)]
+    return [_walk_route(trial, route, rooms, chance) for trial in range(1, count + 1)]
 
 
-def _walk(trial: int, route: Sequence[Move], rooms: Rooms, chance: random.Random) -> Trajectory:
+def _walk_route(trial: int, route: Sequence[RouteMove], rooms: RoomContents, chance: random.Random) -> Trajectory:
     room, held, score = ROOMS[0], "", 0
-    start = _state("You wake up.", room, rooms, held)
+    start = _make_state("You wake up.", room, rooms, held)
     steps = []
     for number, planned in enumerate(route, start=1):
-        verb, what = planned if chance.random() < 0.8 else _move(chance)
+        verb, what = planned if chance.random() < 0.8 else _draw_move(chance)
         if verb == "go to":
             room = what
         elif verb == "pick up":
             held = what
-        state = _state(f"You {verb} the {what}.", room, rooms, held)
+        state = _make_state(f"You {verb} the {what}.", room, rooms, held)
         pays = number == len(route) or chance.random() < 1 / 6
         points = chance.choice((1, 2, 3, 5, 8)) if pays else 0
         score += points
@@ -229,18 +229,18 @@ def _walk(trial: int, route: Sequence[Move], rooms: Rooms, chance: random.Random
     return Trajectory(Variant("boil", 0), trial, "Your task is to boil water.", start, 0, tuple(steps), "failed")
 
 
-def _state(said: str, room: str, rooms: Rooms, held: str) -> State:
+def _make_state(said: str, room: str, rooms: RoomContents, held: str) -> State:
     listed = "\n\t".join(rooms[room])
     look = f"This room is called the {room}. In it, you see:\n\t{listed}\nYou also see:\n\tA door to the hallway (open)"
     return State(said, look, f"In your inventory, you see:\n\tan orange\n\t{held or 'nothing else'}")
 
 
-def _move(chance: random.Random) -> Move:
+def _draw_move(chance: random.Random) -> RouteMove:
     verb = chance.choice(("go to", "go to", "pick up", "look at", "focus on", "activate"))
     return verb, chance.choice(ROOMS if verb == "go to" else THINGS)
 
 
-def joined(played: Sequence[Trajectory]) -> Trajectory:
+def join_trials(played: Sequence[Trajectory]) -> Trajectory:
     """One trial that walks all of them in turn: each becomes a piece of ``LENGTH`` states."""
     steps = list(played[0].steps)
     for trial in played[1:]:
@@ -248,7 +248,7 @@ def joined(played: Sequence[Trajectory]) -> Trajectory:
     return Trajectory(played[0].variant, 1, played[0].task, played[0].start, 0, tuple(steps), "failed")
 
 
-def pursuing(trial: Trajectory, memory: SkillMemory) -> Trajectory:
+def pursue_skills(trial: Trajectory, memory: SkillMemory) -> Trajectory:
     """The same trial by an actor that is shown skills at every step, and always pursues the nearest one."""
     steps = []
     for before, step in enumerate(trial.steps, start=1):
@@ -257,16 +257,16 @@ def pursuing(trial: Trajectory, memory: SkillMemory) -> Trajectory:
     return replace(trial, steps=tuple(steps))
 
 
-def texts(trial: Trajectory) -> list[str]:
+def list_texts(trial: Trajectory) -> list[str]:
     return [state.description for state in trial.states] + ["", *(step.action for step in trial.steps)]
 
 
-class Vectors:
+class VectorTable:
     """Every text's vector, made beforehand from the directions of its words: texts that share words are alike. Whole
     multiples of 2 ** -20, so that a dot product has the same bits in whatever order it is summed."""
 
     def __init__(self, played: Sequence[Trajectory]):
-        known = list(dict.fromkeys(text for trial in played for text in texts(trial)))
+        known = list(dict.fromkeys(text for trial in played for text in list_texts(trial)))
         self.rows = dict(zip(known, np.rint(words_embed(known) * 2**20) / 2**20, strict=True))
         self.asked: list[str] = []
 

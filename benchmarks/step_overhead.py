@@ -24,20 +24,20 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.backends.adapters import ChatAdapter
-from rsso_dspy.backends.embedded import Explorer
-from rsso_dspy.backends.embedders import Embedder
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
+from rsso_dspy.embedders import Embedder
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.experiment.run import plan_run
+from rsso_dspy.experiment.session import session
+from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.explorer import Explorer
+from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent
-from rsso_dspy.protocol.held_out import prepare
-from rsso_dspy.protocol.playing import Player
-from rsso_dspy.protocol.run_spec import RunSpec
-from rsso_dspy.protocol.session import session
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.unit_store import Store
 
 TARGET = 5.0
 """Milliseconds of CPU time a step."""
@@ -49,15 +49,15 @@ APART = ("simulator", "model", "embedding")
 """Parts that do not count."""
 
 SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
-    ("rest", Player, ("play",)),
+    ("rest", UnitRunner, ("run_job",)),
     ("simulator", Jvm, ("__init__", "call")),
     ("driver", ScienceWorld, ("reset", "step")),
-    ("history", agent, ("history",)),
-    ("recall", SkillMemory, ("preamble", "recall", "notice")),
-    ("recall", ReflectionMemory, ("preamble", "recall", "notice")),
+    ("history", agent, ("render_history",)),
+    ("recall", SkillMemory, ("preamble", "recall", "observe")),
+    ("recall", ReflectionMemory, ("preamble", "recall", "observe")),
     ("learn", SkillMemory, ("learn", "snapshot")),
     ("learn", ReflectionMemory, ("learn", "snapshot")),
-    ("embedding", Embedder, ("_learn",)),
+    ("embedding", Embedder, ("_encode_texts",)),
     ("DSPy's call", dspy.Predict, ("__call__",)),
     ("prompt", ChatAdapter, ("format", "_call_preprocess")),
     ("parsing", ChatAdapter, ("_call_postprocess",)),
@@ -69,7 +69,7 @@ SEAMS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
 """Part, where its functions are, and their names."""
 
 
-class Watch:
+class PartTimer:
     """CPU and passed seconds by part, each part less what it calls of others. Counts the thread that plays alone."""
 
     def __init__(self) -> None:
@@ -79,31 +79,31 @@ class Watch:
         self._since = (0.0, 0.0)
         self._player = 0
 
-    def wrap(self, part: str, owner: Any, name: str) -> None:
+    def time_function(self, part: str, owner: Any, name: str) -> None:
         """Have the function tell of its beginning and end."""
         inner: Callable[..., Any] = getattr(owner, name)
 
         @functools.wraps(inner)
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def timed_call(*args: Any, **kwargs: Any) -> Any:
             if not self._parts and part == "rest":
                 self._player = threading.get_ident()
             if threading.get_ident() != self._player:
                 return inner(*args, **kwargs)
-            self._book()
+            self._book_time()
             self._parts.append(part)
             try:
                 return inner(*args, **kwargs)
             finally:
-                self._book()
+                self._book_time()
                 self._parts.pop()
 
-        setattr(owner, name, timed)
+        setattr(owner, name, timed_call)
 
     def clear(self) -> None:
         self.cpu.clear()
         self.passed.clear()
 
-    def _book(self) -> None:
+    def _book_time(self) -> None:
         now = time.thread_time(), time.perf_counter()
         if self._parts:
             self.cpu[self._parts[-1]] += now[0] - self._since[0]
@@ -114,23 +114,23 @@ class Watch:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.parse_args()
-    watch = Watch()
+    watch = PartTimer()
     for part, owner, names in SEAMS:
         for name in names:
-            watch.wrap(part, owner, name)
-    config = load(overrides=SETTINGS)
+            watch.time_function(part, owner, name)
+    config = load_config(overrides=SETTINGS)
     with session(config) as live, tempfile.TemporaryDirectory() as folder:
         for round_ in ("warm-up", "timed"):
             order = RunSpec(methods=("rsso",), tasks=TASKS, per_task=1, out=Path(folder) / round_)
-            planned = prepare(config, order)
+            planned = plan_run(config, order)
             watch.clear()
-            planned.play(live, 1)
+            planned.execute(live, 1)
             units = list(planned.store.units())
     steps = sum(len(trajectory.steps) for unit in units for trajectory in unit.trajectories)
     print_parts(watch, steps)
 
 
-def print_parts(watch: Watch, steps: int) -> None:
+def print_parts(watch: PartTimer, steps: int) -> None:
     cpu = {part: round(1000 * watch.cpu[part] / steps, 3) for part in dict.fromkeys(part for part, *_ in SEAMS)}
     passed = {part: 1000 * watch.passed[part] / steps for part in cpu}
     counted = [part for part in cpu if part not in APART]

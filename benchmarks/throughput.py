@@ -28,12 +28,12 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request, Response
 
-from rsso_dspy.backends.embedded import Explorer
-from rsso_dspy.config import EMBEDDED, Config, load
+from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import Stopped
+from rsso_dspy.experiment.session import Session, session
+from rsso_dspy.explorer import Explorer
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.session import Session, session
 
 METHOD = "rsso"
 SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", "protocol.stop_on_success=false"]
@@ -44,23 +44,23 @@ ALONE = 100
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Slow(Explorer):
+class SlowExplorer(Explorer):
     """The embedded model behind a network."""
 
-    def __init__(self, seed: int, latency: float, answered: "Clock"):
+    def __init__(self, seed: int, latency: float, answered: "AnswerClock"):
         super().__init__(seed=seed)
         self.latency = latency
         self.answered = answered
 
     def complete(self, request: Request) -> Response:
-        self.answered.asked()
+        self.answered.note_request()
         time.sleep(self.latency)
         response = super().complete(request)
-        self.answered.tick()
+        self.answered.count_answer()
         return response
 
 
-class Clock:
+class AnswerClock:
     """When each job asked first, and how many answers it had."""
 
     def __init__(self) -> None:
@@ -69,22 +69,22 @@ class Clock:
         self._begin = time.perf_counter()
         self._lock = threading.Lock()
 
-    def asked(self) -> None:
+    def note_request(self) -> None:
         with self._lock:
             self.first.setdefault(threading.get_ident(), time.perf_counter() - self._begin)
 
-    def least(self, jobs: int) -> int:
+    def count_least_answers(self, jobs: int) -> int:
         """Answers that every one of so many jobs has had."""
         with self._lock:
             return min(self.answers.values()) if len(self.answers) == jobs else 0
 
-    def tick(self) -> None:
+    def count_answer(self) -> None:
         with self._lock:
             self.answers[threading.get_ident()] += 1
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredWindow:
     """A window of so many seconds, and what came before it."""
 
     seconds: float
@@ -104,7 +104,7 @@ class Measured:
     def rate(self) -> float:
         return self.answers / self.seconds
 
-    def milliseconds(self, spent: float) -> float:
+    def cpu_per_answer(self, spent: float) -> float:
         """CPU time of one answer."""
         return round(1000 * spent / max(1, self.answers), 1)
 
@@ -118,11 +118,11 @@ def main() -> None:
     options.add_argument("--patience", type=float, default=420.0, help="seconds after which the window begins anyway")
     options.add_argument("--step-ms", type=float, help="the step of one job, where another run has measured it")
     given = options.parse_args()
-    config = load(overrides=SETTINGS)
-    step = given.step_ms / 1000 if given.step_ms else measured_alone(config, given.seconds / 3, given.patience)
+    config = load_config(overrides=SETTINGS)
+    step = given.step_ms / 1000 if given.step_ms else measure_alone(config, given.seconds / 3, given.patience)
     with session(config, jobs=given.jobs) as live:
-        live.embedder([new_text()])
-        found = measured(live, given.jobs, given.latency, given.seconds, given.warm, given.patience)
+        live.embedder([make_new_text()])
+        found = measure_window(live, given.jobs, given.latency, given.seconds, given.warm, given.patience)
     best = given.jobs / (given.latency + step)
     result = {
         "ratio": round(found.rate / best, 3),
@@ -134,8 +134,8 @@ def main() -> None:
         "step_ms": round(1000 * step, 1),
         "first_step_s": round(min(found.first), 1),
         "last_first_step_s": round(max(found.first), 1),
-        "python_cpu_ms": found.milliseconds(found.python),
-        "java_cpu_ms": found.milliseconds(found.java),
+        "python_cpu_ms": found.cpu_per_answer(found.python),
+        "java_cpu_ms": found.cpu_per_answer(found.java),
         "load": os.getloadavg()[0],
     }
     print(f"one job, no latency: {1000 * step:.1f} ms a step ({METHOD}, {config.embedder.model})")
@@ -143,58 +143,65 @@ def main() -> None:
     print(f"best possible: {given.jobs} / ({given.latency:g} + {step:.3f}) = {best:.2f} a second")
     print(f"first request after {min(found.first):.1f} s, that of the last job after {max(found.first):.1f} s")
     print(f"CPU a step: {result['python_cpu_ms']} ms Python, {result['java_cpu_ms']} ms Java")
-    print(f"memory: {resident(os.getpid()):.0f} MB for the program, {found.memory:.0f} MB per simulator")
+    print(f"memory: {read_resident_memory(os.getpid()):.0f} MB for the program, {found.memory:.0f} MB per simulator")
     print(json.dumps(result))
 
 
-def measured_alone(config: Config, seconds: float, patience: float) -> float:
+def measure_alone(config: Config, seconds: float, patience: float) -> float:
     """Seconds that a step of one job takes without any wait."""
     with session(config, jobs=1) as live:
-        live.embedder([new_text()])
-        return 1 / measured(live, 1, 0.0, seconds, ALONE, patience).rate
+        live.embedder([make_new_text()])
+        return 1 / measure_window(live, 1, 0.0, seconds, ALONE, patience).rate
 
 
-def new_text() -> str:
+def make_new_text() -> str:
     """A text that no cache knows, to have the embedding model loaded."""
     return f"nobody has met this before: {time.time_ns()}"
 
 
-def measured(live: Session, jobs: int, latency: float, seconds: float, warm: int, patience: float) -> Measured:
+def measure_window(
+    live: Session, jobs: int, latency: float, seconds: float, warm: int, patience: float
+) -> MeasuredWindow:
     """A window that begins when every job has had so many answers, or patience ends."""
-    clock, stop = Clock(), threading.Event()
+    clock, stop = AnswerClock(), threading.Event()
     runtime = replace(
         live.runtime,
-        lm=lambda _role, n: dspy.LM(EMBEDDED, engine=Slow(n, latency, clock), cache=False, temperature=0.5),
+        lm=lambda _role, n: dspy.LM(EMBEDDED, engine=SlowExplorer(n, latency, clock), cache=False, temperature=0.5),
         stopped=stop.is_set,
     )
     variants = [variant for task in tasks.tasks() for variant in tasks.held_out(task, n=4)]
 
-    def play(job: int) -> None:
-        with live.here(), runtime.active():
+    def play_job(job: int) -> None:
+        with live.activate_for_run(), runtime.activate():
             for variant in islice(cycle(variants), job * len(variants) // jobs, None):
                 Agent(METHOD)(variant=variant)
 
-    with playing(jobs, stop, play):
+    with play_in_threads(jobs, stop, play_job):
         latest = time.perf_counter() + patience
-        while clock.least(jobs) < warm and time.perf_counter() < latest:
+        while clock.count_least_answers(jobs) < warm and time.perf_counter() < latest:
             time.sleep(0.1)
-        had = clock.least(jobs)
-        begin, answers, python, java = time.perf_counter(), clock.answers.total(), time.process_time(), simulator_cpu()
+        had = clock.count_least_answers(jobs)
+        begin, answers, python, java = (
+            time.perf_counter(),
+            clock.answers.total(),
+            time.process_time(),
+            read_simulator_cpu(),
+        )
         time.sleep(seconds)
-        after = simulator_cpu()
-        return Measured(
+        after = read_simulator_cpu()
+        return MeasuredWindow(
             time.perf_counter() - begin,
             clock.answers.total() - answers,
             time.process_time() - python,
             sum(spent - java.get(process, 0.0) for process, spent in after.items()),
             sorted(clock.first.values()),
-            sum(map(resident, after)) / max(1, len(after)),
+            sum(map(read_resident_memory, after)) / max(1, len(after)),
             had,
         )
 
 
 @contextmanager
-def playing(jobs: int, stop: threading.Event, play: Any) -> Iterator[None]:
+def play_in_threads(jobs: int, stop: threading.Event, play: Any) -> Iterator[None]:
     """Have so many threads play for the time of the block. Raises what one of them raised."""
     with ThreadPoolExecutor(jobs) as threads:
         running: list[Any] = [threads.submit(play, job) for job in range(jobs)]
@@ -207,7 +214,7 @@ def playing(jobs: int, stop: threading.Event, play: Any) -> Iterator[None]:
             raise future.exception()
 
 
-def simulator_cpu() -> dict[int, float]:
+def read_simulator_cpu() -> dict[int, float]:
     """CPU seconds that each Java process below this one has taken so far."""
     found = {}
     for entry in Path("/proc").iterdir():
@@ -222,7 +229,7 @@ def simulator_cpu() -> dict[int, float]:
     return found
 
 
-def resident(process: int) -> float:
+def read_resident_memory(process: int) -> float:
     """Resident MB of a process."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))

@@ -13,9 +13,9 @@ import json
 from collections.abc import Sequence
 
 from rsso_dspy.environments import choose_interface
-from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
-from rsso_dspy.signatures.layouts import first_state
-from rsso_dspy.trajectory import State, Variant
+from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.records import State, Variant
+from rsso_dspy.signatures.layouts import find_first_state
 
 INTERFACES = ("sso", "complete")
 
@@ -35,7 +35,7 @@ def main() -> None:
     with ScienceWorld(step_limit=120) as environment:
         for task in asked.tasks.split(","):
             (variant,) = tasks.TABLE.train_sample(task, 1)
-            (path,) = golds.compute_gold([variant])
+            (path,) = gold_lengths.compute_gold_paths([variant])
             for name in interfaces:
                 counts = count_missing(environment, variant, list(path), name)
                 sums[name] = [one + other for one, other in zip(sums[name], counts, strict=True)]
@@ -69,7 +69,7 @@ def count_missing(environment: ScienceWorld, variant: Variant, path: Sequence[st
 
 def missing_lines(environment: ScienceWorld, states: Sequence[State]) -> list[str]:
     """What is listed now and stands in no text of the window since the room was entered."""
-    first = first_state(len(states), "paper")
+    first = find_first_state(len(states), "paper")
     window = list(states[first:])
     shown = environment.render(window)
     arrived = max(

@@ -22,12 +22,12 @@ import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from benchmarks.manners import ANSWERS, CHOICES, RESTATED, chat
-from rsso_dspy.config import load
-from rsso_dspy.environments.scienceworld import golds, tasks
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.scienceworld import gold_lengths, tasks
+from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol.session import Session, session
-from rsso_dspy.trajectory import Trajectory, Variant
+from rsso_dspy.records import Trajectory, Variant
 
 WHY = "This is the next thing to do."
 PLAIN = "as the gold path has it"
@@ -102,13 +102,13 @@ def main() -> None:
     options.add_argument("--verbose", action="store_true", help="also print the steps that were not understood")
     asked = options.parse_args()
     variants = [tasks.TABLE.train_sample(task, 1)[0] for task in asked.tasks.split(",")]
-    paths = {variant: list(golds.compute_gold([variant])[0]) for variant in variants}
+    paths = {variant: list(gold_lengths.compute_gold_paths([variant])[0]) for variant in variants}
     chosen = [MANNERS[name] for name in asked.manners.split(",")]
     interfaces = [asked.interface] if asked.interface else list(INTERFACES)
     print(f"| manner | {' | '.join(f'{name}: reach 100 | {name}: steps lost' for name in interfaces)} |")
     print("|---|" + "---|---|" * len(interfaces))
     shares = []
-    with session(load(overrides=["embedder.model=hash"])) as live:
+    with session(load_config(overrides=["embedder.model=hash"])) as live:
         plain = {
             (name, variant): play(live, variant, path, MANNERS[PLAIN], name)
             for name in interfaces
@@ -172,7 +172,7 @@ def play(live: Session, variant: Variant, path: list[str], manner: Manner, inter
 def acting(live: Session, lm: dspy.LM, rules: TrialRules, budget: int) -> Iterator[None]:
     """The session with this model for every role."""
     runtime = replace(live.runtime, lm=lambda *_: lm, rules=rules, budget=lambda _: budget)
-    with live.here(), runtime.active():
+    with live.activate_for_run(), runtime.activate():
         yield
 
 

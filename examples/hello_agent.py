@@ -18,7 +18,7 @@ class BestSoFar:
     def recall(self, states):  # before a step
         return NOTHING
 
-    def notice(self, variant, task, states, steps):  # after a step
+    def observe(self, variant, task, states, steps):  # after a step
         pass
 
     def learn(self, trajectory):  # after a trial: the way to the points, if there were more than ever before

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 from rsso_dspy.version import __version__
 
 if TYPE_CHECKING:  # the same names for type checkers and editors
+    from rsso_dspy.experiment.session import session
     from rsso_dspy.optimize.compile import compile
     from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.metric import metric
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.programs.methods import METHODS
-    from rsso_dspy.protocol.session import session
-    from rsso_dspy.trajectory import Variant
+    from rsso_dspy.records import Variant
 
 _PUBLIC = {
     "Agent": "rsso_dspy.programs.agent",
     "METHODS": "rsso_dspy.programs.methods",
-    "Variant": "rsso_dspy.trajectory",
+    "Variant": "rsso_dspy.records",
     "compile": "rsso_dspy.optimize.compile",
     "load": "rsso_dspy.optimize.compiled",
     "metric": "rsso_dspy.optimize.metric",
-    "session": "rsso_dspy.protocol.session",
+    "session": "rsso_dspy.experiment.session",
 }
 __all__ = ["METHODS", "Agent", "Variant", "__version__", "compile", "load", "metric", "session"]
 

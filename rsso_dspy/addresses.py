@@ -1,7 +1,7 @@
 """Addresses of servers: what of one may be shown, whether it is this machine's, and which proxy stands before it.
 
-    proxy_for("http://model.example/v1")        # "http://127.0.0.1:3128", without user and password; "" when none does
-    keep_direct("http://127.0.0.1:8000/v1")     # no proxy stands before that, whatever the shell holds
+    find_proxy("http://model.example/v1")        # "http://127.0.0.1:3128", without user and password; "" when none does
+    bypass_proxy("http://127.0.0.1:8000/v1")     # no proxy stands before that, whatever the shell holds
 
 The environment's proxies (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`, in either case) hold as for any HTTP
 tool, but not for this machine: a proxy elsewhere could not reach it, and would be shown prompts and keys.
@@ -18,7 +18,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 """Names of this machine that are kept from proxies whatever is configured: libraries know addresses by themselves."""
 
 
-def plain(address: str) -> str:
+def strip_credentials(address: str) -> str:
     """The address without user, password, query and fragment."""
     try:
         parts = urlsplit(address)
@@ -27,7 +27,7 @@ def plain(address: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def is_here(address: str) -> bool:
+def is_local(address: str) -> bool:
     """Whether it is one of this machine: a loopback address, in any notation, or the machine's own name."""
     host = (urlsplit(address).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost") or host == socket.gethostname().lower():
@@ -43,23 +43,23 @@ def is_here(address: str) -> bool:
     return number.is_loopback or number.is_unspecified
 
 
-def proxy_for(address: str) -> str:
+def find_proxy(address: str) -> str:
     """The proxy that requests for this address go through, without user and password; empty when there is none."""
     parts = urlsplit(address)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_here(address) or proxy_bypass(parts.hostname or ""):
+    if not proxy or is_local(address) or proxy_bypass(parts.hostname or ""):
         return ""
-    return plain(proxy if "://" in proxy else f"http://{proxy}")
+    return strip_credentials(proxy if "://" in proxy else f"http://{proxy}")
 
 
-def keep_direct(*addresses: str | None) -> None:
+def bypass_proxy(*addresses: str | None) -> None:
     """Have every HTTP library of this process reach this machine without a proxy, by the names that libraries know and
     those in `addresses`. They all read `no_proxy`, of which each understands something else, but plain names."""
     proxies = getproxies()
     if not {"http", "https", "all"} & set(proxies) or proxies.get("no", "").strip() == "*":
         return
-    hosts = [urlsplit(address).hostname or "" for address in addresses if address and is_here(address)]
+    hosts = [urlsplit(address).hostname or "" for address in addresses if address and is_local(address)]
     spared = [name.strip() for name in proxies.get("no", "").split(",") if name.strip()]
     names = ",".join(dict.fromkeys([*spared, *LOOPBACK, *hosts]))
     if names != proxies.get("no"):

@@ -53,6 +53,6 @@ SHOWN = 80
 """Characters of a wrong text that a message repeats."""
 
 
-def shortened(text: str) -> str:
+def shorten_text(text: str) -> str:
     """A text for a message that it must not fill."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

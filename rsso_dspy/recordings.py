@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
-from rsso_dspy.reading import parse_entry, read_bytes, read_json, read_lines
+from rsso_dspy.safe_read import parse_entry, read_bytes, read_json, read_lines
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -170,7 +170,7 @@ class Member:
     @property
     def exchanges(self) -> list[Exchange]:
         """Lines that say nothing are left out: then what they told is missing."""
-        return [found for line in self.text.split(b"\n") if (found := _read(line))]
+        return [found for line in self.text.split(b"\n") if (found := _read_record(line))]
 
 
 def members(data: bytes) -> Iterator[Member]:
@@ -198,7 +198,7 @@ def members(data: bytes) -> Iterator[Member]:
         yield Member(last["trial"], at, text)
 
 
-def _read(line: bytes) -> Exchange | None:
+def _read_record(line: bytes) -> Exchange | None:
     """An exchange; None for a line that tells of none."""
     from pydantic import ValidationError
 

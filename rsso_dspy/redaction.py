@@ -74,69 +74,69 @@ def register_address(address: str | None) -> None:
 
 def redact(text: str) -> str:
     """The text without any secret."""
-    return redactor()(text)
+    return make_redactor()(text)
 
 
 def redact_json(text: str) -> str:
     """JSON, or JSON lines, without any secret in a string. Names of fields stay as they are."""
-    known = _known()
+    known = _build_current_filter()
     return known.redact_json(text) if known else text
 
 
-def redactor() -> Redactor:
+def make_redactor() -> Redactor:
     """`redact` for many texts in a row: the environment is looked at once."""
-    known = _known()
+    known = _build_current_filter()
     return known.redact if known else lambda text: text
 
 
-def _known() -> "_Filter | None":
+def _build_current_filter() -> "_SecretFilter | None":
     """What strikes out all secrets of this moment; None when there are none."""
     values, addresses = set(_registered), set(_addresses)
     for name in os.environ:
         value = os.environ.get(name, "")
-        if name in _watched or (_secretly_named(name) and not _place(value)):
+        if name in _watched or (_is_secret_name(name) and not _is_location(value)):
             values.add(value)
         if "@" in value and "//" in value:
             addresses.add(value)
         elif "@" in value and name.lower().endswith("_proxy"):
             addresses.add(f"//{value}")
-    return _filter(frozenset(values), frozenset(addresses)) if values or addresses else None
+    return _build_filter(frozenset(values), frozenset(addresses)) if values or addresses else None
 
 
 @lru_cache(maxsize=4096)
-def _secretly_named(variable: str) -> bool:
+def _is_secret_name(variable: str) -> bool:
     return bool(_SECRET_NAME.fullmatch(variable))
 
 
 @lru_cache(maxsize=4096)
-def _place(value: str) -> bool:
+def _is_location(value: str) -> bool:
     """Whether it says where something is, an address or a file: messages are full of those."""
     top = re.match(r"/[^/]+|~|\.\.?(?=/)", value)
     return bool(re.match(r"\w+://", value)) or (top is not None and os.path.exists(os.path.expanduser(top[0])))
 
 
 @lru_cache(maxsize=16)
-def _filter(values: frozenset[str], addresses: frozenset[str]) -> "_Filter | None":
+def _build_filter(values: frozenset[str], addresses: frozenset[str]) -> "_SecretFilter | None":
     literals: dict[str, str] = {}
     secrets = set(values)
     for address in addresses:
-        found, withheld = _of_address(address)
+        found, withheld = _find_address_secrets(address)
         secrets |= found
         literals |= withheld
-    secrets = {part for secret in secrets for part in (secret.strip(), secret.strip(" \t\r\n\"'")) if _secret(part)}
+    secrets = {part for secret in secrets for part in (secret.strip(), secret.strip(" \t\r\n\"'")) if _is_secret(part)}
     for secret in secrets:
-        literals |= dict.fromkeys(_forms(secret), STRUCK)
-    whole = [form for secret in secrets for form in (secret, *_encoded(secret))]
-    return _Filter(literals, {run for form in whole for run in _WORD.findall(form)}) if literals else None
+        literals |= dict.fromkeys(_list_written_forms(secret), STRUCK)
+    whole = [form for secret in secrets for form in (secret, *_list_base64_forms(secret))]
+    return _SecretFilter(literals, {run for form in whole for run in _WORD.findall(form)}) if literals else None
 
 
-def _secret(value: str) -> bool:
+def _is_secret(value: str) -> bool:
     """Whether it is one, and no placeholder and no word."""
     one_case = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
     return len(value) >= SHORTEST and len(set(value)) > 3 and not (one_case and len(value) <= LONGEST_WORD)
 
 
-def _of_address(address: str) -> tuple[set[str], dict[str, str]]:
+def _find_address_secrets(address: str) -> tuple[set[str], dict[str, str]]:
     """Secrets of an address, and what else in it is withheld and what stands in its place: short passwords are struck
     out together with their user."""
     secrets: set[str] = set()
@@ -147,7 +147,7 @@ def _of_address(address: str) -> tuple[set[str], dict[str, str]]:
         for form in {found[1], unquote(found[1])} if password else ():
             withheld[f"{form}@"] = f"{STRUCK}@"
             if len(form) >= SHORTEST:
-                withheld |= dict.fromkeys(_encoded(form), STRUCK)
+                withheld |= dict.fromkeys(_list_base64_forms(form), STRUCK)
     for name, value in parse_qsl(address.partition("?")[2]):
         if _SECRET_FIELD.fullmatch(name) and len(value) > 3:
             secrets.add(value)
@@ -155,7 +155,7 @@ def _of_address(address: str) -> tuple[set[str], dict[str, str]]:
     return secrets, withheld
 
 
-def _forms(secret: str) -> Iterator[str]:
+def _list_written_forms(secret: str) -> Iterator[str]:
     """How a whole secret may stand in a text."""
     from html import escape
 
@@ -169,10 +169,10 @@ def _forms(secret: str) -> Iterator[str]:
     yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
     for form in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
         yield from (form, re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), form))
-    yield from _encoded(secret)
+    yield from _list_base64_forms(secret)
 
 
-def _encoded(secret: str) -> Iterator[str]:
+def _list_base64_forms(secret: str) -> Iterator[str]:
     """What base64 makes of a secret whatever stands before and behind it, such as `user:`."""
     data = secret.encode("utf-8", "surrogatepass")
     for ahead in range(3):
@@ -182,7 +182,7 @@ def _encoded(secret: str) -> Iterator[str]:
         yield from (whole[first:last], whole[first:last].replace("+", "-").replace("/", "_"))
 
 
-class _Filter:
+class _SecretFilter:
     """Strikes out `literals`, each for what it maps to, and every stretch of `runs`."""
 
     def __init__(self, literals: dict[str, str], runs: set[str]):
@@ -192,12 +192,12 @@ class _Filter:
         self._blocks = {each[at : at + BLOCK].encode() for each in self._stretches for at in range(STRETCH - BLOCK + 1)}
 
     def redact(self, text: str) -> str:
-        return self._struck(text) if self._suspect(text) else text
+        return self._strike_out(text) if self._is_suspect(text) else text
 
     def redact_json(self, text: str) -> str:
-        return _STRING.sub(self._in_string, text) if self._suspect(text) else text
+        return _STRING.sub(self._redact_string, text) if self._is_suspect(text) else text
 
-    def _suspect(self, text: str) -> bool:
+    def _is_suspect(self, text: str) -> bool:
         """Whether there may be something to strike out: quick, since there hardly ever is."""
         if any(literal in text for literal in self._literals):
             return True
@@ -206,12 +206,12 @@ class _Filter:
         words = {word for word in text.encode("utf-8", "replace").translate(_SPACED).split() if len(word) >= STRETCH}
         return any(word[at : at + BLOCK] in self._blocks for word in words for at in range(0, len(word), BLOCK))
 
-    def _struck(self, text: str) -> str:
+    def _strike_out(self, text: str) -> str:
         for literal, place in self._literals.items():
             text = text.replace(literal, place)
-        return _WORD.sub(self._in_word, text) if self._blocks else text
+        return _WORD.sub(self._redact_word, text) if self._blocks else text
 
-    def _in_word(self, match: re.Match[str]) -> str:
+    def _redact_word(self, match: re.Match[str]) -> str:
         """The word without the stretches in it, each as long as it goes."""
         word, kept, at = match[0], "", 0
         while at < len(word):
@@ -224,14 +224,14 @@ class _Filter:
                 kept, at = kept + word[at], at + 1
         return kept
 
-    def _in_string(self, match: re.Match[str]) -> str:
+    def _redact_string(self, match: re.Match[str]) -> str:
         """A JSON string, decoded and encoded again where something is struck out of it."""
         token, colon = match[0], match[1] or ""
         try:
             said = json.loads(token.removesuffix(colon), strict=False)
         except ValueError:
-            return self._struck(token)
-        struck = self._struck(said)
+            return self._strike_out(token)
+        struck = self._strike_out(said)
         if struck == said or (colon and _FIELD.fullmatch(said)):
             return token
         return json.dumps(struck) + colon

@@ -7,26 +7,26 @@ from collections.abc import Iterator
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 
 LONGEST_FIRST = (
-    "protocol/test_replay.py",
-    "protocol/test_cluster.py",
-    "protocol/test_chaos.py",
+    "experiment/test_replay.py",
+    "integrations/test_cluster.py",
+    "experiment/test_chaos.py",
     "docs/test_tutorial.py",
-    "protocol/test_tracking.py",
+    "integrations/test_tracking.py",
     "docs/test_examples.py",
     "optimize/test_optimizers_embedded.py",
     "optimize/test_resume.py",
     "optimize/test_compile.py",
-    "protocol/test_faults.py",
+    "experiment/test_faults.py",
     "cli/test_reproduce.py",
     "report/test_page_viewer.py",
     "report/test_page_browser.py",
-    "backends/test_embedders_local.py",
-    "protocol/test_stream.py",
-    "protocol/test_transfer.py",
+    "embedders/test_embedders_local.py",
+    "experiment/test_stream.py",
+    "experiment/test_transfer.py",
     "cli/test_constitution.py",
     "cli/test_cli.py",
     "environments/test_driver.py",
@@ -75,4 +75,4 @@ def simulator() -> Iterator[Jvm]:
 def gold_paths() -> dict[str, tuple[str, ...]]:
     """Solutions of four variants, by key."""
     keys = ("find-plant::229", "find-living-thing::228", "use-thermometer::412", "lifespan-longest-lived::98")
-    return dict(zip(keys, golds.compute_gold(map(tasks.parse, keys)), strict=True))
+    return dict(zip(keys, gold_lengths.compute_gold_paths(map(tasks.parse, keys)), strict=True))

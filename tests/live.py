@@ -13,9 +13,9 @@ import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from rsso_dspy.backends.embedded import Explorer
-from rsso_dspy.config import load
-from rsso_dspy.protocol.session import Session, session
+from rsso_dspy.config import load_config
+from rsso_dspy.experiment.session import Session, session
+from rsso_dspy.explorer import Explorer
 
 FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
 
@@ -23,7 +23,7 @@ FAST = ("embedder.model=hash", "protocol.preset=sso-adapt/1-cap60")
 @pytest.fixture(scope="session")
 def live() -> Iterator[Session]:
     """A session on the embedded backend with the instant embedder; its simulator is shared by all tests."""
-    with session(load(overrides=FAST)) as shared:
+    with session(load_config(overrides=FAST)) as shared:
         yield shared
 
 
@@ -113,7 +113,7 @@ def walks(
 @contextmanager
 def acting(live: Session, lm: Callable[[str, int], dspy.LM], **changes: Any) -> Iterator[None]:
     """The live session with other models, and other runtime fields, for the time of the block."""
-    with live.here(), replace(live.runtime, lm=lm, **changes).active():
+    with live.activate_for_run(), replace(live.runtime, lm=lm, **changes).activate():
         yield
 
 

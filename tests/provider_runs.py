@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.backends import Backend
-from rsso_dspy.config import BackendConfig, load
-from rsso_dspy.protocol.executor import Executor, Outcome, zero_shot
-from rsso_dspy.protocol.plan import Plan, plan_held_out
-from rsso_dspy.protocol.playing import Player
-from rsso_dspy.protocol.presets import configured
-from rsso_dspy.protocol.provenance import identity, provenance
-from rsso_dspy.protocol.session import Session
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import UnitRecord
+from rsso_dspy.config import BackendConfig, load_config
+from rsso_dspy.experiment.executor import Executor, RunOutcome, make_zero_shot_programs
+from rsso_dspy.experiment.plan import Plan, plan_held_out
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.lm import Backend
+from rsso_dspy.records import UnitRecord
+from rsso_dspy.store.unit_store import Store
 from tests.live import FAST, says
 from tests.provider_formats import WIRES, Said
 from tests.provider_server import Answer, Provider, provider
@@ -68,7 +68,7 @@ class Run:
     executor: Executor
     served: Provider
 
-    def play(self, units: int = UNITS) -> Outcome:
+    def play(self, units: int = UNITS) -> RunOutcome:
         return self.executor.run(self.plan, self.plan.units[:units], jobs=1)
 
     @property
@@ -89,19 +89,24 @@ def run_against(
 ) -> Iterator[Run]:
     """A run in `out` whose model is a local server that speaks as the provider does. `more` goes to the backend."""
     with provider(answer, faults, wire) as served:
-        config = load(
+        config = load_config(
             overrides=[*FAST, "protocol.trials=1", "backend=mine", 'backends.mine.model="openai/m"', *settings]
         )
         mine = BackendConfig(**table(wire, served, **more))
         config = config.model_copy(update={"backends": {"mine": mine}})
         model = Backend(mine)
-        runtime = replace(live.runtime, lm=model.lm, rules=configured(config).rules)
-        used = replace(live, config=config, protocol=configured(config), backend=model, runtime=runtime)
+        runtime = replace(live.runtime, lm=model.lm, rules=resolve_protocol(config).rules)
+        used = replace(live, config=config, protocol=resolve_protocol(config), backend=model, runtime=runtime)
         plan = plan_held_out(config, ["react"], variants=[SHORT])
         units = tuple(replace(plan.units[0], seed=seed, budget=STEPS) for seed in range(UNITS))
         plan, store = replace(plan, units=units), Store(out)
-        store.open(identity(config, used.protocol))
-        yield Run(plan, store, Executor(Player(used, store, zero_shot(plan), provenance(config))), served)
+        store.open(make_run_identity(config, used.protocol))
+        yield Run(
+            plan,
+            store,
+            Executor(UnitRunner(used, store, make_zero_shot_programs(plan), make_provenance(config))),
+            served,
+        )
 
 
 def files_with(text: str, folder: Path) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rsso_dspy.trajectory import Failure, State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, UnitRecord, Usage, Variant
 
 STATE = State("Nothing happens.", "This room is called the hall. In it, you see: a lamp", "In your inventory, you see:")
 

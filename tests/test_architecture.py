@@ -10,32 +10,43 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
-BASE = {"trajectory", "errors", "whole", "redaction", "reading", "bounds", "scarcity", "version", "recordings"}
+GROUND = {
+    "records", "errors", "atomic", "redaction", "safe_read", "bounds", "resource_shortage", "version", "recordings",
+}  # fmt: skip
 ALLOWED = {
-    "trajectory": set(),
+    "records": set(),
     "errors": set(),
     "bounds": set(),
-    "scarcity": set(),
+    "resource_shortage": set(),
     "version": set(),
-    "cache": set(),
+    "paths": set(),
     "redaction": set(),
     "addresses": set(),
-    "whole": {"errors", "redaction"},
-    "reading": {"errors"},
-    "recordings": {"errors", "reading"},
-    "money": {"trajectory"},
-    "config": BASE | {"money", "environments", "addresses"},
+    "atomic": {"errors", "redaction"},
+    "safe_read": {"errors"},
+    "recordings": {"errors", "safe_read"},
+    "pricing": {"records"},
     "signatures": set(),
-    "memory": BASE,
-    "environments": BASE | {"cache"},
-    "programs": BASE | {"signatures", "memory", "environments"},
-    "backends": BASE | {"config", "cache", "addresses", "signatures", "environments"},
-    "report": BASE | {"money"},
-    "optimize": BASE | {"money", "config", "programs", "environments", "backends", "report", "protocol"},
-    "protocol": BASE
-    | {"money", "config", "addresses", "signatures", "programs", "environments", "backends", "memory", "report"},
-    "cli": BASE | {"money", "config", "protocol", "optimize", "report", "programs", "environments", "backends"},
+    "memory": GROUND,
+    "environments": GROUND | {"paths"},
+    "config": GROUND | {"pricing", "environments", "addresses"},
+    "programs": GROUND | {"signatures", "memory", "environments"},
+    "explorer": {"environments"},
+    "lm": GROUND | {"config", "addresses", "signatures", "explorer"},
+    "embedders": GROUND | {"config", "addresses", "paths", "lm"},
+    "report": GROUND | {"pricing"},
+    "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
+    "experiment": GROUND
+    | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embedders", "memory"},
+    "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm"},
+    "integrations": GROUND | {"experiment", "store", "report", "config", "addresses", "programs", "environments", "lm"},
+    "workflows": GROUND
+    | {"experiment", "store", "report", "config", "pricing", "programs", "environments", "memory", "lm"},
+    "cli": GROUND
+    | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
+    | {"environments", "lm", "embedders"},
 }
+"""Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 
 
 def imports(file: Path) -> set[str]:
@@ -114,12 +125,12 @@ def test_no_files_import_each_other_in_a_circle():
 
 
 def test_the_executor_is_handed_its_engine():
-    graph, known, left = import_graph(PACKAGE), set(), ["rsso_dspy.protocol.executor"]
+    graph, known, left = import_graph(PACKAGE), set(), ["rsso_dspy.experiment.executor"]
     while left:
         new = graph[left.pop()] - known
         known |= new
         left += new
-    assert not [name for name in known if name.startswith(("rsso_dspy.protocol.cluster", "rsso_dspy.optimize"))]
+    assert not [name for name in known if name.startswith(("rsso_dspy.integrations.ray", "rsso_dspy.optimize"))]
 
 
 @pytest.mark.parametrize(
@@ -142,25 +153,10 @@ def test_a_circle_is_seen_wherever_it_is_closed(tmp_path, imported):
     assert circles(import_graph(house)) == []
 
 
-KEPT = {
-    "doubts", "given", "journals", "merge", "older_records", "place", "pooling", "record_files", "run_file", "run_spec",
-    "runlog", "spending", "store", "taping", "units",
-}  # fmt: skip
-"""Modules of `protocol` about what a folder keeps: the run as it was asked for, its units, records, notes and parts."""
-
-
-def test_what_a_folder_keeps_knows_nothing_of_how_it_is_played():
-    room, graph = "rsso_dspy.protocol.", import_graph(PACKAGE)
-    kept = {room + name for name in KEPT}
-    for module in kept:
-        beside = {name for name in graph[module] if name.startswith(room)}
-        assert beside <= kept, module
-
-
 NAMES_THE_BENCHMARK = {
     "environments/benchmark.py": "the registry: the name of the default benchmark",
     "environments/pool.py": "the example in its docstring",
-    "report/columns.py": "key of the version in records and exports, as older versions wrote it",
+    "report/parquet_columns.py": "key of the version in records and exports, as older versions wrote it",
     "report/analysis.py": "the same key, and what it is called in a table",
 }
 """Modules outside the benchmark's folder that may name it, with the reason."""
@@ -171,17 +167,17 @@ def test_nothing_names_the_benchmark_but_its_folder_and_the_registry():
     found = set()
     for file in PACKAGE.rglob("*.py"):
         name = file.relative_to(PACKAGE).as_posix()
-        if name.startswith(("environments/scienceworld/", "backends/embedded/")):
+        if name.startswith(("environments/scienceworld/", "explorer/")):
             continue
         if "scienceworld" in file.read_text(encoding="utf-8").lower():
             found.add(name)
     assert found == NAMES_THE_BENCHMARK.keys()
 
 
-def test_nothing_but_the_backends_knows_the_offline_player():
+def test_nothing_but_the_models_know_the_offline_player():
     for file in files():
-        if file.relative_to(PACKAGE).parts[0] != "backends":
-            player = {name for name in imports(file) if name.startswith("rsso_dspy.backends.embedded")}
+        if file.relative_to(PACKAGE).parts[0] not in {"lm", "explorer"}:
+            player = {name for name in imports(file) if name.startswith("rsso_dspy.explorer")}
             assert not player, f"{file} imports {player}"
 
 

@@ -6,13 +6,13 @@ The rows are those of docs/FIDELITY.md; each test is named after the behaviour t
 import dspy
 import pytest
 
-from rsso_dspy.backends import Backend
 from rsso_dspy.config import BackendConfig
-from rsso_dspy.environments.scienceworld import golds
+from rsso_dspy.environments.scienceworld import gold_lengths
 from rsso_dspy.errors import ConfigError, GoldUnknown
+from rsso_dspy.lm import Backend
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
 from tests.live import REWARDED, Recorder, acting, model, region, walks
 from tests.provider_server import completion, provider
 
@@ -53,7 +53,7 @@ def test_temperature_never_reaching_the_request(monkeypatch):
 
 
 def test_skills_in_hash_order_and_more_than_three(live):
-    """Within one process; tests/protocol/test_replay.py compares two hash seeds."""
+    """Within one process; tests/experiment/test_replay.py compares two hash seeds."""
     prompts = []
     for _ in range(2):
         lm, actors = walks(live)
@@ -98,7 +98,7 @@ def test_the_target_call_not_seeing_the_instructions(live):
 
 
 def test_the_length_of_an_error_text_setting_the_budget(live, monkeypatch, tmp_path):
-    monkeypatch.setenv(golds.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(gold_lengths.CACHE_VARIABLE, str(tmp_path))
     with pytest.raises(GoldUnknown, match="boil::9999"):
         live.runtime.budget(Variant("boil", 9999))
     assert not list(tmp_path.rglob("*.json"))

@@ -10,7 +10,7 @@ from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import SplitError
-from rsso_dspy.trajectory import State
+from rsso_dspy.records import State
 
 TEMPLATES = "An action adds or takes away NUMBER, which is 1 to 3.\nTemplates:\nadd NUMBER\ntake NUMBER away"
 ROW = {"train": (0, 5), "dev": (6, 8), "test": (9, 14)}

@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line and exit."""
-    from rsso_dspy.cli.missing_streams import open_missing_streams
-    from rsso_dspy.cli.streams import redacted_streams
+    from rsso_dspy.cli.redacted_streams import redact_streams
+    from rsso_dspy.cli.standard_streams import open_missing_streams
 
     open_missing_streams()
-    with redacted_streams():
-        _run()
+    with redact_streams():
+        _run_cli()
 
 
-def _run() -> None:
-    from rsso_dspy.cli.missing_streams import give_up
-    from rsso_dspy.cli.refusals import failed
+def _run_cli() -> None:
+    from rsso_dspy.cli.os_errors import to_rsso_error
+    from rsso_dspy.cli.standard_streams import discard_stream
     from rsso_dspy.errors import RssoError
-    from rsso_dspy.scarcity import shortage
+    from rsso_dspy.resource_shortage import find_shortage
 
     try:
-        _typed()
+        _run_typer_app()
     except RssoError as error:
-        _end(error)
+        _exit_with_error(error)
     except BrokenPipeError:
-        give_up(1)
-        give_up(2)
+        discard_stream(1)
+        discard_stream(2)
         raise SystemExit(1) from None
     except Exception as error:
-        refused = shortage(error) or (error if isinstance(error, OSError) else None)
+        refused = find_shortage(error) or (error if isinstance(error, OSError) else None)
         if refused is None or refused.errno is None:
-            _crash()
-        _end(failed(refused))
+            _print_crash()
+        _exit_with_error(to_rsso_error(refused))
 
 
-def _crash() -> NoReturn:
+def _print_crash() -> NoReturn:
     """Print the traceback here, where no key gets through."""
     import traceback
 
@@ -50,36 +50,36 @@ def _crash() -> NoReturn:
     raise SystemExit(1)
 
 
-def _typed() -> None:
+def _run_typer_app() -> None:
     """The command, ended by SIGTERM as by Ctrl-C, and its output to the last byte."""
-    from rsso_dspy.cli.missing_streams import flush
-    from rsso_dspy.cli.playing import INTERRUPTED, TERMINATED, Ending, end_at_once, terminable
+    from rsso_dspy.cli.interruption import INTERRUPTED, TERMINATED, ExitStatus, exit_on_interrupt, interrupt_on_sigterm
+    from rsso_dspy.cli.standard_streams import flush_stdout
 
-    ending = Ending()
+    ending = ExitStatus()
     try:
-        with terminable(ending):
+        with interrupt_on_sigterm(ending):
             from rsso_dspy.cli.app import app
 
             app()
     except KeyboardInterrupt:
-        end_at_once(ending.code)
+        exit_on_interrupt(ending.code)
         raise SystemExit(ending.code) from None
     except RuntimeError as error:
         # Ctrl-C twice in a wait: the first leaves a lock that the second finds released.
         if not isinstance(error.__context__, KeyboardInterrupt):
             raise
-        end_at_once(ending.code)
+        exit_on_interrupt(ending.code)
         raise SystemExit(ending.code) from None
     except SystemExit as end:
         code = ending.code if end.code == INTERRUPTED else end.code
         if code in (INTERRUPTED, TERMINATED):
-            end_at_once(code)
-        flush()
+            exit_on_interrupt(code)
+        flush_stdout()
         raise SystemExit(code) from None
 
 
-def _end(error: "RssoError") -> NoReturn:
-    from rsso_dspy.report.terminal import visible
+def _exit_with_error(error: "RssoError") -> NoReturn:
+    from rsso_dspy.report.terminal import replace_controls
 
-    print(visible(f"error: {error}"), file=sys.stderr)  # it may quote what a file or a server said
+    print(replace_controls(f"error: {error}"), file=sys.stderr)  # it may quote what a file or a server said
     raise SystemExit(error.exit_code)

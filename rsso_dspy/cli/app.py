@@ -24,7 +24,7 @@ from rsso_dspy.cli import (
     tasks,
     watch,
 )
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.terminal_text import echo
 
 app = typer.Typer(
     name="rsso-dspy",
@@ -36,19 +36,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("run")(run.run)
+app.command("run")(run.run_methods)
 app.command("compile")(compile.compile_program)
-app.command("evaluate")(evaluate.evaluate)
-app.command("report")(report.report)
-app.command("sweep")(sweep.sweep)
-app.command("merge")(merge.merge)
-app.command("export")(export.export)
-app.command("watch")(watch.watch)
-app.command("reproduce")(reproduce.reproduce)
-app.command("paper")(paper.paper)
-app.command("show")(show.show)
-app.command("tasks")(tasks.tasks)
-app.command("doctor")(doctor.doctor)
+app.command("evaluate")(evaluate.evaluate_program)
+app.command("report")(report.report_runs)
+app.command("sweep")(sweep.run_sweep)
+app.command("merge")(merge.merge_runs)
+app.command("export")(export.export_runs)
+app.command("watch")(watch.watch_run)
+app.command("reproduce")(reproduce.reproduce_run)
+app.command("paper")(paper.print_paper)
+app.command("show")(show.show_unit)
+app.command("tasks")(tasks.print_tasks)
+app.command("doctor")(doctor.check_setup)
 app.add_typer(config.app, name="config")
 app.add_typer(constitution.app, name="constitution")
 app.add_typer(golds.app, name="golds")
@@ -56,7 +56,7 @@ app.add_typer(program.app, name="program")
 app.add_typer(skills.app, name="skills")
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from rsso_dspy.version import __version__
 
@@ -65,9 +65,9 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def read_global_options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options before the verb."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_DOLLARS, MOST_STEPS, MOST_TRIALS
-from rsso_dspy.cli.forecast import answering, cost
+from rsso_dspy.cli.interruption import catch_interruptions
 from rsso_dspy.cli.options import (
     BackendName,
     BaseUrl,
@@ -20,20 +20,20 @@ from rsso_dspy.cli.options import (
     Record,
     Replay,
     Seed,
-    command,
-    configuration,
-    count,
-    names,
-    say,
+    build_config,
+    format_command,
+    format_plural,
+    print_status,
+    split_names,
 )
-from rsso_dspy.cli.playing import playing
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.run_plan import describe_forecast, describe_models
+from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
+    from rsso_dspy.experiment.plan import Forecast
     from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.request import Request
-    from rsso_dspy.protocol.plan import Forecast
+    from rsso_dspy.optimize.request import CompileRequest
 
 
 def compile_program(
@@ -100,23 +100,23 @@ def compile_program(
 
     Ctrl-C and a spent budget keep the best so far. Held-out variants are never played.
     """
-    settings = configuration(
+    settings = build_config(
         config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
     )
-    from rsso_dspy.optimize.calibration import draw
-    from rsso_dspy.optimize.compile import already_compiled, asked_for
+    from rsso_dspy.experiment.protocols import resolve_protocol
+    from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.compile import describe_request, load_finished_compile
     from rsso_dspy.optimize.compiled import load
-    from rsso_dspy.optimize.request import request
-    from rsso_dspy.optimize.shelf import Shelf
-    from rsso_dspy.programs.methods import method
-    from rsso_dspy.protocol.presets import configured
+    from rsso_dspy.optimize.request import build_request
+    from rsso_dspy.optimize.rollout_cache import RolloutCache
+    from rsso_dspy.programs.methods import get_method
 
-    preset = configured(settings)
-    tasks = None if task_names == "all" else names(task_names, "--tasks")
-    calibration = draw(calib, tasks, settings.seed, settings.simplification, settings.played)
+    preset = resolve_protocol(settings)
+    tasks = None if task_names == "all" else split_names(task_names, "--tasks")
+    calibration = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark)
     base = load(start) if start else None
-    wanted = request(
-        method(method_name),
+    wanted = build_request(
+        get_method(method_name),
         preset,
         calibration,
         optimizer,
@@ -125,83 +125,88 @@ def compile_program(
         max_rollouts,
         max_lm_calls,
         settings.seed,
-        say,
+        print_status,
         max_cost,
-        names(roles, "--roles") if roles is not None else None,
+        split_names(roles, "--roles") if roles is not None else None,
         base,
         max_idle,
     )
-    there = already_compiled(out, settings, wanted)
-    kept = 0 if there else Shelf.beside(out).check(asked_for(settings, wanted))
+    there = load_finished_compile(out, settings, wanted)
+    kept = 0 if there else RolloutCache.for_output(out).check_request(describe_request(settings, wanted))
     forecast = wanted.forecast(preset)
-    say(
-        f"plan: {optimizer} compiles {method_name} on {count(calibration.learn, 'variant')} to learn from and "
+    print_status(
+        f"plan: {optimizer} compiles {method_name} on {format_plural(calibration.learn, 'variant')} to learn from and "
         f"{len(calibration.choose)} to choose by ({calib}), protocol {preset.id}, into {out}\n"
         f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
-        f"      {answering(settings, {'actor', *forecast.calls})}\n"
-        f"      {_cost(forecast, wanted, settings)}"
+        f"      {describe_models(settings, {'actor', *forecast.calls})}\n"
+        f"      {_describe_cost(forecast, wanted, settings)}"
     )
     if kept:
-        say(f"      {count(range(kept), 'rollout')} of an attempt that was cut short are kept, and not played again")
+        print_status(
+            f"      {format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not "
+            "played again"
+        )
     for note in calibration.notes:
-        say(f"      {note}")
+        print_status(f"      {note}")
     if there:
-        say(f"      {out} holds the result already: kept")
+        print_status(f"      {out} holds the result already: kept")
     if dry_run:
         return
-    compiled = there or _compile(wanted, base, jobs, out, settings, record)
-    _report(compiled, out)
+    compiled = there or _run_compile(wanted, base, jobs, out, settings, record)
+    _print_outcome(compiled, out)
 
 
-def _cost(forecast: "Forecast", wanted: "Request", settings: "Config") -> str:
-    from rsso_dspy.backends import Backend
-    from rsso_dspy.config import prices
-    from rsso_dspy.money import cost as price
-    from rsso_dspy.money import dollars, total
+def _describe_cost(forecast: "Forecast", wanted: "CompileRequest", settings: "Config") -> str:
+    from rsso_dspy.config import make_price_lookup
+    from rsso_dspy.lm import Backend
+    from rsso_dspy.pricing import compute_cost as price
+    from rsso_dspy.pricing import format_dollars, sum_amounts
 
-    price_of, models = prices(settings.prices), Backend(settings.active_backend).models
+    price_of, models = make_price_lookup(settings.prices), Backend(settings.active_backend).models
     by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}  # type: ignore[index]
-    amount = total(price(usage, known) if known else None for usage, known in by_role.values())
-    said = cost(forecast) + (f", {dollars(amount)}" if amount is None or amount else "")
+    amount = sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
+    said = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
     calls, money = wanted.limits.lm_calls, wanted.limits.cost
     said += f"; stopped after {calls:,} calls" if calls is not None else ""
-    return said + (f"; stopped after {dollars(money)}" if money is not None else "")
+    return said + (f"; stopped after {format_dollars(money)}" if money is not None else "")
 
 
-def _compile(
-    wanted: "Request", base: "Compiled | None", jobs: int, out: Path, settings: "Config", record: bool
+def _run_compile(
+    wanted: "CompileRequest", base: "Compiled | None", jobs: int, out: Path, settings: "Config", record: bool
 ) -> "Compiled":
-    from rsso_dspy.cli.progress import CompileWatch
+    from rsso_dspy.cli.progress import CompileProgress
+    from rsso_dspy.experiment.events import EventStream
+    from rsso_dspy.experiment.session import session
     from rsso_dspy.optimize.compile import compile_agent
     from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.protocol.events import EventStream
-    from rsso_dspy.protocol.session import session
 
-    with playing() as ending, session(settings, jobs=jobs) as live:
-        live.backend.reach()
+    with catch_interruptions() as ending, session(settings, jobs=jobs) as live:
+        live.backend.check_connections()
         if "skills" in wanted.method.memories:
             live.embedder.check()
-        with CompileWatch(wanted.limits.rollouts) as watch:
+        with CompileProgress(wanted.limits.rollouts) as watch:
             events = EventStream()
             watch.follow(events)
             try:
                 agent = base.agent() if base else Agent(wanted.method.name)
                 return compile_agent(agent, live, wanted, jobs, events, out, record)
             except KeyboardInterrupt:
-                watch.say(f"interrupted: {out} holds the best so far; the same command again plays no rollout twice")
+                watch.print_line(
+                    f"interrupted: {out} holds the best so far; the same command again plays no rollout twice"
+                )
                 raise typer.Exit(ending.code) from None
 
 
-def _report(compiled: "Compiled", out: Path) -> None:
+def _print_outcome(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.money import tokens
-    from rsso_dspy.trajectory import RULE_BASED_NOTE, ZERO_SHOT
+    from rsso_dspy.pricing import format_tokens
+    from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
     before, after = compiled.before, compiled.after
     start = ZERO_SHOT if compiled.start == ZERO_SHOT else "the program it started from"
     spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
-    sent = tokens(sum(usage.input for usage in compiled.usage.values()))
-    answered = tokens(sum(usage.output for usage in compiled.usage.values()))
+    sent = format_tokens(sum(usage.input for usage in compiled.usage.values()))
+    answered = format_tokens(sum(usage.output for usage in compiled.usage.values()))
     if before is None or after is None:
         said = f"the budget ended before {'the zero-shot program' if start == 'zero-shot' else start} was scored"
     elif compiled.improved:
@@ -214,14 +219,18 @@ def _report(compiled: "Compiled", out: Path) -> None:
         "cost": "; the money was spent",
     }
     echo(
-        f"{compiled.method}, {compiled.optimizer}: {said}, on {count(compiled.choose, 'variant')} to choose by; "
-        f"{count(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
+        f"{compiled.method}, {compiled.optimizer}: {said}, on {format_plural(compiled.choose, 'variant')} to choose "
+        "by; "
+        f"{format_plural(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
         f"{sent} tokens in, {answered} out"
     )
     if compiled.abandoned:
         lost = compiled.abandoned.values()
-        sent, answered = tokens(sum(each.input for each in lost)), tokens(sum(each.output for each in lost))
+        sent, answered = (
+            format_tokens(sum(each.input for each in lost)),
+            format_tokens(sum(each.output for each in lost)),
+        )
         calls = sum(each.calls for each in lost)
         echo(f"attempts that were cut short cost {calls:,} model calls more, {sent} tokens in, {answered} out")
     if compiled.improved:
@@ -233,4 +242,4 @@ def _report(compiled: "Compiled", out: Path) -> None:
         echo(f"note: {note}")
     if compiled.rule_based:
         echo(RULE_BASED_NOTE)
-    echo(f"\nprogram: {out}  ({command('evaluate', out)})")
+    echo(f"\nprogram: {out}  ({format_command('evaluate', out)})")

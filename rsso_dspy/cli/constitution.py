@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.atomic import check_output_path
 from rsso_dspy.bounds import MOST_EPISODES
+from rsso_dspy.cli.interruption import catch_interruptions
 from rsso_dspy.cli.options import (
     BackendName,
     BenchmarkName,
@@ -19,31 +21,31 @@ from rsso_dspy.cli.options import (
     Record,
     Replay,
     Seed,
-    command,
-    configuration,
-    count,
-    names,
-    say,
+    build_config,
+    format_command,
+    format_plural,
+    print_status,
+    split_names,
 )
-from rsso_dspy.cli.playing import playing
-from rsso_dspy.cli.prose import echo, print_json, print_json_text
+from rsso_dspy.cli.terminal_text import echo, print_json, print_json_text
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError
-from rsso_dspy.report.terminal import visible
-from rsso_dspy.whole import check_place
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
-    from rsso_dspy.protocol.building import Building
-    from rsso_dspy.protocol.constitutions import Book
+    from rsso_dspy.experiment.constitutions import ConstitutionFile
+    from rsso_dspy.workflows.build_constitution import ConstitutionBuild
 
 app = typer.Typer(
     help="Constitutions: build one on calibration variants, look at it, compare, merge, edit.", no_args_is_help=True
 )
 
-Source = Annotated[
+ConstitutionSource = Annotated[
     Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or folder of a run that wrote one.")
 ]
-Arm = Annotated[str | None, typer.Option(help="Which arm of a run; the first that wrote a constitution when absent.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="File of the constitution.")]
+ConstitutionArm = Annotated[
+    str | None, typer.Option(help="Which arm of a run; the first that wrote a constitution when absent.")
+]
+ConstitutionOut = Annotated[Path, typer.Option("--out", "-o", help="File of the constitution.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
 
 
@@ -64,7 +66,7 @@ def build(
         typer.Option(min=0, max=MOST_EPISODES, help="Episodes without a task before, to learn about the world alone."),
     ] = 1,
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
-    out: Out = Path("constitution.json"),
+    out: ConstitutionOut = Path("constitution.json"),
     protocol: ProtocolName = None,
     seed: Seed = None,
     max_cost: MaxCost = None,
@@ -85,113 +87,120 @@ def build(
     """
     from typing import get_args
 
-    from rsso_dspy.optimize.calibration import draw
+    from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.programs.methods import Writing
-    from rsso_dspy.protocol.building import building
+    from rsso_dspy.workflows.build_constitution import plan_constitution_build
 
     if writer not in get_args(Writing):
         raise UnknownName("writer", writer, get_args(Writing))
-    settings = configuration(config, set_, backend, replay, benchmark=benchmark, protocol__preset=protocol, seed=seed)
+    settings = build_config(config, set_, backend, replay, benchmark=benchmark, protocol__preset=protocol, seed=seed)
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
-    tasks = None if task_names == "all" else names(task_names, "--tasks")
-    drawn = draw(calib, tasks, settings.seed, settings.simplification, settings.played)
+    tasks = None if task_names == "all" else split_names(task_names, "--tasks")
+    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark)
     writing = next(each for each in get_args(Writing) if each == writer)
-    built = building(settings, drawn.learn, writing, out, explore, say)
-    describe(built, writer, calib, drawn.notes)
+    built = plan_constitution_build(settings, drawn.learn, writing, out, explore, print_status)
+    print_build_plan(built, writer, calib, drawn.notes)
     if not dry_run:
-        _print(play(built, max_cost, max_tokens, record))
-        read = command("run", "--methods", "rsso", "--constitution", out)
+        _print_constitution(play_build(built, max_cost, max_tokens, record))
+        read = format_command("run", "--methods", "rsso", "--constitution", out)
         echo(f"\nconstitution: {out}  ({read})")
 
 
-def describe(built: "Building", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
+def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
     """Print what will be played, by which model, and what it may cost at most; `notes` are those of the draw."""
     from collections import Counter
 
-    from rsso_dspy.cli.forecast import answering, cost
-    from rsso_dspy.protocol.executor import missing
-    from rsso_dspy.protocol.plan import Forecast
+    from rsso_dspy.cli.run_plan import describe_forecast, describe_models
+    from rsso_dspy.experiment.executor import list_pending_jobs
+    from rsso_dspy.experiment.plan import Forecast
 
-    plans, stores = built.plans, built.stores()
+    plans, stores = built.plans, built.make_stores()
     calls: Counter[str] = Counter()
     left = 0
     for plan, store in zip(plans, stores, strict=True):
-        work = missing(plan, store)
+        work = list_pending_jobs(plan, store)
         left += len(work)
-        calls.update(plan.forecast(work).calls)
+        calls.update(plan.forecast_calls(work).calls)
     forecast = Forecast(dict(calls))
     episodes = sum(len(plan.units) for plan in plans)
-    say(
-        f"plan: {writer} rules from {count(built.plan.units, 'variant')} ({calib}), protocol {built.plan.protocol}, "
+    print_status(
+        f"plan: {writer} rules from {format_plural(built.plan.units, 'variant')} ({calib}), protocol "
+        f"{built.plan.protocol}, "
         f"into {built.out}\n"
         f"      {episodes} episodes one after the other, {episodes - left} finished, {left} to play\n"
-        f"      {answering(built.config, {'actor', *calls})}\n      {cost(forecast)}"
+        f"      {describe_models(built.config, {'actor', *calls})}\n      {describe_forecast(forecast)}"
     )
     for note in notes:
-        say(f"      {note}")
+        print_status(f"      {note}")
 
 
-def play(built: "Building", max_cost: float | None, max_tokens: int | None, record: bool = False) -> "Book":
+def play_build(
+    built: "ConstitutionBuild", max_cost: float | None, max_tokens: int | None, record: bool = False
+) -> "ConstitutionFile":
     """Play what is left and write the file."""
-    from rsso_dspy.cli.progress import Watch
-    from rsso_dspy.protocol.events import EventStream
-    from rsso_dspy.protocol.session import session
+    from rsso_dspy.cli.progress import RunProgress
+    from rsso_dspy.experiment.events import EventStream
+    from rsso_dspy.experiment.session import session
 
-    purse = built.purse(max_cost, max_tokens)
-    with playing() as ending, session(built.config) as live:
-        live.backend.reach()
-        with Watch([unit for plan in built.plans for unit in plan.units]) as watch:
+    purse = built.make_spend_limit(max_cost, max_tokens)
+    with catch_interruptions() as ending, session(built.config) as live:
+        live.backend.check_connections()
+        with RunProgress([unit for plan in built.plans for unit in plan.units]) as watch:
             events = EventStream()
             watch.follow(events)
             try:
-                return built.play(live, purse, events, record)
+                return built.run(live, purse, events, record)
             except LimitReached as reached:
-                watch.say(str(reached))
+                watch.print_line(str(reached))
                 raise typer.Exit(1) from None
             except KeyboardInterrupt:
-                watch.say("interrupted: every finished episode is kept; the same command again goes on")
+                watch.print_line("interrupted: every finished episode is kept; the same command again goes on")
                 raise typer.Exit(ending.code) from None
 
 
 @app.command()
 def show(
-    source: Source,
-    arm: Arm = None,
+    source: ConstitutionSource,
+    arm: ConstitutionArm = None,
     edits: Annotated[bool, typer.Option("--edits", help="Every edit too: added, merged, dropped and so on.")] = False,
     json_: Json = False,
 ) -> None:
     """Print the rules, where they come from and what was changed on the way."""
-    from rsso_dspy.protocol.constitutions import opened
+    from rsso_dspy.experiment.constitutions import open_constitution
 
-    book = opened(source, arm)
+    book = open_constitution(source, arm)
     if json_:
-        print_json_text(book.text())
+        print_json_text(book.to_json())
         return
-    _print(book)
+    _print_constitution(book)
     if edits:
         echo("Edits", bold=True)
         for edit in book.constitution.edits:
             of = f" of {', '.join(edit.of)}" if edit.of else ""
             why = f" ({edit.why})" if edit.why else ""
-            echo(visible(f"  {edit.what} {edit.id}{of}{why}, {edit.source or 'given'}: {edit.text}".rstrip(": ")))
+            echo(
+                replace_controls(
+                    f"  {edit.what} {edit.id}{of}{why}, {edit.source or 'given'}: {edit.text}".rstrip(": ")
+                )
+            )
 
 
 @app.command()
-def diff(a: Source, b: Source, json_: Json = False) -> None:
+def diff(a: ConstitutionSource, b: ConstitutionSource, json_: Json = False) -> None:
     """Print the rules that only one of two constitutions holds."""
-    from rsso_dspy.protocol.constitutions import only_in, opened
+    from rsso_dspy.experiment.constitutions import list_unique_rules, open_constitution
 
-    ours, theirs = opened(a), opened(b)
-    only = {str(a): only_in(ours, theirs), str(b): only_in(theirs, ours)}
+    ours, theirs = open_constitution(a), open_constitution(b)
+    only = {str(a): list_unique_rules(ours, theirs), str(b): list_unique_rules(theirs, ours)}
     shared = len(ours.constitution.rules) - len(only[str(a)])
     if json_:
         print_json({"only": only, "shared": shared})
         return
     for mark, (name, lines) in zip("-+", only.items(), strict=True):
-        echo(f"only in {name}: {count(lines, 'rule')}", bold=True)
+        echo(f"only in {name}: {format_plural(lines, 'rule')}", bold=True)
         for line in lines:
-            echo(visible(f"{mark} {line}"))
+            echo(replace_controls(f"{mark} {line}"))
     echo(f"in both: {shared}")
 
 
@@ -200,20 +209,20 @@ def merge(
     sources: Annotated[
         list[Path], typer.Argument(metavar="FILE|RUN...", help="Constitution files, or folders of runs.")
     ],
-    out: Out,
+    out: ConstitutionOut,
 ) -> None:
     """Put the rules of several constitutions into one file, each rule once. No model is asked."""
-    from rsso_dspy.protocol.constitutions import opened, together
-    from rsso_dspy.whole import write_whole
+    from rsso_dspy.atomic import atomic_write_text
+    from rsso_dspy.experiment.constitutions import merge_constitution_files, open_constitution
 
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
-    check_place(out)
-    books = {str(source): opened(source) for source in sources}
-    made = together(books)
-    write_whole(out, made.text())
+    check_output_path(out)
+    books = {str(source): open_constitution(source) for source in sources}
+    made = merge_constitution_files(books)
+    atomic_write_text(out, made.to_json())
     before = sum(len(book.constitution.rules) for book in books.values())
-    say(f"{out}: {count(made.constitution.rules, 'rule')} of {before}")
+    print_status(f"{out}: {format_plural(made.constitution.rules, 'rule')} of {before}")
 
 
 @app.command()
@@ -223,33 +232,33 @@ def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution
 
     import click
 
-    from rsso_dspy.protocol.constitutions import editable, edited, read_book
-    from rsso_dspy.reading import read_text
-    from rsso_dspy.whole import write_whole
+    from rsso_dspy.atomic import atomic_write_text
+    from rsso_dspy.experiment.constitutions import apply_edited_rules, format_rules, read_constitution
+    from rsso_dspy.safe_read import read_text
 
-    book = read_book(file)
-    check_place(file, "file")
+    book = read_constitution(file)
+    check_output_path(file, "file")
     draft = file.with_name(f"{file.name}.draft")
-    before = read_text(draft) if draft.exists() else editable(book.constitution)
+    before = read_text(draft) if draft.exists() else format_rules(book.constitution)
     try:
         text = click.edit(before, extension=".txt")
     except click.ClickException as error:
         raise UsageError(f"no editor could be opened ({error.message}); set EDITOR, e.g. EDITOR=nano") from None
     if text is None and not draft.exists():
-        say("nothing was changed")
+        print_status("nothing was changed")
         return
     try:
-        made = edited(book.constitution, text if text is not None else before)
+        made = apply_edited_rules(book.constitution, text if text is not None else before)
     except UsageError as error:
-        write_whole(draft, text if text is not None else before)
+        atomic_write_text(draft, text if text is not None else before)
         raise UsageError(f"{error}. What was written is kept in {draft}: the same command opens it again") from None
-    write_whole(file, replace(book, constitution=made).text())
+    atomic_write_text(file, replace(book, constitution=made).to_json())
     draft.unlink(missing_ok=True)
-    say(f"{file}: {count(made.rules, 'rule')}, before {len(book.constitution.rules)}")
+    print_status(f"{file}: {format_plural(made.rules, 'rule')}, before {len(book.constitution.rules)}")
 
 
-def _print(book: "Book") -> None:
-    from rsso_dspy.trajectory import RULE_BASED_NOTE
+def _print_constitution(book: "ConstitutionFile") -> None:
+    from rsso_dspy.records import RULE_BASED_NOTE
 
     rules = book.constitution
     for category in ("abstract", "error"):
@@ -257,8 +266,8 @@ def _print(book: "Book") -> None:
         echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
         for rule in held:
             said = f" (said {rule.count} times)" if rule.count > 1 else ""
-            echo(visible(f"  {rule.id} {rule.lesson.line}{said}"))
+            echo(replace_controls(f"  {rule.id} {rule.lesson.line}{said}"))
     if book.variants:
-        echo(f"learnt on {count(book.variants, 'variant')}: {', '.join(book.variants)}")
+        echo(f"learnt on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
     if book.provenance.get("rule_based"):
         echo(RULE_BASED_NOTE)

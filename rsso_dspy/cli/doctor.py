@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rsso_dspy.cli.forecast import proxied
 from rsso_dspy.cli.options import (
     BackendName,
     BaseUrl,
@@ -15,12 +14,13 @@ from rsso_dspy.cli.options import (
     ConfigFile,
     ModelName,
     Overrides,
-    configuration,
+    build_config,
 )
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.run_plan import describe_proxies
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.redaction import redact
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -43,7 +43,7 @@ DISK_NEEDED = 2.0
 """Gigabytes that a full held-out run of four methods may take."""
 
 
-def doctor(
+def check_setup(
     model: ModelName = None,
     base_url: BaseUrl = None,
     backend: BackendName = None,
@@ -56,16 +56,16 @@ def doctor(
     With --model, time two steps of an actor as well: how fast the server answers, whether it keeps to schemas and reads
     from a cache, and what a run would take.
     """
-    settings = configuration(config, set_, backend, model=model, base_url=base_url, benchmark=benchmark)
+    settings = build_config(config, set_, backend, model=model, base_url=base_url, benchmark=benchmark)
     checks: list[tuple[str, Callable[[Config], str]]] = [
-        ("simulator", _simulator),
-        ("embedder", _embedder),
-        (f"backend {settings.backend}", _backend),
-        ("disk", _disk),
+        ("simulator", _check_simulator),
+        ("embedder", _check_embedder),
+        (f"backend {settings.backend}", _check_backend),
+        ("disk", _check_disk),
     ]
     if model is not None:
         checks[2:3] = [(f"backend {settings.backend}", _backend_in_its_time), ("speed", _speed)]
-    for line in proxied(settings):
+    for line in describe_proxies(settings):
         echo(f"note    {line}")
     failed = 0
     for name, check in checks:
@@ -74,28 +74,28 @@ def doctor(
             echo(f"ok      {name}: {check(settings)}")
         except Exception as error:  # every failure is a finding here
             failed += 1
-            echo(f"failed  {name}: {visible(' '.join(redact(str(error)).split()))}", fg="red")
+            echo(f"failed  {name}: {replace_controls(' '.join(redact(str(error)).split()))}", fg="red")
     if failed:
         raise typer.Exit(1)
 
 
-def _simulator(config: "Config") -> str:
-    return config.played.check(config.environment)
+def _check_simulator(config: "Config") -> str:
+    return config.active_benchmark.smoke_test(config.environment)
 
 
-def _embedder(config: "Config") -> str:
-    from rsso_dspy.backends.embedders import Embedder
+def _check_embedder(config: "Config") -> str:
+    from rsso_dspy.embedders import Embedder
 
     embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0, "cache": False}))
     embedder.check()
     dimensions = embedder(["a thermometer"]).shape[1]
-    where = f", from {source}" if (source := embedder.source()) else ""
+    where = f", from {source}" if (source := embedder.describe_source()) else ""
     return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
 
 
 def _backend_in_its_time(config: "Config") -> str:
     """A server of one's own may load a model first."""
-    return _backend(config, config.active_backend.timeout)
+    return _check_backend(config, config.active_backend.timeout)
 
 
 def _speed(config: "Config") -> str:
@@ -106,25 +106,25 @@ def _speed(config: "Config") -> str:
     return describe_server(config)
 
 
-def _backend(config: "Config", seconds: float = PATIENCE) -> str:
+def _check_backend(config: "Config", seconds: float = PATIENCE) -> str:
     import dspy
     from dspy.utils.exceptions import AdapterParseError
 
-    from rsso_dspy.backends import Backend
+    from rsso_dspy.lm import Backend
 
     backend = Backend(config.active_backend.model_copy(update={"timeout": seconds, "retries": 0}))
     backend.check()
-    backend.reach()
+    backend.check_connections()
     try:
         with dspy.context(disable_history=True, adapter=backend.adapter):
             answer = dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0)).answer
     except AdapterParseError as error:
-        raise BackendFailure(_unread(config, str(error.lm_response or ""))) from None
+        raise BackendFailure(_explain_unreadable_answer(config, str(error.lm_response or ""))) from None
     rule = " (rule-based, offline)" if backend.rule_based else ""
     return f"{config.active_backend.model}{rule} answered {redact(str(answer))[:SHOWN]!r}"
 
 
-def _unread(config: "Config", said: str) -> str:
+def _explain_unreadable_answer(config: "Config", said: str) -> str:
     """What the model should have answered, and what to change."""
     own, at = config.active_backend, f"--set backends.{config.backend}"
     others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
@@ -135,7 +135,7 @@ def _unread(config: "Config", said: str) -> str:
     )
 
 
-def _disk(config: "Config") -> str:  # noqa: ARG001
+def _check_disk(config: "Config") -> str:  # noqa: ARG001
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     if free < DISK_NEEDED:
         raise OSError(f"{free:.1f} GB free here, a full run may need {DISK_NEEDED:.0f} GB: choose another --out")

@@ -25,17 +25,17 @@ from rsso_dspy.cli.options import (
     Seed,
     Trials,
     Variants,
-    configuration,
-    names,
-    retries_stalled,
-    say,
+    build_config,
+    parse_retry,
+    print_status,
+    split_names,
 )
-from rsso_dspy.cli.programs import load_programs
-from rsso_dspy.cli.prose import echo
-from rsso_dspy.cli.run import held_out_run
+from rsso_dspy.cli.program_files import load_programs
+from rsso_dspy.cli.run import plan_and_play
+from rsso_dspy.cli.terminal_text import echo
 
 
-def evaluate(
+def evaluate_program(
     program: Annotated[Path, typer.Argument(metavar="FILE", help="The compiled program.")],
     task_names: Annotated[
         str | None, typer.Option("--tasks", help="Task types, comma-separated, or all; those compiled on when absent.")
@@ -69,12 +69,12 @@ def evaluate(
 
     It is `rsso-dspy run` with two programs: every unit is written as soon as it is finished.
     """
-    from rsso_dspy.optimize.compiled import load, program_name
-    from rsso_dspy.protocol.run_spec import RunSpec
-    from rsso_dspy.trajectory import ZERO_SHOT
+    from rsso_dspy.optimize.compiled import derive_program_name, load
+    from rsso_dspy.records import ZERO_SHOT
+    from rsso_dspy.store.run_spec import RunSpec
 
     compiled = load(program)
-    settings = configuration(
+    settings = build_config(
         config,
         set_,
         backend,
@@ -87,29 +87,29 @@ def evaluate(
         seed=seed,
     )
     calibrated = list(dict.fromkeys(key.partition("::")[0] for key in compiled.calibration))
-    listed = variants not in (None, *settings.played.table.selections)
+    listed = variants not in (None, *settings.active_benchmark.table.selections)
     tasks = None if listed else calibrated
     if task_names is not None:
-        tasks = None if task_names == "all" else names(task_names, "--tasks")
+        tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     elif not calibrated:
         tasks = None
     if compiled.calibration:
         made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
     else:
         made = "made elsewhere: if it was made on held-out variants, nothing here can tell"
-    say(f"{program}: {compiled.method}, {made}")
+    print_status(f"{program}: {compiled.method}, {made}")
     spec = RunSpec(
         methods=(compiled.method,),
-        programs=(ZERO_SHOT, program_name(program)),
+        programs=(ZERO_SHOT, derive_program_name(program)),
         compiled=(program,),
         tasks=None if tasks is None else tuple(tasks),
-        variants=() if variants is None else tuple(names(variants, "--variants")),
+        variants=() if variants is None else tuple(split_names(variants, "--variants")),
         per_task=per_task,
         out=out or Path("runs") / f"evaluate-{program.stem}",
-        retry_stalled=retries_stalled(retry),
+        retry_stalled=parse_retry(retry),
         record=record,
     )
     playing = load_programs([ZERO_SHOT, str(program)])
-    held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
+    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
         echo(f"program: {program}")

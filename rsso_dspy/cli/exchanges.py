@@ -3,20 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rsso_dspy.cli.prose import echo
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
-    from rsso_dspy.protocol.store import Store
     from rsso_dspy.recordings import Exchange
-    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+    from rsso_dspy.records import TrainingRecord, UnitRecord
+    from rsso_dspy.store.unit_store import Store
 
 
 def recorded(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
     """What was recorded of a unit or training, by trial; nothing where nothing was."""
     from rsso_dspy.errors import DamagedFile, NotRecorded
-    from rsso_dspy.protocol.taping import name_of
     from rsso_dspy.recordings import Recordings
+    from rsso_dspy.store.taping import name_of
 
     if not store.recorded:
         return {}
@@ -43,19 +43,23 @@ class Shown:
         from rsso_dspy.recordings import text_of
 
         parameters = ", ".join(f"{name} {value}" for name, value in exchange.request["parameters"].items())
-        echo(f"      [sent, {exchange.role}] {visible(exchange.request['model'])}; {visible(parameters)}", fg="cyan")
+        echo(
+            f"      [sent, {exchange.role}] {replace_controls(exchange.request['model'])}; "
+            f"{replace_controls(parameters)}",
+            fg="cyan",
+        )
         for place, message in enumerate(exchange.request["messages"]):
             text, at = text_of(message.get("content")), (exchange.role, place)
             again = self._before.get(at) == text
             self._before[at] = text
             said = "as in the request before" if again else f"\n{indented(text)}"
-            echo(f"      [{visible(str(message.get('role')))}] {said}", fg="cyan")
+            echo(f"      [{replace_controls(str(message.get('role')))}] {said}", fg="cyan")
         failed = f", {len(exchange.failed)} failed before" if exchange.failed else ""
-        name = f", {visible(exchange.model)}" if exchange.model else ""
+        name = f", {replace_controls(exchange.model)}" if exchange.model else ""
         echo(f"      [answered{name}, {exchange.seconds:g} s{failed}]", dim=True)
         error = exchange.error and f"{exchange.error.get('kind')}: {exchange.error.get('message')}"
         echo(indented(error or exchange.text), dim=True)
 
 
 def indented(text: str) -> str:
-    return "\n".join(f"      {line}" for line in visible(text).splitlines())
+    return "\n".join(f"      {line}" for line in replace_controls(text).splitlines())

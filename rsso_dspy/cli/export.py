@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.folders import Separate, opened, say_left_out
-from rsso_dspy.cli.options import ConfigFile, Overrides, say
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.options import ConfigFile, Overrides, print_status
+from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UnknownName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+    from rsso_dspy.records import TrainingRecord, UnitRecord
 
 
-def export(
+def export_runs(
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several that differ in seeds or arms.")
     ],
@@ -37,23 +37,23 @@ def export(
     from itertools import chain
     from typing import get_args
 
-    from rsso_dspy.config import load, prices
-    from rsso_dspy.report.export import Rows, check_target, write_parquet
+    from rsso_dspy.config import load_config, make_price_lookup
+    from rsso_dspy.report.parquet_export import RowKind, check_parquet_target, write_parquet
 
-    chosen = next((each for each in get_args(Rows) if each == rows), None)
+    chosen = next((each for each in get_args(RowKind) if each == rows), None)
     if chosen is None:
-        raise UnknownName("kind of rows", rows, get_args(Rows))
-    pool = opened(folders, separate)
+        raise UnknownName("kind of rows", rows, get_args(RowKind))
+    pool = open_runs(folders, separate)
     first, whole = folders[0], folders[0].resolve()
     target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
-    check_target(target)
-    price_of = prices(load(config, set_ or ()).prices)
+    check_parquet_target(target)
+    price_of = make_price_lookup(load_config(config, set_ or ()).prices)
     records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
     try:
         written = write_parquet(target, chosen, records, price_of)
     finally:
         for store in pool.stores:
-            say_left_out(store)
-    if left := sum(len(store.begun()) for store in pool.stores):
-        say(f"{left} that are not finished are left out")
+            print_left_out_files(store)
+    if left := sum(len(store.load_begun()) for store in pool.stores):
+        print_status(f"{left} that are not finished are left out")
     echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

@@ -6,14 +6,14 @@ import typer
 
 from rsso_dspy.bounds import MOST_SEED
 from rsso_dspy.cli.options import BenchmarkName
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
 app = typer.Typer(help="The shipped table of gold lengths, which fixes the step budgets.", no_args_is_help=True)
 
 
 @app.callback()
-def _group() -> None:
+def _keep_subcommand() -> None:
     """Keeps `verify` a verb of its own."""
 
 
@@ -24,10 +24,10 @@ def verify(
     benchmark: BenchmarkName = None,
 ) -> None:
     """Compute a sample of gold lengths again, each in a fresh simulator, and compare exactly."""
-    from rsso_dspy.config import load
-    from rsso_dspy.environments.benchmark import benchmark as benchmark_called
+    from rsso_dspy.config import load_config
+    from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
 
-    name = benchmark or load().benchmark
+    name = benchmark or load_config().benchmark
     golds = benchmark_called(name).golds
     if golds is None:
         raise UsageError(f"{name} ships no gold lengths: there is nothing to verify")

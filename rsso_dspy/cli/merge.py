@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
-from rsso_dspy.cli.prose import echo
-from rsso_dspy.whole import check_place
+from rsso_dspy.atomic import check_output_path
+from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, print_status
+from rsso_dspy.cli.terminal_text import echo
 
 
-def merge(
+def merge_runs(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of the parts, played with --shard.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the whole run; it may hold some of it already.")],
     config: ConfigFile = None,
@@ -18,12 +18,12 @@ def merge(
 ) -> None:
     """Put the units of several folders of one run into one folder, and print the report."""
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.config import load, prices
-    from rsso_dspy.protocol.merge import merge as put_together
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.config import load_config, make_price_lookup
+    from rsso_dspy.store.merge_runs import merge_shards as put_together
+    from rsso_dspy.store.unit_store import Store
 
-    check_place(out)
+    check_output_path(out)
     store = Store(out)
-    merged = put_together(folders, store, say)
-    print_report(store, prices(load(config, set_ or ()).prices))
-    echo(f"\nrun: {out}, {count(range(merged), 'record')} of {count(folders, 'folder')}")
+    merged = put_together(folders, store, print_status)
+    print_report(store, make_price_lookup(load_config(config, set_ or ()).prices))
+    echo(f"\nrun: {out}, {format_plural(range(merged), 'record')} of {format_plural(folders, 'folder')}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_DOLLARS, MOST_JOBS, MOST_PER_TASK, MOST_SEED, MOST_TRIALS
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ BenchmarkName = Annotated[
 ]
 
 
-def configuration(
+def build_config(
     file: Path | None,
     overrides: list[str] | None,
     backend: str | None,
@@ -109,17 +109,17 @@ def configuration(
 ) -> "Config":
     """The configuration with the command's own options on top; options that are None change nothing. With `replay`, the
     backend is the one whose answers these recordings are, or else the one named, answered by them."""
-    from rsso_dspy.config import RECORDED, load, override
+    from rsso_dspy.config import RECORDED, format_override, load_config
 
     of_model = name_model(model, base_url, backend)
     backend = backend or (GIVEN if of_model else None)
     if replay is not None:
         backend = backend or RECORDED
-        overrides = [*(overrides or ()), override(f'backends."{backend}".replay', str(replay))]
-        say(f"answers come from the recordings in {replay}: no model is asked, whatever a plan says it costs")
+        overrides = [*(overrides or ()), format_override(f'backends."{backend}".replay', str(replay))]
+        print_status(f"answers come from the recordings in {replay}: no model is asked, whatever a plan says it costs")
     named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
     extra = [f"{key}={value}" for key, value in named.items() if value is not None]
-    return load(file, [*of_model, *(overrides or []), *extra])
+    return load_config(file, [*of_model, *(overrides or []), *extra])
 
 
 GIVEN = "model"
@@ -129,7 +129,7 @@ GIVEN = "model"
 def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
     """The settings that `--model` and `--base-url` stand for. A model of a built-in profile's provider has what that
     profile says of address and key, but no key where an address is given. Raises `UsageError` for an address alone."""
-    from rsso_dspy.config import PROFILES, override
+    from rsso_dspy.config import PROFILES, format_override
 
     if model is None and base_url is None:
         return []
@@ -143,10 +143,10 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
         table |= {name: profile[name] for name in taken if name in profile}
     if base_url is not None:
         table["base_url"] = base_url
-    return [override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]
+    return [format_override(f'backends."{backend or GIVEN}".{name}', value) for name, value in table.items()]
 
 
-def names(text: str, option: str) -> list[str]:
+def split_names(text: str, option: str) -> list[str]:
     """The parts of a comma-separated option, each once."""
     parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not parts:
@@ -154,23 +154,23 @@ def names(text: str, option: str) -> list[str]:
     return parts
 
 
-def count(things: Sized, noun: str) -> str:
+def format_plural(things: Sized, noun: str) -> str:
     """How many things, in words."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
-def retries_stalled(retry: str | None) -> bool:
+def parse_retry(retry: str | None) -> bool:
     """Whether `--retry` asks for it. Raises `UnknownName` for anything else."""
     if retry not in (None, "stalled"):
         raise UnknownName("--retry", retry, ["stalled"])
     return retry is not None
 
 
-def command(*words: object) -> str:
+def format_command(*words: object) -> str:
     """What calls this program with these words, as a shell takes it."""
     return shlex.join(["rsso-dspy", *map(str, words)])
 
 
-def say(text: str) -> None:
+def print_status(text: str) -> None:
     """A line for the person who waits, on stderr."""
     echo(text, err=True)

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.terminal_text import echo
 
 
-def paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False) -> None:
+def print_paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False) -> None:
     """Print the tables of the rSSO paper, and what follows from them.
 
     The figures are the paper's (Claude Sonnet 4.6). The statistics are recomputed from its Table 2.
@@ -15,11 +15,11 @@ def paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead 
     import json
     from dataclasses import asdict
 
-    from rsso_dspy.report.paper import published, recomputed
-    from rsso_dspy.report.paper_tables import paper_tables
-    from rsso_dspy.report.terminal import show
+    from rsso_dspy.report.paper import load_published_tables, recompute_statistics
+    from rsso_dspy.report.paper_tables import build_paper_tables
+    from rsso_dspy.report.terminal import print_renderable
 
     if json_:
-        echo(json.dumps({**published(), "recomputed": asdict(recomputed())}, indent=1))
+        echo(json.dumps({**load_published_tables(), "recomputed": asdict(recompute_statistics())}, indent=1))
         return
-    show(paper_tables())
+    print_renderable(build_paper_tables())

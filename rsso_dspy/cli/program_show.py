@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.cli.options import count
-from rsso_dspy.cli.prose import WIDE, echo, paragraph, side_by_side, title, width
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.cli.options import format_plural
+from rsso_dspy.cli.terminal_text import WIDE, echo, get_terminal_width, print_paragraph, print_side_by_side, print_title
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.optimize.describe import Candidate, Role
+    from rsso_dspy.optimize.description import ComparedProgram, RolePrompt
 
 ABRIDGED = 160
 """Characters of a demonstration's field that are printed; `--json` has all of them."""
@@ -30,69 +30,74 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     """Where it came from: what it was compiled with, on, and at what expense."""
     from dataclasses import astuple
 
-    from rsso_dspy.trajectory import RULE_BASED_NOTE
+    from rsso_dspy.records import RULE_BASED_NOTE
 
-    paragraph(f"{file}: {found.method}, compiled by {found.optimizer}", bold=True)
+    print_paragraph(f"{file}: {found.method}, compiled by {found.optimizer}", bold=True)
     before, after = found.before, found.after
     if before is None or after is None:
-        paragraph("It ended before the zero-shot program was scored, and holds that one.")
+        print_paragraph("It ended before the zero-shot program was scored, and holds that one.")
     elif found.improved:
-        paragraph(f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}")
+        print_paragraph(f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}")
     else:
-        paragraph(
+        print_paragraph(
             f"Nothing better was found: it holds the zero-shot program (metric {before.metric:.3f}, "
             f"Mean {before.mean:.2f})."
         )
-    paragraph(f"learnt from {count(found.learn, 'variant')}: {', '.join(found.learn)}")
-    paragraph(f"chosen by {count(found.choose, 'variant')}: {', '.join(found.choose)}")
-    paragraph(
+    print_paragraph(f"learnt from {format_plural(found.learn, 'variant')}: {', '.join(found.learn)}")
+    print_paragraph(f"chosen by {format_plural(found.choose, 'variant')}: {', '.join(found.choose)}")
+    print_paragraph(
         f"rollouts: {found.rollouts} of {found.max_rollouts}, each {found.trials} trials of {found.steps} steps at "
         f"most; {_ENDED[found.ended_by]}"
     )
     calls = f" of {found.max_lm_calls:,}" if found.max_lm_calls is not None else ""
-    paragraph(f"model calls: {found.lm_calls:,}{calls}; tokens: {_tokens(found.usage.values())}")
+    print_paragraph(f"model calls: {found.lm_calls:,}{calls}; tokens: {_format_token_counts(found.usage.values())}")
     for role, usage in found.usage.items():
-        paragraph(f"{role}: {usage.calls:,} calls, {_tokens([usage])}", "  ")
+        print_paragraph(f"{role}: {usage.calls:,} calls, {_format_token_counts([usage])}", "  ")
     if found.abandoned:
         calls = f"{sum(usage.calls for usage in found.abandoned.values()):,} calls"
-        paragraph(f"besides, attempts that were cut short: {calls}; tokens: {_tokens(found.abandoned.values())}")
-    paragraph(f"model: {found.model}; proposer: {found.proposer}")
+        print_paragraph(
+            f"besides, attempts that were cut short: {calls}; tokens: {_format_token_counts(found.abandoned.values())}"
+        )
+    print_paragraph(f"model: {found.model}; proposer: {found.proposer}")
     if found.environment is not None:
         name, version, easier = astuple(found.environment)
-        paragraph(f"protocol: {protocol}, seed {found.seed}, {name} {version}, simplification {easier or 'none'}")
+        print_paragraph(f"protocol: {protocol}, seed {found.seed}, {name} {version}, simplification {easier or 'none'}")
     for note in found.notes:
-        paragraph(f"note: {note}")
+        print_paragraph(f"note: {note}")
     if found.rule_based:
-        paragraph(RULE_BASED_NOTE)
+        print_paragraph(RULE_BASED_NOTE)
 
 
-def _tokens(usages: Iterable[Any]) -> str:
+def _format_token_counts(usages: Iterable[Any]) -> str:
     both = [(usage.input, usage.output) for usage in usages]
     return f"{sum(given for given, _ in both):,} in, {sum(said for _, said in both):,} out"
 
 
-def show_candidates(candidates: "Sequence[Candidate]", choose: Sequence[str]) -> None:
+def show_candidates(candidates: "Sequence[ComparedProgram]", choose: Sequence[str]) -> None:
     """All programs that were compared, then their scores variant by variant where the file holds them."""
-    title(f"{count(candidates, 'program')} compared, on the variants to choose by")
+    print_title(f"{format_plural(candidates, 'program')} compared, on the variants to choose by")
     if candidates:
         echo(f"{'#':>3} {'program':<12} metric   Mean")
     for number, each in enumerate(candidates):
         marks = [name for name, there in (("zero-shot", each.zero_shot), ("chosen", each.chosen)) if there]
-        line = f"{number:3d} {visible(each.program)[:12]:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
+        program = replace_controls(each.program)[:12]
+        line = f"{number:3d} {program:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
         echo(line.rstrip())
     if not any(each.per_variant for each in candidates):
         return
     keys = dict.fromkeys([*choose, *(key for each in candidates for key in each.per_variant)])
-    title("Metric per calibration variant; * to choose by")
-    _scores({f"{'*' if key in choose else ' '}{key}": [c.per_variant.get(key) for c in candidates] for key in keys})
+    print_title("Metric per calibration variant; * to choose by")
+    _print_scores(
+        {f"{'*' if key in choose else ' '}{key}": [c.per_variant.get(key) for c in candidates] for key in keys}
+    )
 
 
-def _scores(rows: Mapping[str, Sequence[float | None]]) -> None:
+def _print_scores(rows: Mapping[str, Sequence[float | None]]) -> None:
     """Rows of numbers under the candidates' numbers; in blocks of columns, and with names on lines of their own, where
     they would be wider than the terminal."""
     names = max(map(len, rows))
-    narrow = names + 7 > width()
-    room = max(1, (width() - (2 if narrow else names)) // 7)
+    narrow = names + 7 > get_terminal_width()
+    room = max(1, (get_terminal_width() - (2 if narrow else names)) // 7)
     columns = max(map(len, rows.values()))
     for first in range(0, columns, room):
         here = range(first, min(first + room, columns))
@@ -100,46 +105,51 @@ def _scores(rows: Mapping[str, Sequence[float | None]]) -> None:
         for name, scores in rows.items():
             cells = "".join("      -" if scores[n] is None else f"{scores[n]:7.3f}" for n in here)
             if narrow:
-                echo("\n".join(visible(name)[at : at + width()] for at in range(0, len(name), width())))
-            echo(("  " if narrow else f"{visible(name):<{names}}") + cells)
+                echo(
+                    "\n".join(
+                        replace_controls(name)[at : at + get_terminal_width()]
+                        for at in range(0, len(name), get_terminal_width())
+                    )
+                )
+            echo(("  " if narrow else f"{replace_controls(name):<{names}}") + cells)
 
 
-def show_role(role: "Role") -> None:
+def show_role(role: "RolePrompt") -> None:
     """What it says in one role, beside the zero-shot prompt where they differ."""
-    title(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}")
+    print_title(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}")
     if not role.changed or role.instruction == role.zero_shot:
-        _paragraphs(role.instruction)
-    elif width() >= WIDE:
-        side_by_side("zero-shot", "compiled", [(_cell(role.zero_shot), _cell(role.instruction))])
+        _print_instruction(role.instruction)
+    elif get_terminal_width() >= WIDE:
+        print_side_by_side("zero-shot", "compiled", [(_build_cell(role.zero_shot), _build_cell(role.instruction))])
     else:
         for name, text in (("zero-shot", role.zero_shot), ("compiled", role.instruction)):
             echo(f"  {name}:", bold=True)
-            _paragraphs(text, "    ")
+            _print_instruction(text, "    ")
     if role.fields:
-        paragraph(f"other words of the fields: {', '.join(role.fields)}", "  ")
+        print_paragraph(f"other words of the fields: {', '.join(role.fields)}", "  ")
     for number, demo in enumerate(role.demonstrations, start=1):
         show_demonstration(f"demonstration {number} of {len(role.demonstrations)}", demo)
 
 
-def _paragraphs(instruction: str, indent: str = "  ") -> None:
-    from rsso_dspy.optimize.describe import paragraphs
+def _print_instruction(instruction: str, indent: str = "  ") -> None:
+    from rsso_dspy.optimize.description import split_paragraphs
 
-    for part in paragraphs(instruction) or ["(empty)"]:
-        paragraph(part, indent)
+    for part in split_paragraphs(instruction) or ["(empty)"]:
+        print_paragraph(part, indent)
 
 
-def _cell(instruction: str) -> "Text":
+def _build_cell(instruction: str) -> "Text":
     from rich.text import Text
 
-    from rsso_dspy.optimize.describe import paragraphs
+    from rsso_dspy.optimize.description import split_paragraphs
 
-    return Text(visible("\n".join(paragraphs(instruction))))
+    return Text(replace_controls("\n".join(split_paragraphs(instruction))))
 
 
 def show_demonstration(title: str, demo: Mapping[str, str]) -> None:
     """One demonstration, field by field; long ones abridged."""
-    paragraph(title, "  ", bold=True)
+    print_paragraph(title, "  ", bold=True)
     for field, text in demo.items():
         flat = " ".join(text.split())
         cut = f"{flat[:ABRIDGED].rstrip()} ... ({len(text):,} characters)" if len(flat) > ABRIDGED else flat
-        paragraph(f"{field}: {cut}", "    ")
+        print_paragraph(f"{field}: {cut}", "    ")

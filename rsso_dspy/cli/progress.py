@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.config import EMBEDDED, prices
-from rsso_dspy.protocol.events import (
+from rsso_dspy.config import EMBEDDED, make_price_lookup
+from rsso_dspy.experiment.events import (
     EventStream,
     SimulatorsStarting,
     StopRequested,
@@ -21,16 +21,22 @@ from rsso_dspy.protocol.events import (
     UnitFinished,
     UsageSpent,
 )
-from rsso_dspy.protocol.pace import Stopwatch, in_words, range_in_words
-from rsso_dspy.protocol.units import Training, Unit, Work
-from rsso_dspy.report.live import Row, live_table
-from rsso_dspy.report.tally import Spent, Tally, finished, spent, spent_on
+from rsso_dspy.experiment.pace import Stopwatch, in_words, range_in_words
+from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord, Usage
+from rsso_dspy.report.live_table import LiveRow, build_live_table
+from rsso_dspy.report.running_totals import (
+    RunningTotals,
+    TokenCost,
+    compute_finished_totals,
+    sum_paid_cost,
+    sum_usage_cost,
+)
 from rsso_dspy.report.terminal import SafeConsole
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord, Usage
+from rsso_dspy.store.units import Job, Training, Unit
 
 if TYPE_CHECKING:
+    from rsso_dspy.experiment.run import Run
     from rsso_dspy.optimize.rollouts import RolloutFinished
-    from rsso_dspy.protocol.held_out import HeldOut
 
 WIDE = 80
 """Columns of a terminal that has room for more than the numbers."""
@@ -42,7 +48,7 @@ AROUND = 6
 """Lines of a terminal, beside the arms', below which there is the bar alone."""
 
 
-class Bar:
+class ProgressBar:
     """A bar with a line of text, in a `with` block."""
 
     def __init__(self, title: str, total: int):
@@ -71,40 +77,40 @@ class Bar:
     ) -> None:
         self._bar.stop()
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """One line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def follow(self, events: EventStream) -> None:
         """Show what is told there from now on."""
-        events.subscribe(SimulatorsStarting, self.starting)
-        events.subscribe(StopRequested, self.stopping)
+        events.subscribe(SimulatorsStarting, self.on_simulator_started)
+        events.subscribe(StopRequested, self.on_interrupt)
 
-    def stopping(self, _event: StopRequested) -> None:
+    def on_interrupt(self, _event: StopRequested) -> None:
         """Threads are being waited for."""
-        self.say("stopping after the model calls under way; Ctrl-C again to stop now")
+        self.print_line("stopping after the model calls under way; Ctrl-C again to stop now")
 
-    def starting(self, event: SimulatorsStarting) -> None:
+    def on_simulator_started(self, event: SimulatorsStarting) -> None:
         """A simulator has started, others have to wait for theirs."""
         starting = event.starting
         said = f"starting simulators: {starting.ready} of {starting.wanted}"
         with self._lock:
-            self._starts = "" if starting.over else said
-            self.show(self._done, self._text)
-            if not self.console.is_terminal and (starting.over or starting.ready % STARTS_APART == 1):
-                self.say(said)
+            self._starts = "" if starting.has_all_started else said
+            self.update_bar(self._done, self._text)
+            if not self.console.is_terminal and (starting.has_all_started or starting.ready % STARTS_APART == 1):
+                self.print_line(said)
 
-    def show(self, done: int, text: str) -> None:
+    def update_bar(self, done: int, text: str) -> None:
         """Move the bar."""
         self._done, self._text = done, text
         self._bar.update(self._task, completed=done, text=self._starts or text)
 
 
-class Watch(Bar):
+class RunProgress(ProgressBar):
     """Counts units, trainings and tokens as they come in. Where a terminal has room, and
     `planned` says what the work is part of, every arm has a row, in which what was finished before counts too."""
 
-    def __init__(self, work: Sequence[Work], planned: "HeldOut | None" = None, jobs: int = 1):
+    def __init__(self, work: Sequence[Job], planned: "Run | None" = None, jobs: int = 1):
         super().__init__("units", len(work))
         self.done = 0
         self.errors = 0
@@ -113,8 +119,8 @@ class Watch(Bar):
         self.best: dict[str, list[int]] = defaultdict(list)
         self._watch = stopwatch(planned) if planned else None
         self._foretold = False
-        self._arms = Arms(planned, work, jobs) if planned and self.console.is_terminal else None
-        self._live = Live(console=self.console, get_renderable=self._picture) if self._arms else None
+        self._arms = ArmProgress(planned, work, jobs) if planned and self.console.is_terminal else None
+        self._live = Live(console=self.console, get_renderable=self._render_progress) if self._arms else None
 
     def __enter__(self) -> Self:
         if self._live is None:
@@ -127,14 +133,14 @@ class Watch(Bar):
     ) -> None:
         if self._live is None:
             return super().__exit__(kind, error, trace)
-        self._refresh()
+        self._refresh_bar()
         return self._live.stop()
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
         events.subscribe(UsageSpent, lambda event: self.answered(event.usage))
-        events.subscribe(TrialFinished, self.trial)
-        events.subscribe(UnitFinished, self.finished)
+        events.subscribe(TrialFinished, self.on_trial_finished)
+        events.subscribe(UnitFinished, self.on_job_finished)
 
     def answered(self, usage: Usage) -> None:
         """A model answered: how long the rest takes is known long before the first unit is finished."""
@@ -145,107 +151,109 @@ class Watch(Bar):
             return
         with self._lock:
             if self.console.is_terminal:
-                self._refresh()
+                self._refresh_bar()
             elif not self._foretold:
                 self._foretold = True
-                self.say(f"      at the pace of the first {self._watch.answers} answers: {range_in_words(left)} left")
+                self.print_line(
+                    f"      at the pace of the first {self._watch.answers} answers: {range_in_words(left)} left"
+                )
 
-    def trial(self, event: TrialFinished) -> None:
+    def on_trial_finished(self, event: TrialFinished) -> None:
         """A trial is finished."""
         work, result = event.work, event.result
         with self._lock:
             self.tokens += sum(usage.input + usage.output for usage in result.usage.values())
             if self._arms:
-                self._arms.trial(work, result)
-            self._refresh()
+                self._arms.add_trial(work, result)
+            self._refresh_bar()
             if isinstance(work, Training) and result.trajectory and not self.console.is_terminal:
                 played = f"{work.name} {result.trial}/{len(work.episodes)} on {result.trajectory.variant.key}"
-                self.say(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
+                self.print_line(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
 
-    def finished(self, event: UnitFinished) -> None:
+    def on_job_finished(self, event: UnitFinished) -> None:
         """A unit or a training is finished."""
         work, record = event.work, event.record
         with self._lock:
             self.done += 1
             scores = [trajectory.accumulator for trajectory in record.trajectories]
-            self.stalled += record.stalled
-            if record.errored:
+            self.stalled += record.stalled_trials
+            if record.has_errors:
                 self.errors += 1
             elif isinstance(record, UnitRecord):
                 self.best[record.arm].append(max(scores))
             if self._arms:
-                self._arms.finished(work, record)
-            self._refresh()
+                self._arms.add_record(work, record)
+            self._refresh_bar()
             if not self.console.is_terminal:
-                said = f"error: {record.trials[-1].error}" if record.errored else " ".join(map(str, scores))
+                said = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
                 said += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
-                self.say(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
+                self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
 
-    def _refresh(self) -> None:
+    def _refresh_bar(self) -> None:
         means = "  ".join(f"{arm} {sum(scores) / len(scores):.0f}" for arm, scores in sorted(self.best.items()))
         errors = f"  {self.errors} errors" if self.errors else ""
         errors += f"  {self.stalled} stalled" if self.stalled else ""
-        shown = "" if self._roomy else f"{means}  "
+        shown = "" if self._has_room else f"{means}  "
         left = self._watch.left() if self._watch else None
         time = f"  {in_words(left.mean)} left by calls" if left and self.done < self.total else ""
-        self.show(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}{time}")
+        self.update_bar(self.done, f"{shown}{self.tokens / 1e6:.1f}M tokens{errors}{time}")
 
     @property
-    def _roomy(self) -> bool:
+    def _has_room(self) -> bool:
         """Whether the table has room now: a window may change."""
         rows = len(self._arms.tallies) + AROUND if self._arms else 0
         return bool(rows) and self.console.width >= WIDE and self.console.height >= rows
 
-    def _picture(self) -> RenderableType:
-        if self._arms is None or not self._roomy:
+    def _render_progress(self) -> RenderableType:
+        if self._arms is None or not self._has_room:
             return self._bar
         with self._lock:
-            return Group(live_table(self._arms.rows()), self._bar)
+            return Group(build_live_table(self._arms.build_rows()), self._bar)
 
 
-def stopwatch(planned: "HeldOut") -> Stopwatch | None:
+def stopwatch(planned: "Run") -> Stopwatch | None:
     """For what is left of a run; None where nothing is, or the offline player answers, who takes no time."""
-    estimate = None if set(planned.asked.values()) == {EMBEDDED} else planned.estimate()
+    estimate = None if set(planned.models_in_use.values()) == {EMBEDDED} else planned.estimate_cost()
     return Stopwatch(estimate) if estimate else None
 
 
-class Arms:
+class ArmProgress:
     """What the arms of a run came to so far, those of its work that are being played among them."""
 
-    def __init__(self, planned: "HeldOut", work: Sequence[Work], jobs: int):
+    def __init__(self, planned: "Run", work: Sequence[Job], jobs: int):
         self._plan = planned.plan
         self._work = sorted(work, key=lambda each: isinstance(each, Unit))
         self._jobs = jobs
-        self._price_of = prices(planned.config.prices)
-        self._models = planned.asked
+        self._price_of = make_price_lookup(planned.config.prices)
+        self._models = planned.models_in_use
         self._trials = dict(planned.played)
         self._finished: set[str] = set()
         self._totals = Counter(unit.arm.name for unit in self._plan.units)
-        self.tallies = {arm: Tally() for arm in self._plan.arms}
-        self._spent = {arm: Spent() for arm in self._plan.arms}
-        for record in planned.records():
-            self._count(record)
-            self._spend(record.arm, spent_on(record, self._price_of))
-        for begun in planned.store.begun():
-            self._spend(begun.arm, spent_on(begun, self._price_of))
-        for arm, role, usage in (*planned.store.abandoned(), *planned.store.under_way()):
-            self._spend(arm, spent({role: usage}, self._models, self._price_of))
+        self.tallies = {arm: RunningTotals() for arm in self._plan.arms}
+        self._spent = {arm: TokenCost() for arm in self._plan.arms}
+        for record in planned.load_records():
+            self._count_record(record)
+            self._add_spending(record.arm, sum_paid_cost(record, self._price_of))
+        for begun in planned.store.load_begun():
+            self._add_spending(begun.arm, sum_paid_cost(begun, self._price_of))
+        for arm, role, usage in (*planned.store.read_abandoned(), *planned.store.read_under_way()):
+            self._add_spending(arm, sum_usage_cost({role: usage}, self._models, self._price_of))
 
-    def trial(self, work: Work, result: TrialResult) -> None:
+    def add_trial(self, work: Job, result: TrialResult) -> None:
         """A trial is finished."""
         self._trials[work.key] = result.trial
-        self._spend(work.arm.name, spent(result.usage, self._models, self._price_of))
+        self._add_spending(work.arm.name, sum_usage_cost(result.usage, self._models, self._price_of))
 
-    def finished(self, work: Work, record: UnitRecord | TrainingRecord) -> None:
+    def add_record(self, work: Job, record: UnitRecord | TrainingRecord) -> None:
         """A unit or training is finished; its trials were told."""
         self._finished.add(work.key)
-        self._count(record)
+        self._count_record(record)
 
-    def rows(self) -> list[Row]:
+    def build_rows(self) -> list[LiveRow]:
         """A row for each."""
-        under_way = self._under_way()
+        under_way = self._list_under_way()
         return [
-            Row(
+            LiveRow(
                 arm,
                 self._totals[arm],
                 tally,
@@ -256,27 +264,27 @@ class Arms:
             for arm, tally in self.tallies.items()
         ]
 
-    def _count(self, record: UnitRecord | TrainingRecord) -> None:
+    def _count_record(self, record: UnitRecord | TrainingRecord) -> None:
         if record.arm in self.tallies:
-            self.tallies[record.arm].add(finished(record, self._price_of))
+            self.tallies[record.arm].add_finished(compute_finished_totals(record, self._price_of))
 
-    def _spend(self, arm: str, more: Spent) -> None:
+    def _add_spending(self, arm: str, more: TokenCost) -> None:
         if arm in self._spent:
             self._spent[arm] += more
 
-    def _under_way(self) -> list[Work]:
+    def _list_under_way(self) -> list[Job]:
         """What is being played: work is begun in its order, no unit before every training is finished, and none before
         that which it follows in its stream."""
-        left = [each for each in self._work if each.key not in self._finished and not self._waits(each)]
-        first: list[Work] = [each for each in left if not isinstance(each, Unit)]
+        left = [each for each in self._work if each.key not in self._finished and not self._is_waiting(each)]
+        first: list[Job] = [each for each in left if not isinstance(each, Unit)]
         return (first or left)[: self._jobs]
 
-    def _waits(self, work: Work) -> bool:
-        before = self._plan.before(work) if isinstance(work, Unit) else None
+    def _is_waiting(self, work: Job) -> bool:
+        before = self._plan.get_previous_unit(work) if isinstance(work, Unit) else None
         return before in self._work and before.key not in self._finished if before else False
 
 
-class CompileWatch(Bar):
+class CompileProgress(ProgressBar):
     """Counts rollouts."""
 
     def __init__(self, rollouts: int):
@@ -287,20 +295,20 @@ class CompileWatch(Bar):
         from rsso_dspy.optimize.rollouts import RolloutFinished
 
         super().follow(events)
-        events.subscribe(RolloutFinished, self.rollout)
+        events.subscribe(RolloutFinished, self.on_rollout)
 
-    def rollout(self, event: "RolloutFinished") -> None:
+    def on_rollout(self, event: "RolloutFinished") -> None:
         """A rollout is finished."""
         rollouts, candidate, rollout = event.rollouts, event.candidate, event.rollout
         with self._lock:
             self.done += 1
-            best = rollouts.best
-            score = "" if best is None else f"best {best.mean(rollouts.choose):.3f}  "
+            best = rollouts.best_candidate
+            score = "" if best is None else f"best {best.mean_over(rollouts.choose):.3f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
-            self.show(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
+            self.update_bar(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
             if not self.console.is_terminal:
                 number = list(rollouts.candidates).index(candidate.program)
-                self.say(
+                self.print_line(
                     f"[{self.done}/{self.total}] candidate {number} {rollout.variant.key}: {rollout.score:.3f}"
                     f"  {score}{rollouts.lm_calls:,} calls"
                 )

@@ -15,7 +15,7 @@ COMMAND = "python -m rsso_dspy.cli.reference docs/CLI.md"
 """What writes the page."""
 
 
-def page() -> str:
+def build_reference_page() -> str:
     """The whole page, in Markdown."""
     import typer
     from typer.cli import get_docs_for_click
@@ -23,23 +23,23 @@ def page() -> str:
     from rsso_dspy.cli.app import app
 
     root = typer.main.get_command(app)
-    _say_whole_sentences(root)
+    _set_full_summaries(root)
     return get_docs_for_click(obj=root, ctx=typer.Context(root), name="rsso-dspy", title="Command line").strip() + "\n"
 
 
-def _say_whole_sentences(command: Any) -> None:
+def _set_full_summaries(command: Any) -> None:
     """In the lists of verbs, where Typer would cut them at 45 characters."""
     command.short_help = " ".join((command.help or "").partition("\n\n")[0].split())
     for below in getattr(command, "commands", {}).values():
-        _say_whole_sentences(below)
+        _set_full_summaries(below)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Write the page to the file that is named, or print it."""
     if arguments:
-        Path(arguments[0]).write_text(page(), encoding="utf-8")
+        Path(arguments[0]).write_text(build_reference_page(), encoding="utf-8")
     else:
-        print(page(), end="")
+        print(build_reference_page(), end="")
 
 
 if __name__ == "__main__":

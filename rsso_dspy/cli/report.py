@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rsso_dspy.atomic import check_output_path
 from rsso_dspy.cli.exchanges import recorded
-from rsso_dspy.cli.folders import Separate, opened, say_left_out
-from rsso_dspy.cli.options import ConfigFile, Overrides, count, say
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, print_status
+from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import NotInstalled, UsageError
-from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
-    from rsso_dspy.money import PriceOf
-    from rsso_dspy.protocol.pooling import Pool
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.pricing import PriceOf
     from rsso_dspy.recordings import Exchange
-    from rsso_dspy.report.analysis import Analysis, Played
-    from rsso_dspy.report.figures import Picture
-    from rsso_dspy.report.page import Drawing
-    from rsso_dspy.trajectory import TrainingRecord, UnitRecord
+    from rsso_dspy.records import TrainingRecord, UnitRecord
+    from rsso_dspy.report.analysis import Analysis, RunRecords
+    from rsso_dspy.report.figures import ReportFigure
+    from rsso_dspy.report.page import PageFigure
+    from rsso_dspy.store.pooled_runs import PooledRuns
+    from rsso_dspy.store.unit_store import Store
 
 FORMATS = (".svg", ".png")
 """What every figure is written as."""
 
 
-def report(
+def report_runs(
     folders: Annotated[
         list[Path],
         typer.Argument(
@@ -60,29 +60,29 @@ def report(
     """Print what each arm achieved, what it cost, and the paired differences with their tests."""
     import json
 
-    from rsso_dspy.config import load, prices
-    from rsso_dspy.report.analysis import analyse, as_json
-    from rsso_dspy.report.files import table_files
-    from rsso_dspy.report.page import check_replaceable
+    from rsso_dspy.config import load_config, make_price_lookup
+    from rsso_dspy.report.analysis import analyze_run, serialize_analysis
+    from rsso_dspy.report.page import check_page_target
+    from rsso_dspy.report.report_files import build_table_files
 
     if against is not None and every:
         raise UsageError("--against and --all-pairs ask for different comparisons; leave one out")
-    price_of = prices(load(config, set_ or ()).prices)
+    price_of = make_price_lookup(load_config(config, set_ or ()).prices)
     if html:
-        check_replaceable(html)
+        check_page_target(html)
     for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
         if folder:
-            check_place(folder, option)
-    pool = opened(folders, separate)
-    found = of(pool)
+            check_output_path(folder, option)
+    pool = open_runs(folders, separate)
+    found = collect_played(pool)
     for store in pool.stores:
-        say_left_out(store)
+        print_left_out_files(store)
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
-    analysis = analyse(found, price_of, against, every)
-    pictures = pictures_of(found, analysis, price_of, with_paper) if figure_folder else []
-    files = table_files(analysis, with_paper) if table_folder else {}
-    check_places(figure_folder, pictures, table_folder, files)
+    analysis = analyze_run(found, price_of, against, every)
+    pictures = draw_run_figures(found, analysis, price_of, with_paper) if figure_folder else []
+    files = build_table_files(analysis, with_paper) if table_folder else {}
+    check_output_files(figure_folder, pictures, table_folder, files)
     if figure_folder:
         write_figures(pictures, figure_folder)
     if table_folder:
@@ -90,138 +90,145 @@ def report(
     if html:
         write_html(pool.stores, found, analysis, price_of, with_paper, html)
     if json_:
-        echo(json.dumps(as_json(analysis), indent=1))
+        echo(json.dumps(serialize_analysis(analysis), indent=1))
     elif not (table_folder or figure_folder or html):
-        show(analysis, with_paper=with_paper)
+        print_analysis(analysis, with_paper=with_paper)
 
 
-def of(pool: "Pool") -> "Played":
+def collect_played(pool: "PooledRuns") -> "RunRecords":
     """What the folders of a run tell. Raises `RunMismatch` for units of one arm that are not of one kind."""
-    from rsso_dspy.protocol.runlog import days, planned
-    from rsso_dspy.protocol.watching import models_of
-    from rsso_dspy.report.analysis import Played
+    from rsso_dspy.report.analysis import RunRecords
+    from rsso_dspy.store.run_log import get_played_days, list_planned_units
+    from rsso_dspy.workflows.run_monitor import get_role_models
 
-    playing = {store: store.playing() for store in pool.stores}
-    cut_short = [each for store in pool.stores if not playing[store] for each in pool.under_way(store)]
+    playing = {store: store.is_playing() for store in pool.stores}
+    cut_short = [each for store in pool.stores if not playing[store] for each in pool.read_under_way(store)]
     records = list(pool.units())
     there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
-    wanted = {pool.key(store, unit) for store in pool.stores for unit in planned(store)}
-    dates = sorted(day for store in pool.stores for day in days(store))
-    return Played(
+    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in list_planned_units(store)}
+    dates = sorted(day for store in pool.stores for day in get_played_days(store))
+    return RunRecords(
         records,
         list(pool.trainings()),
-        list(pool.begun()),
-        [*pool.abandoned(), *cut_short],
+        list(pool.load_begun()),
+        [*pool.read_abandoned(), *cut_short],
         tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
         len(wanted - there),
-        [each for store in pool.stores if playing[store] for each in pool.under_way(store)],
-        models_of(pool.stores[0].about()[0]),
+        [each for store in pool.stores if playing[store] for each in pool.read_under_way(store)],
+        get_role_models(pool.stores[0].read_identity()[0]),
     )
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
     """The main tables, on stdout; the bill alone while no unit is finished."""
-    from rsso_dspy.protocol.pooling import Pool
-    from rsso_dspy.report.analysis import analyse
+    from rsso_dspy.report.analysis import analyze_run
+    from rsso_dspy.store.pooled_runs import PooledRuns
 
-    show(analyse(of(Pool([store])), price_of), whole=False)
+    print_analysis(analyze_run(collect_played(PooledRuns([store])), price_of), whole=False)
 
 
-def show(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
+def print_analysis(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
     """The tables on stdout, all of them or those that stand at the end of a run."""
     from rsso_dspy.report import terminal
-    from rsso_dspy.report.view import view
+    from rsso_dspy.report.terminal_report import render_analysis
 
-    terminal.show(view(analysis, whole, with_paper))
+    terminal.print_renderable(render_analysis(analysis, whole, with_paper))
 
 
-def check_places(
-    figures: Path | None, pictures: "list[Picture]", tables: Path | None, files: "Mapping[Path, str]"
+def check_output_files(
+    figures: Path | None, pictures: "list[ReportFigure]", tables: Path | None, files: "Mapping[Path, str]"
 ) -> None:
     """Raise `UsageError` when a figure or table cannot be written into its folder, or would take the place of what is
     something else: before any of them is written."""
     from rsso_dspy.report.figures import PICTURE
-    from rsso_dspy.report.files import table_kind
+    from rsso_dspy.report.report_files import build_table_kind
 
     for name in (f"{picture.name}{ending}" for picture in pictures for ending in FORMATS):
         if figures:
-            check_place(figures / name, "--figures", PICTURE)
+            check_output_path(figures / name, "--figures", PICTURE)
     for file, text in files.items():
         if tables:
-            check_place(tables / file, "--tables", table_kind(text))
+            check_output_path(tables / file, "--tables", build_table_kind(text))
 
 
 def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
     """Every table as files, by name."""
-    from rsso_dspy.whole import write_whole
+    from rsso_dspy.atomic import atomic_write_text
 
     for name, text in files.items():
-        write_whole(folder / name, text)
-    say(f"{count(files, 'file')} in {folder}")
+        atomic_write_text(folder / name, text)
+    print_status(f"{format_plural(files, 'file')} in {folder}")
 
 
-def pictures_of(
-    found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool = False
-) -> "list[Picture]":
+def draw_run_figures(
+    found: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool = False
+) -> "list[ReportFigure]":
     """Every figure that the run can fill. Raises `UsageError` when matplotlib is not installed."""
-    from rsso_dspy.report.figures import pictures
-    from rsso_dspy.report.metrics import by_arm
+    from rsso_dspy.report.figures import draw_report_figures
+    from rsso_dspy.report.metrics import group_by_arm
 
     comparisons = [finding.comparison for finding in analysis.findings]
-    return pictures(by_arm(found.records), price_of, analysis.pair, with_paper, comparisons)
+    return draw_report_figures(group_by_arm(found.records), price_of, analysis.main_pair, with_paper, comparisons)
 
 
-def write_figures(drawn: "list[Picture]", folder: Path) -> None:
+def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
     """Every figure as files."""
-    from rsso_dspy.report.figures import save
+    from rsso_dspy.report.figures import save_figure
 
     for picture in drawn:
         for ending in FORMATS:
-            save(picture.figure, folder / f"{picture.name}{ending}")
-    say(f"{count(drawn, 'figure')} in {folder}, each as SVG and PNG")
+            save_figure(picture.figure, folder / f"{picture.name}{ending}")
+    print_status(f"{format_plural(drawn, 'figure')} in {folder}, each as SVG and PNG")
 
 
 def write_html(
-    stores: "Sequence[Store]", found: "Played", analysis: "Analysis", price_of: "PriceOf", with_paper: bool, file: Path
+    stores: "Sequence[Store]",
+    found: "RunRecords",
+    analysis: "Analysis",
+    price_of: "PriceOf",
+    with_paper: bool,
+    file: Path,
 ) -> None:
     """The page."""
-    from rsso_dspy.environments.benchmark import benchmark
-    from rsso_dspy.report.contents import contents, facts_of
-    from rsso_dspy.report.figures import svg
-    from rsso_dspy.report.files import about
-    from rsso_dspy.report.page import Drawing, write_page
+    from rsso_dspy.environments.benchmark import get_benchmark
+    from rsso_dspy.report.figures import render_figure_svg
+    from rsso_dspy.report.page import PageFigure, write_page
+    from rsso_dspy.report.page_sections import build_page_sections, format_run_facts
+    from rsso_dspy.report.report_files import describe_run
 
     drawn, candidates = {}, []
     try:
-        for picture in pictures_of(found, analysis, price_of, with_paper):
-            drawn[picture.name] = Drawing(picture.title, picture.alt, svg(picture.figure, picture.name, themed=True))
-        candidates = [drawing for store in stores for drawing in _candidates(store.folder)]
+        for picture in draw_run_figures(found, analysis, price_of, with_paper):
+            drawn[picture.name] = PageFigure(
+                picture.title, picture.alt, render_figure_svg(picture.figure, picture.name, themed=True)
+            )
+        candidates = [drawing for store in stores for drawing in _draw_run_candidates(store.folder)]
     except NotInstalled as error:
-        say(f"the page has no pictures: {error}")
-    sections = contents(analysis, drawn, candidates, with_paper)
+        print_status(f"the page has no pictures: {error}")
+    sections = build_page_sections(analysis, drawn, candidates, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
     name = ", ".join(store.folder.resolve().name for store in stores)
-    templates = benchmark().action_templates
+    templates = get_benchmark().action_templates
 
     def exchanges(record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
         return next(filter(None, (recorded(store, record) for store in stores)), {})
 
-    write_page(file, name, sections, records, about(analysis), facts_of(analysis), templates, exchanges)
-    say(f"{file}: {count(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    write_page(file, name, sections, records, describe_run(analysis), format_run_facts(analysis), templates, exchanges)
+    print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def _candidates(folder: Path) -> "list[Drawing]":
+def _draw_run_candidates(folder: Path) -> "list[PageFigure]":
     """What the compiled programs of a run were chosen from, where their files were kept and can be read."""
-    from rsso_dspy.cli.candidates import candidates_of
-    from rsso_dspy.report.figures import svg
-    from rsso_dspy.report.page import Drawing
+    from rsso_dspy.cli.candidate_figure import draw_program_file
+    from rsso_dspy.report.figures import render_figure_svg
+    from rsso_dspy.report.page import PageFigure
 
     found = []
     for file in sorted((folder / "given" / "programs").glob("*.json")):
         try:
-            figure, words = candidates_of(file)
+            figure, words = draw_program_file(file)
         except UsageError as error:
-            say(f"not in the page: the candidates of {file} ({error})")
+            print_status(f"not in the page: the candidates of {file} ({error})")
             continue
-        found.append(Drawing(file.stem, words, svg(figure, f"candidates-{file.stem}", themed=True)))
+        found.append(PageFigure(file.stem, words, render_figure_svg(figure, f"candidates-{file.stem}", themed=True)))
     return found

@@ -11,23 +11,23 @@ from zipfile import BadZipFile, ZipFile
 
 import typer
 
-from rsso_dspy.cli.options import Jobs, MaxCost, Overrides, count, say
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.options import Jobs, MaxCost, Overrides, format_plural, print_status
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.reading import read_json
 from rsso_dspy.recordings import MOST_UNPACKED, find_recordings
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.report.terminal import replace_controls
+from rsso_dspy.safe_read import read_json
 
 if TYPE_CHECKING:
-    from rsso_dspy.protocol.given import Asked
-    from rsso_dspy.protocol.reproduction import Likeness
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.store.manifest import Invocation
+    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.workflows.reproduce import RunComparison
 
 SHOWN = 10
 """Differences that are listed."""
 
 
-def reproduce(
+def reproduce_run(
     source: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a run or a sweep, or a compiled program or constitution.")
     ],
@@ -63,7 +63,7 @@ def _reproduced(
     source: Path, out: Path | None, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
     """Print or play; whether everything that was played came out equal."""
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.store.unit_store import Store
 
     there = Path(os.path.realpath(source))
     target = out or there.with_name(f"{there.name}-again")
@@ -72,84 +72,90 @@ def _reproduced(
     if source.is_file():
         if play:
             raise UsageError(f"{source} is a file: --run plays runs; type the command that is printed without it")
-        _of_file(source, replay)
+        _print_file_command(source, replay)
         return True
     runs = [source] if (source / "run.json").exists() else sorted(file.parent for file in source.glob("*/run.json"))
     if not runs:
-        Store(source).about()
+        Store(source).read_identity()
     if runs != [source]:
-        say(f"{source} holds {count(runs, 'run')}, as a sweep leaves them")
+        print_status(f"{source} holds {format_plural(runs, 'run')}, as a sweep leaves them")
     whole = True
     for folder in runs:
         store = Store(folder)
         store.read_only = True
         into = target if folder == source else target / folder.name
-        whole &= _of_run(store, into, play, replay, jobs, max_cost, more)
+        whole &= _reproduce_folder(store, into, play, replay, jobs, max_cost, more)
     return whole
 
 
-def _of_run(
+def _reproduce_folder(
     store: "Store", out: Path, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
     """Print or play what makes one run; whether its records came out equal."""
-    from rsso_dspy.protocol.reproduction import asked, changes, played, strangers
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.workflows.reproduce import (
+        has_finished_records,
+        list_changes,
+        list_unknown_methods,
+        recover_invocations,
+    )
 
     try:
-        orders = asked(store, _tell)
+        orders = recover_invocations(store, _print_quoted)
     except UsageError as error:  # it may quote the orders
-        raise UsageError(visible(str(error))) from None
+        raise UsageError(replace_controls(str(error))) from None
     if out.resolve() == store.folder.resolve():
         raise UsageError(f"{out} is the run itself; name another --out")
     if replay:
         find_recordings(store.folder)
-    changed = changes(store, orders, replay)
+    changed = list_changes(store, orders, replay)
     for change in changed:
-        _tell(f"{'will' if change.certain else 'may'} differ: {change.what}")
-    if others := strangers(orders):
-        _tell(f"{', '.join(others)}: of no method here; run the script that adds it in place of rsso-dspy")
-    if not played(store):
-        say("no record is left that says which commit and which models played it")
+        _print_quoted(f"{'will' if change.certain else 'may'} differ: {change.what}")
+    if others := list_unknown_methods(orders):
+        _print_quoted(f"{', '.join(others)}: of no method here; run the script that adds it in place of rsso-dspy")
+    if not has_finished_records(store):
+        print_status("no record is left that says which commit and which models played it")
     elif not changed:
-        say("nothing differs from when it was played: its records come out byte for byte")
+        print_status("nothing differs from when it was played: its records come out byte for byte")
     given = {setting.partition("=")[0].strip() for setting in more}
     for key in dict.fromkeys(key for order in orders for key in order.withheld if key not in given and not replay):
-        _tell(f"{key} held a password or a query, which is not kept: add --set {key}=ADDRESS")
+        _print_quoted(f"{key} held a password or a query, which is not kept: add --set {key}=ADDRESS")
     answers: dict[str, str | list[str]] = {"--replay": str(store.folder)} if replay else {}
-    options = [{**order.options(store.folder, more), **answers, "--out": str(out)} for order in orders]
+    options = [{**order.to_options(store.folder, more), **answers, "--out": str(out)} for order in orders]
     if not play:
         for each in options:
-            echo(visible(_command(each)))
+            echo(replace_controls(_format_run_command(each)))
         return True
     if certain := [change.what for change in changed if change.certain]:
         raise UsageError(
-            f"not played: it would be another run ({visible('; '.join(certain))}). Install what it was played with, or "
+            f"not played: it would be another run ({replace_controls('; '.join(certain))}). Install what it was "
+            "played with, or "
             "type the command that is printed without --run"
         )
-    if not replay and (addresses := _addresses(options)):
-        _tell(f"requests go to {', '.join(addresses)}")
+    if not replay and (addresses := _list_addresses(options)):
+        _print_quoted(f"requests go to {', '.join(addresses)}")
     for each in options:
-        _play(each, jobs, max_cost)
+        _play_command(each, jobs, max_cost)
     again = Store(out)
     again.read_only = True
-    return _compared(store, again, orders, each_record=replay)
+    return _compare_records(store, again, orders, each_record=replay)
 
 
-def _addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
+def _list_addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
     """Where on other machines the commands send requests: whoever made the folder chose it."""
-    from rsso_dspy.config import load
-    from rsso_dspy.protocol.given import elsewhere
+    from rsso_dspy.config import load_config
+    from rsso_dspy.store.manifest import list_remote_addresses
 
-    configs = [load(Path(str(each["--config"])), each.get("--set", ())) for each in options]
-    return list(dict.fromkeys(address for config in configs for address in elsewhere(config)))
+    configs = [load_config(Path(str(each["--config"])), each.get("--set", ())) for each in options]
+    return list(dict.fromkeys(address for config in configs for address in list_remote_addresses(config)))
 
 
-def _tell(text: str) -> None:
+def _print_quoted(text: str) -> None:
     """A line on stderr that quotes what a folder or a file says."""
-    say(visible(text))
+    print_status(replace_controls(text))
 
 
-def _command(options: dict[str, str | list[str]]) -> str:
+def _format_run_command(options: dict[str, str | list[str]]) -> str:
     """The command as a shell takes it."""
     words = ["rsso-dspy", "run"]
     for name, value in options.items():
@@ -158,8 +164,8 @@ def _command(options: dict[str, str | list[str]]) -> str:
     return shlex.join(words)
 
 
-def _play(options: dict[str, str | list[str]], jobs: int, max_cost: float | None) -> None:
-    from rsso_dspy.cli.run import run
+def _play_command(options: dict[str, str | list[str]], jobs: int, max_cost: float | None) -> None:
+    from rsso_dspy.cli.run import run_methods
 
     renamed = {"tasks": "task_names", "set": "set_"}
     given: dict[str, Any] = {}
@@ -169,16 +175,16 @@ def _play(options: dict[str, str | list[str]], jobs: int, max_cost: float | None
         given[renamed.get(name, name)] = Path(str(value)) if path else value
     if "per_task" in given:
         given["per_task"] = int(given["per_task"])
-    run(**given, jobs=jobs, max_cost=max_cost)
+    run_methods(**given, jobs=jobs, max_cost=max_cost)
 
 
-def _compared(store: "Store", again: "Store", orders: "list[Asked]", each_record: bool) -> bool:
+def _compare_records(store: "Store", again: "Store", orders: "list[Invocation]", each_record: bool) -> bool:
     """Say how the records compare, of `each_record` whether it is equal; whether all are."""
-    from rsso_dspy.protocol.reproduction import compare
+    from rsso_dspy.workflows.reproduce import compare_runs
 
     # The path of the examples is in a protocol's name; the copy is at another.
-    found = compare(store, again, ["protocol"] if any(order.examples for order in orders) else [])
-    echo(f"\n{_in_words(found)}")
+    found = compare_runs(store, again, ["protocol"] if any(order.examples for order in orders) else [])
+    echo(f"\n{_describe_likeness(found)}")
     lines = [
         f"{name}: {where} is {ours} in {store.folder} and {theirs} in {again.folder}"
         for name, where, ours, theirs in found.different
@@ -188,13 +194,13 @@ def _compared(store: "Store", again: "Store", orders: "list[Asked]", each_record
     if each_record:
         lines, shown = [*(f"{name}: equal" for name in found.alike), *lines], len(lines) + found.equal
     for line in lines[:shown]:
-        echo(visible(f"  {line}"))
+        echo(replace_controls(f"  {line}"))
     if len(lines) > shown:
         echo(f"  and {len(lines) - SHOWN} more")
     return found.equal == found.total > 0 or not (found.total or found.new)
 
 
-def _in_words(found: "Likeness") -> str:
+def _describe_likeness(found: "RunComparison") -> str:
     said = f"{found.equal} of {found.total} records are equal"
     if found.apart:
         said += f", but for {', '.join(sorted(found.apart))}"
@@ -220,11 +226,11 @@ def unzipped(file: Path, into: Path) -> Path:
     return runs[0]
 
 
-def _of_file(file: Path, replay: bool) -> None:
+def _print_file_command(file: Path, replay: bool) -> None:
     """Print how a compiled program or a constitution was made."""
+    from rsso_dspy.atomic import find_owning_run
     from rsso_dspy.optimize.compiled import KIND as PROGRAM
-    from rsso_dspy.protocol.reproduction import CONSTITUTION
-    from rsso_dspy.whole import owner
+    from rsso_dspy.workflows.reproduce import CONSTITUTION
 
     try:
         data = read_json(file)
@@ -234,13 +240,13 @@ def _of_file(file: Path, replay: bool) -> None:
         ) from None
     kind = data.get("kind") if isinstance(data, dict) else None
     again = file.with_name(f"{file.stem}-again.json")
-    if owner(again):  # a run keeps its own files there
+    if find_owning_run(again):  # a run keeps its own files there
         again = Path(again.name)
     try:
         if kind == PROGRAM:
-            lines = _compiled(data, again)
+            lines = _build_compile_command(data, again)
         elif kind == CONSTITUTION:
-            lines = _constitution(data, file, again)
+            lines = _build_constitution_command(data, file, again)
         else:
             raise UsageError(f"{file} is no run's folder, no compiled program and no constitution; name one of these")
     except (KeyError, TypeError, AttributeError) as error:
@@ -249,19 +255,21 @@ def _of_file(file: Path, replay: bool) -> None:
         find_recordings(file)
         lines[-1] += f" --replay {shlex.quote(str(file))}"
     for line in lines:
-        echo(visible(line))
+        echo(replace_controls(line))
 
 
-def _compiled(data: dict[str, Any], again: Path) -> list[str]:
+def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
     """The command that compiles it."""
-    from rsso_dspy.trajectory import ZERO_SHOT
+    from rsso_dspy.records import ZERO_SHOT
 
-    _tell(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
+    _print_quoted(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
     if data["ended_by"]:
-        _tell(f"its compile was cut short ({data['ended_by']}), so that another one may get further")
+        _print_quoted(f"its compile was cut short ({data['ended_by']}), so that another one may get further")
     start = data.get("start", ZERO_SHOT)
     if start != ZERO_SHOT:
-        _tell(f"it improved on another compiled program ({start}), of which no copy is kept: put its file after --from")
+        _print_quoted(
+            f"it improved on another compiled program ({start}), of which no copy is kept: put its file after --from"
+        )
     wanted = {
         "--method": data["method"],
         "--optimizer": data["optimizer"],
@@ -274,49 +282,51 @@ def _compiled(data: dict[str, Any], again: Path) -> list[str]:
         "--roles": ",".join(data.get("roles") or ()) or None,
         "--from": None if start == ZERO_SHOT else "START.json",
     }
-    first, calibration = _calibration(data["learn"], data["choose"], data["identity"]["config"], again)
-    return [*first, _made(["compile"], calibration | wanted, data["identity"]["config"], again)]
+    first, calibration = _build_calibration_options(data["learn"], data["choose"], data["identity"]["config"], again)
+    return [*first, _join_command(["compile"], calibration | wanted, data["identity"]["config"], again)]
 
 
-def _constitution(data: dict[str, Any], file: Path, again: Path) -> list[str]:
+def _build_constitution_command(data: dict[str, Any], file: Path, again: Path) -> list[str]:
     """The command that builds it."""
     about = data.get("provenance", {})
     if "asked" not in about:
         learnt = ", ".join(about.get("variants", ())) or "no variant that it names"
         by = f"{about['writer']} on the backend {about['backend']}" if "writer" in about else "hand, or merged"
-        raise UsageError(visible(f"{file} does not say what it was asked for; it was made by {by} from {learnt}"))
+        raise UsageError(
+            replace_controls(f"{file} does not say what it was asked for; it was made by {by} from {learnt}")
+        )
     config, keys = about["asked"]["config"], about["asked"]["calibration"]
     wanted = {"--writer": about["writer"].removeprefix("omnireflect-"), "--explore": about["asked"]["explore"]}
-    first, calibration = _calibration(keys, None, config, again)
-    return [*first, _made(["constitution", "build"], calibration | wanted, config, again)]
+    first, calibration = _build_calibration_options(keys, None, config, again)
+    return [*first, _join_command(["constitution", "build"], calibration | wanted, config, again)]
 
 
-def _made(verb: list[str], wanted: dict[str, Any], config: dict[str, Any], again: Path) -> str:
-    from rsso_dspy.protocol.reproduction import settings_of
+def _join_command(verb: list[str], wanted: dict[str, Any], config: dict[str, Any], again: Path) -> str:
+    from rsso_dspy.workflows.reproduce import list_changed_settings
 
     words = [word for name, value in wanted.items() if value is not None for word in (name, str(value))]
-    settings = [word for each in settings_of(config) for word in ("--set", each)]
+    settings = [word for each in list_changed_settings(config) for word in ("--set", each)]
     return shlex.join(["rsso-dspy", *verb, *words, "--config", os.devnull, *settings, "-o", str(again)])
 
 
-def _calibration(
+def _build_calibration_options(
     learn: list[str], choose: list[str] | None, config: dict[str, Any], again: Path
 ) -> tuple[list[str], dict[str, str]]:
     """The options that name these calibration variants, after a command that writes a file of them where no draw gives
     them. None to choose by: nobody asks."""
-    from rsso_dspy.optimize.calibration import draw
-    from rsso_dspy.protocol.reproduction import benchmark_of
+    from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.workflows.reproduce import get_run_benchmark
 
-    of = benchmark_of(config)
+    of = get_run_benchmark(config)
     tasks = list(dict.fromkeys(key.partition("::")[0] for key in learn))
     for many in range(1, len(learn) + 1):
-        drawn = draw(f"{many}-per-task", tasks, config["seed"], of=of)
+        drawn = draw_calibration(f"{many}-per-task", tasks, config["seed"], of=of)
         found = [[variant.key for variant in part] for part in (drawn.learn, drawn.choose)]
         if found == [learn, choose] or (choose is None and sorted(found[0]) == learn):
             return [], {"--calib": f"{many}-per-task", "--tasks": ",".join(tasks)}
     file = again.with_suffix(".calib.json")
     if choose is None:  # a file has to name some
-        choose = [variant.key for variant in draw("1-per-task", tasks, config["seed"], of=of).variants]
+        choose = [variant.key for variant in draw_calibration("1-per-task", tasks, config["seed"], of=of).variants]
         choose = [key for key in choose if key not in learn][:1]
     text = json.dumps({"learn": learn, "choose": choose})
     return [f"printf '%s\\n' {shlex.quote(text)} > {shlex.quote(str(file))}"], {"--calib": str(file)}

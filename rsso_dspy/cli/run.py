@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_PER_TASK, MOST_TRIALS
-from rsso_dspy.cli.forecast import describe
+from rsso_dspy.cli.interruption import catch_interruptions
 from rsso_dspy.cli.options import (
     WHICH_VARIANTS,
     BackendName,
@@ -30,34 +30,34 @@ from rsso_dspy.cli.options import (
     Retry,
     Seed,
     Trials,
-    command,
-    configuration,
-    count,
-    names,
-    retries_stalled,
-    say,
+    build_config,
+    format_command,
+    format_plural,
+    parse_retry,
+    print_status,
+    split_names,
 )
-from rsso_dspy.cli.playing import playing
-from rsso_dspy.cli.programs import load_programs
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.program_files import load_programs
+from rsso_dspy.cli.run_plan import print_run_plan
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import LimitReached, UsageError
-from rsso_dspy.protocol.experiments import experiment, listed
 from rsso_dspy.recordings import MOST_RECORDED
+from rsso_dspy.workflows.named_experiments import describe_experiments, get_experiment
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
+    from rsso_dspy.experiment.executor import RunOutcome
+    from rsso_dspy.experiment.run import Run
+    from rsso_dspy.experiment.spend_limit import SpendLimit
     from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.protocol.executor import Outcome
-    from rsso_dspy.protocol.held_out import HeldOut
-    from rsso_dspy.protocol.purse import Purse
-    from rsso_dspy.protocol.run_spec import RunSpec
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.store.run_spec import RunSpec
+    from rsso_dspy.store.unit_store import Store
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Skills x reflections in the SSO scaffold."""
 
 
-def run(
+def run_methods(
     methods: Annotated[
         str | None,
         typer.Option(
@@ -70,7 +70,7 @@ def run(
         typer.Option(
             metavar="NAME",
             help="A whole experiment; other options change it. --preset reads no rsso.toml; name one with --config. "
-            f"{listed()}.",
+            f"{describe_experiments()}.",
         ),
     ] = None,
     task_names: Annotated[
@@ -147,11 +147,11 @@ def run(
 
     Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
     """
-    from rsso_dspy.protocol.run_spec import RunSpec, Shard
+    from rsso_dspy.store.run_spec import RunSpec, Shard
 
-    named = experiment(preset)
-    settings = configuration(
-        config if preset is None else config or unread(),
+    named = get_experiment(preset)
+    settings = build_config(
+        config if preset is None else config or skip_default_config(),
         [*named.settings, *(set_ or ())],
         backend,
         replay,
@@ -173,51 +173,53 @@ def run(
             "--frozen reads memories and learns nothing, and there are none to read; add --skills FILE or "
             "--constitution FILE"
         )
-    files = names(programs, "--programs")
+    files = split_names(programs, "--programs")
     playing = load_programs(files)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
-    chosen = names(methods, "--methods") if methods is not None else named.methods or compiled_for or FOUR
+    chosen = split_names(methods, "--methods") if methods is not None else named.methods or compiled_for or FOUR
     if constitution is not None:
-        chosen = reading(chosen)
+        chosen = add_constitution(chosen)
     tasks = task_names if task_names is not None else named.tasks
     wanted = variants if variants is not None else named.variants
     spec = RunSpec(
         methods=tuple(chosen),
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
-        tasks=None if tasks == "all" else tuple(names(tasks, "--tasks")),
-        variants=() if wanted is None else tuple(names(wanted, "--variants")),
+        tasks=None if tasks == "all" else tuple(split_names(tasks, "--tasks")),
+        variants=() if wanted is None else tuple(split_names(wanted, "--variants")),
         per_task=per_task or named.per_task,
         out=out,
         skills=skills,
         constitution=constitution,
         fork=fork,
         shard=Shard.parse(shard) if shard else None,
-        retry_stalled=retries_stalled(retry),
+        retry_stalled=parse_retry(retry),
         record=record,
     )
-    held_out_run(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
+    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
 
 
-def reading(methods: Sequence[str]) -> list[str]:
+def add_constitution(methods: Sequence[str]) -> list[str]:
     """The methods, each with a constitution to read when none of them has one by itself."""
-    from rsso_dspy.programs.methods import READING, method
+    from rsso_dspy.programs.methods import READING, get_method
 
-    if any("constitution" in method(name).memories for name in methods):
+    if any("constitution" in get_method(name).memories for name in methods):
         return list(methods)
     return [f"{name}+{READING}" for name in methods]
 
 
-def unread() -> Path:
+def skip_default_config() -> Path:
     """In place of a configuration file: an experiment is the same in every working directory."""
     from rsso_dspy.config import DEFAULT_FILE
 
     if Path(DEFAULT_FILE).exists():
-        say(f"{DEFAULT_FILE} is not read: --preset says what is played; --config {DEFAULT_FILE} reads it all the same")
+        print_status(
+            f"{DEFAULT_FILE} is not read: --preset says what is played; --config {DEFAULT_FILE} reads it all the same"
+        )
     return Path(os.devnull)
 
 
-def held_out_run(
+def plan_and_play(
     settings: "Config",
     spec: "RunSpec",
     programs: "dict[str, Compiled | None]",
@@ -229,95 +231,101 @@ def held_out_run(
     mlflow: str | None = None,
 ) -> None:
     """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
-    from rsso_dspy.protocol.engines import check_engine
-    from rsso_dspy.protocol.held_out import prepare
-    from rsso_dspy.protocol.tracking import check_address
+    from rsso_dspy.experiment.run import plan_run
+    from rsso_dspy.integrations.engines import check_engine
+    from rsso_dspy.integrations.mlflow_tracking import check_server_address
 
     check_engine(engine)
     if mlflow is not None:
-        check_address(mlflow)
-    planned = prepare(settings, spec, programs, dry_run, say)
+        check_server_address(mlflow)
+    planned = plan_run(settings, spec, programs, dry_run, print_status)
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again"
-        say(f"{planned.store.said_of(file)}: {what}")
+        print_status(f"{planned.store.describe_quarantined(file)}: {what}")
     if spec.fork:
-        say(f"{count(planned.taken, 'record')} of {spec.fork} are valid here and are taken over")
-    describe(planned, jobs)
+        print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} are valid here and are taken over")
+    print_run_plan(planned, jobs)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:
             why = "found nothing better" if compiled.before else "ended before anything was scored"
-            say(f"      {name} holds the program it started from: its compile {why}")
-    purse = planned.purse(max_cost, max_tokens)
+            print_status(f"      {name} holds the program it started from: its compile {why}")
+    purse = planned.make_spend_limit(max_cost, max_tokens)
     if not dry_run:
-        play(planned, jobs, purse, engine, mlflow)
+        play_and_report(planned, jobs, purse, engine, mlflow)
 
 
-def play(planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads", mlflow: str | None = None) -> None:
+def play_and_report(
+    planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads", mlflow: str | None = None
+) -> None:
     """Play what is left of a run and print the report."""
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.config import prices
+    from rsso_dspy.config import make_price_lookup
 
-    outcome, limit = played(planned, jobs, purse, engine, mlflow)
-    print_report(planned.store, prices(planned.config.prices))
+    outcome, limit = play_watched(planned, jobs, purse, engine, mlflow)
+    print_report(planned.store, make_price_lookup(planned.config.prices))
     if left_out := planned.store.trials_left_out():
-        say(
-            f"{count(range(left_out), 'trial')} did not fit into {planned.store.recordings}, which holds "
+        print_status(
+            f"{format_plural(range(left_out), 'trial')} did not fit into {planned.store.recordings}, which holds "
             f"{MOST_RECORDED >> 30} GiB at most: their units cannot be replayed. Record the rest as shards (--shard)"
         )
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
-    echo(f"\nrun: {folder}  ({command('report', folder)}; {command('show', folder, first)})")
-    stop_unless_whole(outcome, limit, stalled_in(planned.store))
+    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
+    exit_if_incomplete(outcome, limit, count_stalled_trials(planned.store))
 
 
-def played(
-    planned: "HeldOut", jobs: int, purse: "Purse", engine: str = "threads", mlflow: str | None = None
-) -> "tuple[Outcome | None, str]":
+def play_watched(
+    planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads", mlflow: str | None = None
+) -> "tuple[RunOutcome | None, str]":
     """Play what is left of a run, watched. What came of it, or None, and the limit that was passed, in words."""
-    from rsso_dspy.cli.progress import Watch
-    from rsso_dspy.protocol.events import EventStream
-    from rsso_dspy.protocol.session import session
-    from rsso_dspy.protocol.tracking import Tracking, reach
-    from rsso_dspy.report.files import report_files
+    from rsso_dspy.cli.progress import RunProgress
+    from rsso_dspy.experiment.events import EventStream
+    from rsso_dspy.experiment.session import session
+    from rsso_dspy.integrations.engines import get_engine
+    from rsso_dspy.integrations.mlflow_tracking import MlflowTracker, connect_server
+    from rsso_dspy.report.report_files import build_report_files
 
-    server = reach(mlflow) if mlflow is not None else None
-    with playing() as ending, session(planned.config, jobs=jobs) as live:
-        live.backend.reach()
+    server = connect_server(mlflow) if mlflow is not None else None
+    with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
+        live.backend.check_connections()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check()
-        with Watch(planned.left, planned, jobs) as watch:
+        with RunProgress(planned.left, planned, jobs) as watch:
             events = EventStream()
             if server:
-                Tracking(server, planned, report_files, watch.say).follow(events)
+                MlflowTracker(server, planned, build_report_files, watch.print_line).follow(events)
             watch.follow(events)
             try:
-                return planned.play(live, jobs, purse, events, engine), ""
+                return planned.execute(live, jobs, purse, events, get_engine(engine), engine), ""
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:
-                watch.say("interrupted: every finished trial is kept; run the same command again to continue")
+                watch.print_line("interrupted: every finished trial is kept; run the same command again to continue")
                 if any(thread.name.startswith("unit") for thread in threading.enumerate()):
                     os._exit(ending.code)  # pressed twice: nobody waits for answers under way; their cost is noted
                 raise typer.Exit(ending.code) from None
 
 
-def stalled_in(store: "Store") -> int:
+def count_stalled_trials(store: "Store") -> int:
     """Trials that stalled, of everything finished in a run's folder."""
-    return sum(record.stalled for kind in (store.units, store.trainings) for record in kind())
+    return sum(record.stalled_trials for kind in (store.units, store.trainings) for record in kind())
 
 
-def stop_unless_whole(outcome: "Outcome | None", limit: str, stalled: int = 0) -> None:
+def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:
     """Say what of a run is missing, or stalled, and exit with 1 when something is."""
     if outcome and outcome.untrained:
-        say(f"{len(outcome.untrained)} units were not played: what they start from ended in an error")
+        print_status(f"{len(outcome.untrained)} units were not played: what they start from ended in an error")
     if outcome and outcome.errored:
-        say(f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial")
+        print_status(
+            f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial"
+        )
     if stalled:
-        say(
-            f"{count(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. Means "
+        print_status(
+            f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
+            "Means "
             "include what they had until then; the same command with --retry stalled plays their units again"
         )
     if limit:
-        say(limit)
+        print_status(limit)
     if limit or stalled or (outcome and outcome.errored):
         raise typer.Exit(1)

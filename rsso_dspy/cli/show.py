@@ -7,19 +7,19 @@ import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.cli.exchanges import Shown, indented, recorded
-from rsso_dspy.cli.folders import say_left_out
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.run_folders import print_left_out_files
+from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rsso_dspy.recordings import Exchange
-    from rsso_dspy.trajectory import TrainingRecord, TrialResult, UnitRecord
+    from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord
 
 
-def show(
+def show_unit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     unit: Annotated[
         str,
@@ -37,46 +37,46 @@ def show(
     ] = False,
 ) -> None:
     """Print a unit step by step: action, observation, reward, and what was learnt after each trial."""
-    from rsso_dspy.protocol.store import Store
+    from rsso_dspy.store.unit_store import Store
 
     store = Store(folder)
     store.read_only = True
     played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
-    say_left_out(store)
+    print_left_out_files(store)
     records = [r for r in played if r.key == unit]
     if not records:
         raise UnknownName("unit", unit, {r.key for r in played} or {"(none finished)"})
     if arm is not None and arm not in {r.arm for r in records}:
         raise UnknownName("arm", arm, {r.arm for r in records})
     record = next(r for r in records if arm in (None, r.arm))
-    _head(record)
+    _print_unit_heading(record)
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
     tapes = recorded(store, record) if prompts else {}
     for result in chosen:
-        _trial(record, result, prompts, tapes.get(result.trial, ()))
+        _print_trial(record, result, prompts, tapes.get(result.trial, ()))
 
 
-def _head(record: "UnitRecord | TrainingRecord") -> None:
-    from rsso_dspy.trajectory import RULE_BASED_NOTE
+def _print_unit_heading(record: "UnitRecord | TrainingRecord") -> None:
+    from rsso_dspy.records import RULE_BASED_NOTE
 
     echo(f"{record.key}  {record.arm}  seed {record.seed}  {record.protocol}", bold=True)
     if record.rule_based:
         echo(RULE_BASED_NOTE, dim=True)
     if record.trajectories:
-        echo(visible(record.trajectories[0].task.strip()))
+        echo(replace_controls(record.trajectories[0].task.strip()))
 
 
-def _trial(
+def _print_trial(
     record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool, exchanges: "Sequence[Exchange]"
 ) -> None:
     """One trial. Where its exchanges were recorded, these stand for the prompts."""
-    from rsso_dspy.trajectory import UnitRecord
+    from rsso_dspy.records import UnitRecord
 
     echo()
     if result.trajectory is None:
-        echo(f"Trial {result.trial}: error, no score: {visible(result.error or '')}", fg="red")
+        echo(f"Trial {result.trial}: error, no score: {replace_controls(result.error or '')}", fg="red")
         return
     trajectory = result.trajectory
     if isinstance(record, UnitRecord):
@@ -87,7 +87,7 @@ def _trial(
         f"Trial {result.trial}{where}: {trajectory.outcome} after "
         f"{len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
-        f"{trajectory.points_at_reset} points at reset, {trajectory.invalid} actions not understood"
+        f"{trajectory.points_at_reset} points at reset, {trajectory.invalid_actions} actions not understood"
         + (f", {trajectory.asked_back} asked back" if trajectory.asked_back else "")
         + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
         bold=True,
@@ -95,13 +95,13 @@ def _trial(
     for role, names in result.answered.items():
         sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
         seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
-        echo(f"{role}: answered by {visible(', '.join(names))}; sent {sent}{seeds}", dim=True)
+        echo(f"{role}: answered by {replace_controls(', '.join(names))}; sent {sent}{seeds}", dim=True)
     tape, prompts = Shown(exchanges), prompts and not exchanges
     if prompts:
-        from rsso_dspy.environments.benchmark import benchmark
-        from rsso_dspy.programs.shown import TEMPLATES
+        from rsso_dspy.environments.benchmark import get_benchmark
+        from rsso_dspy.programs.shown_texts import TEMPLATES
 
-        templates = result.shown.get(TEMPLATES, benchmark().action_templates)
+        templates = result.shown.get(TEMPLATES, get_benchmark().action_templates)
         echo(indented(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
         for region in (name for name in result.shown if ":" not in name and "@" not in name and name != TEMPLATES):
             echo(indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
@@ -116,11 +116,11 @@ def _trial(
         tape.print_step(number, actor=True)
         reward = f"  {step.reward:+d}" if step.reward else ""
         echo(
-            f"{number:3d} > {visible(step.action) or '(malformed answer)'}{reward}",
+            f"{number:3d} > {replace_controls(step.action) or '(malformed answer)'}{reward}",
             fg="green" if step.reward > 0 else None,
         )
         if step.subgoal:
-            echo(f"      subgoal: {visible(step.subgoal)}")
+            echo(f"      subgoal: {replace_controls(step.subgoal)}")
         if step.rejected:
             echo(indented(f"subgoal that was not offered: {step.rejected}"), dim=True)
         if step.unread:

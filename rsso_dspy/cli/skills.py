@@ -5,26 +5,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rsso_dspy.atomic import check_output_path
 from rsso_dspy.bounds import MOST_STATES, MOST_TRIALS
-from rsso_dspy.cli.folders import say_left_out
-from rsso_dspy.cli.options import count, say
-from rsso_dspy.cli.prose import echo, paragraph, print_json
+from rsso_dspy.cli.options import format_plural, print_status
+from rsso_dspy.cli.run_folders import print_left_out_files
+from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.errors import UsageError
-from rsso_dspy.whole import check_place
 
 if TYPE_CHECKING:
-    from rsso_dspy.protocol.libraries import Finished
+    from rsso_dspy.experiment.skill_libraries import SkillSource
 
 app = typer.Typer(help="Skill libraries: build one offline, look at a unit's, take it along.", no_args_is_help=True)
 
 ROWS = 12
 """Candidates printed of a list; `--json` has them all."""
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
-Unit = Annotated[
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
+UnitKey = Annotated[
     str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228; TASK alone for a training.")
 ]
-Arm = Annotated[str | None, typer.Option(help="Which arm; the first one that keeps skills when absent.")]
+SkillArm = Annotated[str | None, typer.Option(help="Which arm; the first one that keeps skills when absent.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
 
 
@@ -74,14 +74,14 @@ def build(
     """
     from dataclasses import asdict
 
-    from rsso_dspy.backends.embedders import Embedder
     from rsso_dspy.config import EmbedderConfig
-    from rsso_dspy.environments.benchmark import benchmark as benchmark_called
-    from rsso_dspy.protocol import libraries
+    from rsso_dspy.embedders import Embedder
+    from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
+    from rsso_dspy.experiment import skill_libraries
 
-    settings = libraries.offline_settings(
+    settings = skill_libraries.make_offline_settings(
         preset,
-        libraries.weights(weights) if weights is not None else None,
+        skill_libraries.parse_weights(weights) if weights is not None else None,
         extraction=extraction,
         pairs=pairs,
         max_window=max_window,
@@ -89,12 +89,14 @@ def build(
         beams=beams,
     )
     of = benchmark_called(benchmark).name if benchmark else None
-    given = libraries.read_trajectories(file, case, of)
+    given = skill_libraries.read_trajectories(file, case, of)
     embed = Embedder(EmbedderConfig().model if embedder is None else embedder)
     embed.check()
-    built = libraries.build(given, embed, settings)
+    built = skill_libraries.build_library(given, embed, settings)
     if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
-        say("feedback: recorded subgoals are in the words of their run; they count only where these words are the same")
+        print_status(
+            "feedback: recorded subgoals are in the words of their run; they count only where these words are the same"
+        )
     if json_:
         named = {"benchmark": of} if of else {}
         data = {**named, "embedder": embed.model, "settings": asdict(settings), **built}
@@ -102,21 +104,23 @@ def build(
         return
     for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
         echo(f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True)
-        _update(update)
-    echo(f"Library: {count(built['library'], 'skill')}, worded from their examples", bold=True)
+        _print_update(update)
+    echo(f"Library: {format_plural(built['library'], 'skill')}, worded from their examples", bold=True)
     for number, skill in enumerate(built["library"], start=1):
-        _words(number, skill)
+        _print_skill(number, skill)
 
 
-def _update(update: dict[str, Any]) -> None:
+def _print_update(update: dict[str, Any]) -> None:
     """One update: pieces, candidates, pool and skill set. A window is piece[start:end)."""
     echo(f"  pieces (states): {' '.join(map(str, update['pieces'])) or 'none'}")
-    _rows("candidates (state, action similarity)", update["candidates"], ("state_similarity", "action_similarity"))
-    _rows("pool (score), most used first", update["pool"], ("score",))
-    _rows("selected (score), best first", update["selected"], ("score",))
+    _print_candidate_rows(
+        "candidates (state, action similarity)", update["candidates"], ("state_similarity", "action_similarity")
+    )
+    _print_candidate_rows("pool (score), most used first", update["pool"], ("score",))
+    _print_candidate_rows("selected (score), best first", update["selected"], ("score",))
 
 
-def _rows(title: str, entries: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+def _print_candidate_rows(title: str, entries: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
     echo(f"  {title}: {len(entries) or 'none'}")
     for entry in entries[:ROWS]:
         windows = "  ".join(f"{piece}[{start}:{end})" for piece, start, end in entry["windows"])
@@ -127,9 +131,9 @@ def _rows(title: str, entries: list[dict[str, Any]], columns: tuple[str, ...]) -
 
 @app.command()
 def show(
-    run: Run,
-    unit: Unit,
-    arm: Arm = None,
+    run: RunFolder,
+    unit: UnitKey,
+    arm: SkillArm = None,
     trial: Annotated[
         int | None,
         typer.Option(min=1, max=MOST_TRIALS, help="What the prompts of this trial held, instead of the library."),
@@ -138,21 +142,21 @@ def show(
 ) -> None:
     """Print a unit's skills: where each came from, its score, how often it was shown and pursued, and what followed."""
 
-    from rsso_dspy.protocol.libraries import finished
+    from rsso_dspy.experiment.skill_libraries import load_skill_source
 
-    found = finished(run, unit, arm, say_left_out)
-    data = _about(found) | (_library(found) if trial is None else found.prompts(trial))
+    found = load_skill_source(run, unit, arm, print_left_out_files)
+    data = _describe_unit(found) | (_collect_library(found) if trial is None else found.describe_prompts(trial))
     if json_:
         print_json(data)
         return
-    _head(data)
+    _print_library_heading(data)
     if trial is None:
         _print_library(data)
     else:
         _print_prompts(data)
 
 
-def _about(found: "Finished") -> dict[str, Any]:
+def _describe_unit(found: "SkillSource") -> dict[str, Any]:
     record = found.record
     return {
         "unit": record.key,
@@ -167,8 +171,8 @@ def _about(found: "Finished") -> dict[str, Any]:
     }
 
 
-def _library(found: "Finished") -> dict[str, Any]:
-    accounts = [account.data() for account in found.accounts]
+def _collect_library(found: "SkillSource") -> dict[str, Any]:
+    accounts = [account.to_json_data() for account in found.accounts]
     return {
         "learnt_from": found.learnt_from,
         "library": [entry for entry in accounts if entry["in_use"]],
@@ -176,51 +180,52 @@ def _library(found: "Finished") -> dict[str, Any]:
     }
 
 
-def _head(data: dict[str, Any]) -> None:
-    from rsso_dspy.trajectory import RULE_BASED_NOTE
+def _print_library_heading(data: dict[str, Any]) -> None:
+    from rsso_dspy.records import RULE_BASED_NOTE
 
     echo(f"{data['unit']}  {data['arm']}  seed {data['seed']}", bold=True)
-    paragraph(f"{data['protocol']}, {data['model']}")
+    print_paragraph(f"{data['protocol']}, {data['model']}")
     if data["rule_based"]:
-        paragraph(RULE_BASED_NOTE)
+        print_paragraph(RULE_BASED_NOTE)
 
 
 def _print_library(data: dict[str, Any]) -> None:
-    learnt = _spans(data["learnt_from"]) or "none"
-    paragraph(
-        f"Library after trial {data['trials']}: {count(data['library'], 'skill')}, learnt from trials: {learnt}. "
+    learnt = _format_spans(data["learnt_from"]) or "none"
+    print_paragraph(
+        f"Library after trial {data['trials']}: {format_plural(data['library'], 'skill')}, learnt from trials: "
+        f"{learnt}. "
         "Use is counted over all trials."
     )
     if data["start"]:
-        paragraph(f"It started from: {data['start']}; examples may be of trials there.")
+        print_paragraph(f"It started from: {data['start']}; examples may be of trials there.")
     if not data["library"]:
-        paragraph("It is empty: a skill is what two trials that gained points have in common.")
+        print_paragraph("It is empty: a skill is what two trials that gained points have in common.")
     for number, skill in enumerate(data["library"], start=1):
-        _words(number, skill)
-        _history(skill)
+        _print_skill(number, skill)
+        _print_skill_history(skill)
     if data["retired"]:
         echo("\nNo longer in use:")
     for skill in data["retired"]:
-        paragraph(f"- {skill['name']}: {_use(skill)}", "  ")
+        print_paragraph(f"- {skill['name']}: {_describe_use(skill)}", "  ")
 
 
-def _words(number: int, skill: dict[str, Any]) -> None:
+def _print_skill(number: int, skill: dict[str, Any]) -> None:
     """Name, target and instructions."""
     echo()
-    paragraph(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
-    paragraph(f"target: {skill['target']}", "   ")
+    print_paragraph(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
+    print_paragraph(f"target: {skill['target']}", "   ")
     for index, instruction in enumerate(skill["instructions"], start=1):
-        paragraph(f"{index}. {instruction}", "   ")
+        print_paragraph(f"{index}. {instruction}", "   ")
 
 
-def _history(skill: dict[str, Any]) -> None:
+def _print_skill_history(skill: dict[str, Any]) -> None:
     """Score, use and examples."""
     terms = dict(skill["scores"])
     total = terms.pop("total")
-    paragraph(f"score {total:.3f}: " + ", ".join(f"{name} {value:.3f}" for name, value in terms.items()), "   ")
-    paragraph(_use(skill), "   ")
+    print_paragraph(f"score {total:.3f}: " + ", ".join(f"{name} {value:.3f}" for name, value in terms.items()), "   ")
+    print_paragraph(_describe_use(skill), "   ")
     for pursuit in skill["pursuits"]:
-        paragraph(
+        print_paragraph(
             f"trial {pursuit['trial']}, from step {pursuit['first']} on: +{pursuit['gained']} points, "
             f"{pursuit['outcome']}",
             "   ",
@@ -229,25 +234,25 @@ def _history(skill: dict[str, Any]) -> None:
         echo(f"   example: trial {example['trial']}, steps {example['first']} to {example['last']}")
         for at, (action, points) in enumerate(zip(example["actions"], example["points"], strict=True)):
             gain = f"  {points:+d}" if points else ""
-            paragraph(f"{example['first'] + at:3d} > {action or '(malformed answer)'}{gain}", "     ")
+            print_paragraph(f"{example['first'] + at:3d} > {action or '(malformed answer)'}{gain}", "     ")
 
 
-def _use(skill: dict[str, Any]) -> str:
+def _describe_use(skill: dict[str, Any]) -> str:
     return f"in the prompt of {skill['retrieved']} steps, pursued at {skill['targeted']}"
 
 
 def _print_prompts(data: dict[str, Any]) -> None:
-    paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
+    print_paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
     for shown in data["prompts"]:
         echo()
-        paragraph(f"steps {_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
+        print_paragraph(f"steps {_format_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
         for line in shown["text"].splitlines():
-            paragraph(line, "   ")
+            print_paragraph(line, "   ")
     for step in data["pursued"]:
-        paragraph(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
+        print_paragraph(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
 
 
-def _spans(steps: list[int]) -> str:
+def _format_spans(steps: list[int]) -> str:
     """1 2 3 7 as 1-3, 7."""
     spans: list[list[int]] = []
     for step in steps:
@@ -260,21 +265,21 @@ def _spans(steps: list[int]) -> str:
 
 @app.command()
 def export(
-    run: Run,
-    unit: Unit,
+    run: RunFolder,
+    unit: UnitKey,
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
-    arm: Arm = None,
+    arm: SkillArm = None,
 ) -> None:
     """Write a unit's library into one JSON file that says where it came from.
 
     From Python, `rsso_dspy.memory.skills.load_library` restores it.
     """
-    from rsso_dspy.protocol.libraries import LIBRARY, exported, finished
-    from rsso_dspy.whole import write_whole
+    from rsso_dspy.atomic import atomic_write_text
+    from rsso_dspy.experiment.skill_libraries import LIBRARY, export_library, load_skill_source
 
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
-    check_place(out, kind=LIBRARY)
-    found = finished(run, unit, arm, say_left_out)
-    write_whole(out, exported(found).text())
-    echo(f"{out}: {count(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")
+    check_output_path(out, kind=LIBRARY)
+    found = load_skill_source(run, unit, arm, print_left_out_files)
+    atomic_write_text(out, export_library(found).to_json())
+    echo(f"{out}: {format_plural(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")

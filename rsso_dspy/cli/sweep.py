@@ -17,18 +17,18 @@ from rsso_dspy.cli.options import (
     Overrides,
     Retry,
     Seed,
-    count,
-    retries_stalled,
-    say,
+    format_plural,
+    parse_retry,
+    print_status,
 )
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
-    from rsso_dspy.protocol.place import Place
-    from rsso_dspy.protocol.sweeps import Point, Sweep
+    from rsso_dspy.store.guarded_folder import GuardedFolder
+    from rsso_dspy.workflows.sweeps import Sweep, SweepPoint
 
 
-def sweep(
+def run_sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Methods, variants and a [grid] of settings.")],
     out: Annotated[
         Path, typer.Option(help="Folder with a run for every point; the same command again continues it.")
@@ -47,102 +47,104 @@ def sweep(
 
     Points are played one after the other, each in a folder of its own, so that `rsso-dspy report` reads them too.
     """
-    from rsso_dspy.cli.options import configuration
-    from rsso_dspy.cli.run import stalled_in, stop_unless_whole
-    from rsso_dspy.protocol.place import Place
-    from rsso_dspy.protocol.store import Store
-    from rsso_dspy.protocol.sweeps import read_sweep
+    from rsso_dspy.cli.options import build_config
+    from rsso_dspy.cli.run import count_stalled_trials, exit_if_incomplete
+    from rsso_dspy.store.guarded_folder import GuardedFolder
+    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.workflows.sweeps import read_sweep
 
     wanted = read_sweep(file)
-    retry_stalled = retries_stalled(retry)
+    retry_stalled = parse_retry(retry)
     settings, advisors = (
         [
-            configuration(config, [*(set_ or ()), *point.overrides], who, benchmark=benchmark, seed=seed)
+            build_config(config, [*(set_ or ()), *point.overrides], who, benchmark=benchmark, seed=seed)
             for point, who in zip(wanted.points, backends, strict=True)
         ]
         for backends in (
             [backend] * len(wanted.points),
-            [point.built.get("advisor", backend) for point in wanted.points],
+            [point.build_settings.get("advisor", backend) for point in wanted.points],
         )
     )
-    say(f"sweep: {count(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
-    spent, place = 0.0, Place(out)
+    print_status(f"sweep: {format_plural(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
+    spent, place = 0.0, GuardedFolder(out)
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
-        say(f"point {number} of {len(wanted.points)}: {named(point)}")
-        stay(place)
+        print_status(f"point {number} of {len(wanted.points)}: {describe_point(point)}")
+        check_folder_unchanged(place)
         left = None if max_cost is None else max(0.0, max_cost - spent)
-        book, cost = _constitution(point, advisor, wanted, out, dry_run, left)
+        book, cost = _prepare_constitution(point, advisor, wanted, out, dry_run, left)
         spent += cost
         left = None if max_cost is None else max(0.0, max_cost - spent)
-        stay(place)
-        spent += _play(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled)
-        stay(place)
+        check_folder_unchanged(place)
+        spent += _play_point(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled)
+        check_folder_unchanged(place)
     if not dry_run:
         print_sweep(wanted, out)
-        stop_unless_whole(None, "", sum(stalled_in(Store(out / point.name)) for point in wanted.points))
+        exit_if_incomplete(None, "", sum(count_stalled_trials(Store(out / point.name)) for point in wanted.points))
 
 
-def stay(place: "Place") -> None:
+def check_folder_unchanged(place: "GuardedFolder") -> None:
     """Raise `FolderGone` when the folder of the sweep is not the one that it was since it is there."""
     if place.identity is None and place.folder.is_dir():
         place.hold()
-    place.check()
+    place.check_exists()
 
 
-def named(point: "Point") -> str:
+def describe_point(point: "SweepPoint") -> str:
     """A point in words."""
     return ", ".join(f"{key} {value}" for key, value in point.values.items())
 
 
-def _constitution(
-    point: "Point", advisor: "Config", wanted: "Sweep", out: Path, dry_run: bool, max_cost: float | None
+def _prepare_constitution(
+    point: "SweepPoint", advisor: "Config", wanted: "Sweep", out: Path, dry_run: bool, max_cost: float | None
 ) -> tuple[Path | None, float]:
     """The file that the methods of a point read, which is built first when the point says how, and what building it
     cost in dollars, now or earlier."""
     from typing import get_args
 
-    from rsso_dspy.cli.constitution import describe as describe_building
-    from rsso_dspy.cli.constitution import play as build
+    from rsso_dspy.cli.constitution import play_build as build
+    from rsso_dspy.cli.constitution import print_build_plan as describe_building
     from rsso_dspy.errors import UnknownName
-    from rsso_dspy.optimize.calibration import draw
+    from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.programs.methods import Writing
-    from rsso_dspy.protocol.building import building
+    from rsso_dspy.workflows.build_constitution import plan_constitution_build
 
-    if not point.built:
+    if not point.build_settings:
         return Path(point.constitution) if point.constitution else None, 0.0
-    writing = next((each for each in get_args(Writing) if each == point.built.get("writer", "neural")), None)
+    writing = next((each for each in get_args(Writing) if each == point.build_settings.get("writer", "neural")), None)
     if writing is None:
-        raise UnknownName("writer", point.built["writer"], get_args(Writing))
-    drawn = draw(point.built["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.played)
+        raise UnknownName("writer", point.build_settings["writer"], get_args(Writing))
+    drawn = draw_calibration(
+        point.build_settings["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.active_benchmark
+    )
     what = "\n".join([advisor.hash(), writing, *(variant.key for variant in drawn.learn)])
-    name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.built.values())
+    name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.build_settings.values())
     made = out / "constitutions" / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.json"
     if made.exists():
-        return made, built_for(made, advisor)
-    planned = building(advisor, drawn.learn, writing, made, explore=1, say=say)
-    describe_building(planned, writing, point.built["calib"], drawn.notes)
+        return made, compute_build_cost(made, advisor)
+    planned = plan_constitution_build(advisor, drawn.learn, writing, made, explore=1, say=print_status)
+    describe_building(planned, writing, point.build_settings["calib"], drawn.notes)
     if dry_run:
         return None, 0.0
     build(planned, max_cost, None)
-    return made, built_for(made, advisor)
+    return made, compute_build_cost(made, advisor)
 
 
-def built_for(file: Path, advisor: "Config") -> float:
+def compute_build_cost(file: Path, advisor: "Config") -> float:
     """What a constitution cost to build, in dollars, at prices that are known."""
-    from rsso_dspy.backends import Backend
-    from rsso_dspy.config import prices
-    from rsso_dspy.money import cost
-    from rsso_dspy.protocol.constitutions import read_book
-    from rsso_dspy.trajectory import Usage
+    from rsso_dspy.config import make_price_lookup
+    from rsso_dspy.experiment.constitutions import read_constitution
+    from rsso_dspy.lm import Backend
+    from rsso_dspy.pricing import compute_cost
+    from rsso_dspy.records import Usage
 
-    price_of, models = prices(advisor.prices), dict(Backend(advisor.active_backend).models)
-    usage = read_book(file).provenance.get("usage", {})
+    price_of, models = make_price_lookup(advisor.prices), dict(Backend(advisor.active_backend).models)
+    usage = read_constitution(file).provenance.get("usage", {})
     known = [(Usage(**spent), price) for role, spent in usage.items() if (price := price_of(models[role]))]
-    return sum(cost(spent, price) for spent, price in known)
+    return sum(compute_cost(spent, price) for spent, price in known)
 
 
-def _play(
-    point: "Point",
+def _play_point(
+    point: "SweepPoint",
     settings: "Config",
     wanted: "Sweep",
     out: Path,
@@ -153,33 +155,35 @@ def _play(
     retry_stalled: bool,
 ) -> float:
     """Play a point; what it cost in dollars."""
-    from rsso_dspy.cli.forecast import describe
-    from rsso_dspy.cli.run import played, reading, stop_unless_whole
-    from rsso_dspy.protocol.held_out import prepare
-    from rsso_dspy.protocol.run_spec import RunSpec
+    from rsso_dspy.cli.run import add_constitution, exit_if_incomplete, play_watched
+    from rsso_dspy.cli.run_plan import print_run_plan
+    from rsso_dspy.experiment.run import plan_run
+    from rsso_dspy.store.run_spec import RunSpec
 
     spec = RunSpec(
-        methods=tuple(reading(wanted.methods) if book or point.built else wanted.methods),
+        methods=tuple(add_constitution(wanted.methods) if book or point.build_settings else wanted.methods),
         tasks=wanted.tasks,
         variants=wanted.variants,
         per_task=wanted.per_task,
         out=out / point.name,
         constitution=book,
-        unbuilt=bool(point.built) and book is None,
+        unbuilt=bool(point.build_settings) and book is None,
         retry_stalled=retry_stalled,
     )
-    planned = prepare(settings, spec, read_only=dry_run, say=say)
-    describe(planned)
-    purse = planned.purse(max_cost)
+    planned = plan_run(settings, spec, read_only=dry_run, say=print_status)
+    print_run_plan(planned)
+    purse = planned.make_spend_limit(max_cost)
     if not dry_run:
-        stop_unless_whole(*played(planned, jobs, purse))
+        exit_if_incomplete(*play_watched(planned, jobs, purse))
     return purse.cost
 
 
 def print_sweep(wanted: "Sweep", out: Path) -> None:
     """One table of all points, on stdout."""
-    from rsso_dspy.protocol.store import Store
-    from rsso_dspy.report.sweeps import sweep_table
-    from rsso_dspy.report.terminal import show
+    from rsso_dspy.report.sweep_table import build_sweep_table
+    from rsso_dspy.report.terminal import print_renderable
+    from rsso_dspy.store.unit_store import Store
 
-    show(sweep_table([(point.values, list(Store(out / point.name).units())) for point in wanted.points]))
+    print_renderable(
+        build_sweep_table([(point.values, list(Store(out / point.name).units())) for point in wanted.points])
+    )

@@ -2,19 +2,19 @@
 
 from typing import get_args
 
-from rsso_dspy.cli.options import BenchmarkName, ConfigFile, configuration
-from rsso_dspy.cli.prose import echo
+from rsso_dspy.cli.options import BenchmarkName, ConfigFile, build_config
+from rsso_dspy.cli.terminal_text import echo
 
 
-def tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
+def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
     """List the task types of the benchmark with their splits and held-out variants."""
     from rich.table import Table
 
     from rsso_dspy.environments.splits import FIRST
+    from rsso_dspy.records import Split
     from rsso_dspy.report.terminal import SafeConsole
-    from rsso_dspy.trajectory import Split
 
-    of = configuration(config, None, None, benchmark=benchmark).played
+    of = build_config(config, None, None, benchmark=benchmark).active_benchmark
     selection = of.table.selections[0]
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("task", "train", "dev", "test", "held-out", "steps"):

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rsso_dspy.backends.measuring import Measured, Timed
     from rsso_dspy.config import Config
+    from rsso_dspy.lm.measuring import Measured, Timed
 
 METHOD = "rsso"
 """Of the run that is told of: it asks every role that the others do."""
@@ -18,14 +18,14 @@ SCHEMAS = {
 
 def describe_server(config: "Config") -> str:
     """Lines for what the server did. Raises what a request raises."""
-    from rsso_dspy.backends import Backend
-    from rsso_dspy.backends.measuring import measure
+    from rsso_dspy.lm import Backend
+    from rsso_dspy.lm.measuring import measure
 
-    own, played = config.active_backend, config.played
+    own, played = config.active_backend, config.active_benchmark
     history = next(iter(played.examples()), "")
     backend = Backend(own.model_copy(update={"retries": 0}))
     backend.check()
-    backend.reach()
+    backend.check_connections()
     measured = measure(backend, played.action_templates, history)
     lines = [
         *_describe_speed(measured),
@@ -60,7 +60,7 @@ def _describe_step(timed: "Timed") -> str:
 
 def _name_others(config: "Config") -> list[str]:
     """The server's own names, where the configured one is none of them: some servers answer to any name."""
-    from rsso_dspy.backends.served import describe_models, list_models
+    from rsso_dspy.lm.served import describe_models, list_models
 
     own = config.active_backend
     served = list_models(own.base_url) if own.base_url and not own.key_variable else []
@@ -73,15 +73,15 @@ def _name_others(config: "Config") -> list[str]:
 
 
 def _describe_run(config: "Config", measured: "Measured") -> str:
-    from rsso_dspy.backends import Backend
-    from rsso_dspy.config import prices
-    from rsso_dspy.protocol.forecast import estimate
-    from rsso_dspy.protocol.pace import Pace, range_in_words
-    from rsso_dspy.protocol.plan import plan_held_out
+    from rsso_dspy.config import make_price_lookup
+    from rsso_dspy.experiment.cost_estimate import estimate_cost
+    from rsso_dspy.experiment.pace import Pace, range_in_words
+    from rsso_dspy.experiment.plan import plan_held_out
+    from rsso_dspy.lm import Backend
 
-    plan = plan_held_out(config, [METHOD], variants=config.played.table.selections[:1], per_task=1)
+    plan = plan_held_out(config, [METHOD], variants=config.active_benchmark.table.selections[:1], per_task=1)
     models = {str(role): model for role, model in Backend(config.active_backend).models.items()}
-    found = estimate(plan, plan.units, [], models, prices(config.prices))
+    found = estimate_cost(plan, plan.units, [], models, make_price_lookup(config.prices))
     pace = Pace(2, measured.first.seconds + measured.next.seconds)
     assert found is not None
     return (

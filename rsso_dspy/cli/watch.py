@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_SECONDS
-from rsso_dspy.cli.options import ConfigFile, Overrides, say
-from rsso_dspy.cli.prose import echo
-from rsso_dspy.report.terminal import visible
+from rsso_dspy.cli.options import ConfigFile, Overrides, print_status
+from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from rsso_dspy.protocol.watching import Entry, Seen, Watched
-    from rsso_dspy.report.live import Row
+    from rsso_dspy.report.live_table import LiveRow
+    from rsso_dspy.workflows.run_monitor import Entry, RunMonitor, RunSnapshot
 
 NEWS = 8
 """Events that a terminal shows at most."""
@@ -36,7 +36,7 @@ NAP = 0.2
 """Seconds of one sleep at most."""
 
 
-def watch(
+def watch_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     every: Annotated[
         float,
@@ -52,108 +52,110 @@ def watch(
     It ends with the run: exit code 0 when all that was to be played is there without errors, 1 when it ended otherwise.
     Ctrl-C leaves the run alone. Into a file or a pipe it writes a line per event.
     """
-    from rsso_dspy.config import load, prices
-    from rsso_dspy.protocol.watching import Watched
+    from rsso_dspy.config import load_config, make_price_lookup
     from rsso_dspy.report.terminal import SafeConsole
+    from rsso_dspy.workflows.run_monitor import RunMonitor
 
-    price_of = prices(load(config, set_ or ()).prices)
+    price_of = make_price_lookup(load_config(config, set_ or ()).prices)
     console = SafeConsole()
     try:
         if wait and not (folder / "run.json").exists():
-            say(f"waiting for a run in {folder}")
+            print_status(f"waiting for a run in {folder}")
             while not (folder / "run.json").exists():
-                _pause(every)
-        watched = Watched(folder, price_of)
-        follow = _on_terminal if console.is_terminal else _in_lines
-        seen = watched.look() if once else follow(watched, console, folder, every)
+                _sleep_in_naps(every)
+        watched = RunMonitor(folder, price_of)
+        follow = _follow_on_terminal if console.is_terminal else _follow_in_lines
+        seen = watched.take_snapshot() if once else follow(watched, console, folder, every)
         if once or not console.is_terminal:
-            _print(seen, console, folder)
+            _print_snapshot(seen, console, folder)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    if seen.over and not seen.whole:
+    if seen.is_over and not seen.is_complete:
         raise typer.Exit(1)
 
 
-def _pause(seconds: float) -> None:
+def _sleep_in_naps(seconds: float) -> None:
     """Sleep in short naps: a Ctrl-C in the very moment before a sleep is heard only when that sleep is over."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(left, NAP))
 
 
-def _on_terminal(watched: "Watched", console: "Console", folder: Path, every: float) -> "Seen":
+def _follow_on_terminal(watched: "RunMonitor", console: "Console", folder: Path, every: float) -> "RunSnapshot":
     """Redraw a picture until the run is over."""
     from rich.live import Live
 
     news: list[Entry] = []
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            seen = watched.look()
+            seen = watched.take_snapshot()
             news = [*news, *seen.news][-NEWS:]
-            live.update(_picture(seen, news, console, folder), refresh=True)
-            if seen.over:
+            live.update(_render_snapshot(seen, news, console, folder), refresh=True)
+            if seen.is_over:
                 return seen
-            _pause(every)
+            _sleep_in_naps(every)
 
 
-def _in_lines(watched: "Watched", console: "Console", folder: Path, every: float) -> "Seen":
+def _follow_in_lines(watched: "RunMonitor", console: "Console", folder: Path, every: float) -> "RunSnapshot":
     """A line for what happens from now on, until the run is over."""
-    seen = watched.look()
-    if not seen.over:
-        echo(status(seen, folder))
+    seen = watched.take_snapshot()
+    if not seen.is_over:
+        echo(describe_status(seen, folder))
     done = seen.done
-    while not seen.over:
-        _pause(every)
-        seen = watched.look()
+    while not seen.is_over:
+        _sleep_in_naps(every)
+        seen = watched.take_snapshot()
         for event in seen.news:
             done = 0 if event["event"] == "started" else done + (event["event"] in ("unit", "training"))
             counted = f"[{done}/{seen.left}] " if event["event"] in ("unit", "training") else ""
-            console.print(f"{counted}{said(event)}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"{counted}{describe_event(event)}", markup=False, highlight=False, soft_wrap=True)
     return seen
 
 
-def _print(seen: "Seen", console: "Console", folder: Path) -> None:
+def _print_snapshot(seen: "RunSnapshot", console: "Console", folder: Path) -> None:
     """The picture as it is now, whole: on paper there is no bottom."""
-    from rsso_dspy.report.live import live_table
-    from rsso_dspy.report.terminal import show
+    from rsso_dspy.report.live_table import build_live_table
+    from rsso_dspy.report.terminal import print_renderable
 
     if console.is_terminal:
-        console.print(_picture(seen, list(seen.news)[-NEWS:], console, folder))
+        console.print(_render_snapshot(seen, list(seen.news)[-NEWS:], console, folder))
         return
-    show(live_table(seen.rows))
-    echo(status(seen, folder))
+    print_renderable(build_live_table(seen.rows))
+    echo(describe_status(seen, folder))
 
 
-def _picture(seen: "Seen", news: "Sequence[Entry]", console: "Console", folder: Path) -> "RenderableType":
+def _render_snapshot(
+    seen: "RunSnapshot", news: "Sequence[Entry]", console: "Console", folder: Path
+) -> "RenderableType":
     """A row for each arm, the state, and as many of the last events as the window has lines for."""
     from rich.console import Group
     from rich.text import Text
 
-    from rsso_dspy.report.live import live_table
-    from rsso_dspy.report.terminal import width_needed
+    from rsso_dspy.report.live_table import build_live_table
+    from rsso_dspy.report.terminal import compute_needed_width
 
-    table = live_table(seen.rows)
-    roomy = width_needed(console, table) <= console.width
-    arms: list[RenderableType] = [table] if roomy else [Text(_arm(row), overflow="fold") for row in seen.rows]
-    parts = [*arms, Text(status(seen, folder), style="bold", overflow="fold")]
-    room = console.height - 1 - _lines(console, parts)
+    table = build_live_table(seen.rows)
+    roomy = compute_needed_width(console, table) <= console.width
+    arms: list[RenderableType] = [table] if roomy else [Text(_describe_arm(row), overflow="fold") for row in seen.rows]
+    parts = [*arms, Text(describe_status(seen, folder), style="bold", overflow="fold")]
+    room = console.height - 1 - _count_lines(console, parts)
     shown: list[Text] = []
     for event in reversed(news):
-        text = Text(said(event), style="dim", overflow="fold")
-        room -= _lines(console, [text])
+        text = Text(describe_event(event), style="dim", overflow="fold")
+        room -= _count_lines(console, [text])
         if room < 0:
             break
         shown.insert(0, text)
     return Group(*parts, *shown)
 
 
-def _lines(console: "Console", parts: "Sequence[RenderableType]") -> int:
+def _count_lines(console: "Console", parts: "Sequence[RenderableType]") -> int:
     return sum(len(console.render_lines(part)) for part in parts)
 
 
-def _arm(row: "Row") -> str:
+def _describe_arm(row: "LiveRow") -> str:
     """A row in words, for a window that has no room for columns."""
-    from rsso_dspy.money import dollars
+    from rsso_dspy.pricing import format_dollars
 
     tally = row.tally
     parts = [f"{len(tally.units):,}/{'?' if row.total is None else f'{row.total:,}'} units"]
@@ -161,11 +163,11 @@ def _arm(row: "Row") -> str:
     parts += [f"Mean {tally.mean:.1f}, {tally.solved:,} solved"] if tally.mean is not None else []
     parts += [f"trial {', '.join(map(str, sorted(set(row.trials))))} under way"] if row.trials else []
     parts += [f"{row.spent.tokens:,} tokens"]
-    parts += [dollars(row.spent.cost)] if row.spent.cost else []
-    return f"{visible(row.arm)}: {', '.join(parts)}"
+    parts += [format_dollars(row.spent.cost)] if row.spent.cost else []
+    return f"{replace_controls(row.arm)}: {', '.join(parts)}"
 
 
-def status(seen: "Seen", folder: Path) -> str:
+def describe_status(seen: "RunSnapshot", folder: Path) -> str:
     """The state of the run in one sentence."""
     units = sum(len(row.tally.units) for row in seen.rows)
     total = None if any(row.total is None for row in seen.rows) else sum(row.total or 0 for row in seen.rows)
@@ -173,14 +175,14 @@ def status(seen: "Seen", folder: Path) -> str:
     if seen.errors:
         parts.append(f"{seen.errors:,} with errors")
     if seen.elapsed is not None:
-        parts.append(f"{clock(seen.elapsed)} {'elapsed' if seen.state == 'playing' else 'played'}")
+        parts.append(f"{format_duration(seen.elapsed)} {'elapsed' if seen.state == 'playing' else 'played'}")
     if seen.remaining is not None:
-        parts.append(f"about {clock(seen.remaining)} left")
+        parts.append(f"about {format_duration(seen.remaining)} left")
     why = seen.last.get("why") or seen.last.get("error") if seen.state in ("limit", "failed") else None
-    return visible(f"{folder} {WORDS[seen.state]}{f' ({why})' if why else ''}: {', '.join(parts)}")
+    return replace_controls(f"{folder} {WORDS[seen.state]}{f' ({why})' if why else ''}: {', '.join(parts)}")
 
 
-def said(event: "Entry") -> str:
+def describe_event(event: "Entry") -> str:
     """An entry of a run's log in words."""
     about = dict(event)
     name = " ".join(str(about.get("unit", "")).rsplit("/", 1)[0].split("/", 1))
@@ -202,10 +204,10 @@ def said(event: "Entry") -> str:
             text = f"ended: {about.get('played')} played, {about.get('errored')} with errors"
         case other:
             text = f"{other}: {about.get('why') or error}" if about.get("why") or error else other
-    return visible(text.replace("\n", " "))
+    return replace_controls(text.replace("\n", " "))
 
 
-def clock(time: timedelta) -> str:
+def format_duration(time: timedelta) -> str:
     """``1:02:03``, or ``2:03`` below an hour."""
     minutes, seconds = divmod(int(time.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)

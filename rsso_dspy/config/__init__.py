@@ -1,6 +1,6 @@
 """One configuration tree, read from TOML and `--set a.b=value` overrides.
 
-    load(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
+    load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
 
     sections    what can be set, each field with what it is
     models      the same of models: backends, roles, the embedder, prices
@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from rsso_dspy.bounds import MOST_TRIALS, shortened
+from rsso_dspy.bounds import MOST_TRIALS, shorten_text
 from rsso_dspy.config.models import (
     EMBEDDED,
     PROFILES,
@@ -29,12 +29,12 @@ from rsso_dspy.config.models import (
     Role,
     RoleOverride,
 )
-from rsso_dspy.config.prices import prices
+from rsso_dspy.config.prices import make_price_lookup
 from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig
-from rsso_dspy.config.template import template
+from rsso_dspy.config.template import render_config_template
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
-from rsso_dspy.reading import parse_toml, read_toml
 from rsso_dspy.recordings import read_about
+from rsso_dspy.safe_read import parse_toml, read_toml
 
 __all__ = [
     "DEFAULT_FILE",
@@ -51,10 +51,10 @@ __all__ = [
     "ProtocolConfig",
     "Role",
     "RoleOverride",
-    "load",
-    "override",
-    "prices",
-    "template",
+    "format_override",
+    "load_config",
+    "make_price_lookup",
+    "render_config_template",
 ]
 
 RECORDED = "replay"
@@ -64,18 +64,18 @@ DEFAULT_FILE = "rsso.toml"
 """Read from the working directory when no file is named and it exists."""
 
 
-def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
+def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     """The configuration of a file (or of `rsso.toml` here, or the defaults) with `key=value` overrides applied.
 
     Raises `ConfigError` for an unreadable file or a value that does not fit, `UnknownName` for a key that does not
     exist, with the nearest keys.
     """
-    data = _read(path)
+    data = _read_config_file(path)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
-        _assign(data, _path(key.strip()), _value(value.strip()))
+        _assign_value(data, _split_key(key.strip()), _parse_value(value.strip()))
     named = data.setdefault("backends", {})
     if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
         raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
@@ -85,7 +85,7 @@ def load(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        raise _explained(error, path) from None
+        raise _explain_invalid(error, path) from None
     _ = config.active_backend
     _check_simplification(config, path)
     return config
@@ -113,18 +113,18 @@ def _check_simplification(config: Config, path: Path | None) -> None:
     except UsageError as error:
         raise ConfigError(
             f"config key environment.simplification{f' in {path}' if path else ''}: {error} "
-            f"(it is {shortened(repr(config.environment.simplification))})"
+            f"(it is {shorten_text(repr(config.environment.simplification))})"
         ) from None
 
 
-def override(key: str, value: Any) -> str:
-    """``key=value`` that `load` reads as this value."""
+def format_override(key: str, value: Any) -> str:
+    """``key=value`` that `load_config` reads as this value."""
     import tomlkit
 
     return f"{key}={tomlkit.item(value).as_string()}"
 
 
-def _read(path: Path | None) -> dict[str, Any]:
+def _read_config_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         path = Path(DEFAULT_FILE)
         if not os.path.lexists(path):
@@ -137,7 +137,7 @@ def _read(path: Path | None) -> dict[str, Any]:
         raise ConfigError(str(error)) from None
 
 
-def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
+def _assign_value(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     for key in keys[:-1]:
         data = data.setdefault(key, {})
         if not isinstance(data, dict):
@@ -145,12 +145,14 @@ def _assign(data: dict[str, Any], keys: Sequence[str], value: Any) -> None:
     data[keys[-1]] = value
 
 
-def _path(key: str) -> list[str]:
+def _split_key(key: str) -> list[str]:
     """The parts of a dotted key; a part with dots in it stands in quotes."""
-    return [_value(quoted) if quoted else plain for quoted, plain in re.findall(r'("(?:[^"\\]|\\.)*")|([^."]+)', key)]
+    return [
+        _parse_value(quoted) if quoted else plain for quoted, plain in re.findall(r'("(?:[^"\\]|\\.)*")|([^."]+)', key)
+    ]
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     """A TOML value, or the text itself when it is none: model names need no quotes."""
     try:
         return parse_toml(f"value = {text}")["value"]
@@ -158,7 +160,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _explained(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
+def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
     errors = error.errors()
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join(str(part) for part in first["loc"])
@@ -167,20 +169,22 @@ def _explained(error: ValidationError, path: Path | None) -> ConfigError | Unkno
         return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
     if first["type"] == "extra_forbidden":
         section = where.rpartition(".")[0]
-        return UnknownName(f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _keys(section)])
+        return UnknownName(
+            f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _list_keys(section)]
+        )
     message = first["msg"].removeprefix("Value error, ")
-    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {_shown(first)})")
+    return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {_show_value(first)})")
 
 
-def _shown(flaw: Any) -> str:
+def _show_value(flaw: Any) -> str:
     """The value that does not fit, in short; of an address without what stands before an @."""
     value = flaw["input"]
     if flaw["loc"][-1] == "base_url" and isinstance(value, str) and "@" in value:
         return repr(f"***@{value.rpartition('@')[2]}")
-    return shortened(repr(value))
+    return shorten_text(repr(value))
 
 
-def _keys(section: str) -> list[str]:
+def _list_keys(section: str) -> list[str]:
     """Names of the fields of a section given by its dotted path."""
     model: type[BaseModel] = Config
     parts = section.split(".") if section else []

@@ -21,7 +21,7 @@ TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait", "
 """Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
 
 
-def _url(value: str | None) -> str | None:
+def _check_url(value: str | None) -> str | None:
     """An http(s) address, checked before anything is sent to it. What is secret in it is shown nowhere."""
     register_address(value)
     if value is not None:
@@ -35,10 +35,10 @@ def _url(value: str | None) -> str | None:
     return value
 
 
-Url = Annotated[str | None, AfterValidator(_url)]
+Url = Annotated[str | None, AfterValidator(_check_url)]
 
 
-def _variable(value: str | None) -> str | None:
+def _check_key_variable(value: str | None) -> str | None:
     """The name of an environment variable, whose value is shown nowhere; nor is what may be the key itself."""
     watch_variable(value)
     if value and not _PLAIN_VARIABLE.fullmatch(value):
@@ -48,7 +48,7 @@ def _variable(value: str | None) -> str | None:
 
 _PLAIN_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*|[a-z_][a-z0-9_]*")
 
-Variable = Annotated[str | None, AfterValidator(_variable)]
+Variable = Annotated[str | None, AfterValidator(_check_key_variable)]
 
 
 class Section(BaseModel):
@@ -159,7 +159,7 @@ class EmbedderConfig(Section):
 
     @field_validator("model")
     @classmethod
-    def _routed(cls, value: str) -> str:
+    def _check_model_route(cls, value: str) -> str:
         """A route without a model would be looked for as a model of that name."""
         route, slash, name = value.partition("/")
         if route == "onnx" and not name.strip("/ "):

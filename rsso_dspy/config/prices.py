@@ -1,7 +1,7 @@
 """Prices of models: those of the configuration, else LiteLLM's table as it was installed. Nothing is fetched, and
 LiteLLM itself is not imported, which takes seconds.
 
-    price_of = prices(config.prices)
+    price_of = make_price_lookup(config.prices)
     price_of("anthropic/claude-sonnet-4-6")      # Price(input=3e-06, ...); None when it is not known
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from rsso_dspy.config.models import EMBEDDED, PriceConfig
 from rsso_dspy.errors import DamagedFile
-from rsso_dspy.money import FREE, Price, PriceOf
-from rsso_dspy.reading import read_json
+from rsso_dspy.pricing import FREE, Price, PriceOf
+from rsso_dspy.safe_read import read_json
 
 MILLION = 1_000_000
 
@@ -22,30 +22,30 @@ _ALIASES = {"ollama_chat": "ollama"}
 """Providers that LiteLLM lists under another name."""
 
 
-def prices(own: Mapping[str, PriceConfig]) -> PriceOf:
+def make_price_lookup(own: Mapping[str, PriceConfig]) -> PriceOf:
     """The price of every model, those in `own` first."""
 
     def price_of(model: str) -> Price | None:
         if model in own:
-            return _own(own[model])
-        return FREE if model == EMBEDDED else _listed(model)
+            return _convert_price(own[model])
+        return FREE if model == EMBEDDED else _look_up_litellm_price(model)
 
     return price_of
 
 
-def _own(given: PriceConfig) -> Price:
+def _convert_price(given: PriceConfig) -> Price:
     cached = given.input if given.cached is None else given.cached
     written = given.input if given.cache_write is None else given.cache_write
     return Price(given.input / MILLION, given.output / MILLION, cached / MILLION, written / MILLION)
 
 
-def _listed(model: str) -> Price | None:
+def _look_up_litellm_price(model: str) -> Price | None:
     """LiteLLM lists a model as ``provider/name`` or as ``name`` with its provider inside."""
     provider, _, name = model.partition("/")
     provider = _ALIASES.get(provider, provider)
-    entry = _table().get(f"{provider}/{name}")
+    entry = _read_litellm_table().get(f"{provider}/{name}")
     if entry is None:
-        entry = _table().get(name)
+        entry = _read_litellm_table().get(name)
         if entry is not None and entry.get("litellm_provider") != provider:
             entry = None
     if entry is None or not {"input_cost_per_token", "output_cost_per_token"} <= entry.keys():
@@ -60,7 +60,7 @@ def _listed(model: str) -> Price | None:
 
 
 @cache
-def _table() -> dict[str, dict[str, Any]]:
+def _read_litellm_table() -> dict[str, dict[str, Any]]:
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from rsso_dspy.addresses import plain
+from rsso_dspy.addresses import strip_credentials
 from rsso_dspy.bounds import (
     MOST_KEPT,
     MOST_PER_TASK,
@@ -19,7 +19,7 @@ from rsso_dspy.bounds import (
     MOST_TRIALS,
 )
 from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, EmbedderConfig, PriceConfig, Section
-from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import UnknownName
 
 _LEFT_OUT = (
@@ -43,7 +43,7 @@ class EnvironmentConfig(Section):
 
     @field_validator("heap", mode="before")
     @classmethod
-    def _size(cls, value: Any) -> str:
+    def _check_heap_size(cls, value: Any) -> str:
         """A size as Java takes it; a number alone would be bytes."""
         if not isinstance(value, str) or not _HEAP.fullmatch(value):
             raise ValueError("not a size in k, m or g such as 512m or 4g")
@@ -141,7 +141,7 @@ def _show_addresses(table: dict[str, Any]) -> None:
         if isinstance(value, dict):
             _show_addresses(value)
         elif key == "base_url" and value:
-            table[key] = plain(value)
+            table[key] = strip_credentials(value)
 
 
 class Config(Section):
@@ -175,16 +175,16 @@ class Config(Section):
         return self.backends[self.backend]
 
     @property
-    def played(self) -> Benchmark:
+    def active_benchmark(self) -> Benchmark:
         """The benchmark that is played. Raises what `environments.benchmark` raises."""
-        return benchmark(self.benchmark)
+        return get_benchmark(self.benchmark)
 
     @property
     def simplification(self) -> str:
         """Simplification of the variants that are played; empty where the benchmark has none."""
-        return self.played.simplified(self.environment.simplification)
+        return self.active_benchmark.check_simplification(self.environment.simplification)
 
-    def resolved(self) -> dict[str, Any]:
+    def resolve_settings(self) -> dict[str, Any]:
         """What a result depends on, as JSON data: everything but the backends that are not in use and the ways to reach
         a model, which may have to be mended in the middle of a run."""
         data = self.model_dump(
@@ -210,6 +210,6 @@ class Config(Section):
         return data
 
     def hash(self) -> str:
-        """12 hexadecimal digits over `resolved`."""
-        text = json.dumps(self.resolved(), sort_keys=True)
+        """12 hexadecimal digits over `resolve_settings`."""
+        text = json.dumps(self.resolve_settings(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

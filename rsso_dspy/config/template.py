@@ -8,15 +8,15 @@ from rsso_dspy.config.models import PriceConfig, RoleOverride
 from rsso_dspy.config.sections import Config
 
 
-def template() -> str:
+def render_config_template() -> str:
     """A TOML file with every default, each key under a comment that says what it is, each table beside its own."""
     import tomlkit
 
-    document: tomlkit.TOMLDocument = _fill(tomlkit.document(), Config(), "")
+    document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
     return document.as_string()
 
 
-def _fill(table: Any, values: BaseModel, section: str) -> Any:
+def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
     """The TOML table, with these values in it; `section` is what stands before their names in its header."""
     import tomlkit
     from tomlkit import comment
@@ -25,11 +25,11 @@ def _fill(table: Any, values: BaseModel, section: str) -> Any:
         value = getattr(values, name)
         note = " ".join((field.description or "").split())
         if isinstance(value, BaseModel):
-            table.add(name, _fill(tomlkit.table().comment(note), value, f"{section}{name}."))
+            table.add(name, _fill_table(tomlkit.table().comment(note), value, f"{section}{name}."))
         elif name == "backends":
             backends = tomlkit.table(is_super_table=True)
             for backend, settings in value.items():
-                backends.add(backend, _fill(tomlkit.table(), settings, f"{name}.{backend}."))
+                backends.add(backend, _fill_table(tomlkit.table(), settings, f"{name}.{backend}."))
             table.add(name, backends)
         elif name == "roles":
             keys = ", ".join(RoleOverride.model_fields)

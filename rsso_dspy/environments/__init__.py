@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from rsso_dspy.environments.grammar import listed_templates
-from rsso_dspy.trajectory import Lesson, State, Step, Variant
+from rsso_dspy.environments.grammar import list_templates
+from rsso_dspy.records import Lesson, State, Step, Variant
 
 __all__ = [
     "ActionChoice",
@@ -129,5 +129,5 @@ def choose_interface(environment: Environment, name: Interface) -> None:
 def list_verbs(environment: Environment) -> frozenset[str]:
     """First words of actions, in lower case: those of the templates, and others that the environment names."""
     named: Sequence[str] = getattr(environment, "verbs", ())
-    listed = (line.split()[0].lower() for line in listed_templates(environment.action_templates))
+    listed = (line.split()[0].lower() for line in list_templates(environment.action_templates))
     return frozenset({*listed, *named})

@@ -1,6 +1,6 @@
 """What is known of a benchmark, in one object, and the registry of those that are installed.
 
-    known = benchmark("toy")                      # UnknownName, with the nearest, when no package brings it
+    known = get_benchmark("toy")                      # UnknownName, with the nearest, when no package brings it
     known.table.held_out("count", n=2)
     known.environment(settings, stopped=lambda: False)
 
@@ -10,7 +10,7 @@ A package brings one by an entry point of the group `rsso_dspy.benchmarks`, whos
     toy = "toy_benchmark:BENCHMARK"
 
 Nothing outside of a benchmark's folder names it: whoever needs something of the one that is played asks here, with the
-name in the configuration (`benchmark`).
+name in the configuration (`get_benchmark`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.trajectory import Lesson, State, Step, Variant
+from rsso_dspy.records import Lesson, State, Step, Variant
 
-__all__ = ["DEFAULT", "GROUP", "Benchmark", "GoldCheck", "GoldTable", "Settings", "benchmark", "benchmarks"]
+__all__ = ["DEFAULT", "GROUP", "Benchmark", "GoldCheck", "GoldTable", "Settings", "get_benchmark", "list_benchmarks"]
 
 DEFAULT = "scienceworld"
 """The benchmark that comes with the project, and that is played when none is named. Records and hashes that say nothing
@@ -74,7 +74,7 @@ class GoldTable(Protocol):
     def recompute(self, sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]: ...
 
 
-def _no_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG001
+def _return_no_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG001
     return ()
 
 
@@ -112,7 +112,7 @@ class Benchmark:
     """Kind of goal (see `GoalProgress`) to sentences of advice for whoever missed it."""
     goal_phrases: Mapping[str, str] = field(default_factory=dict)
     """Kind of goal to what it is about, in words that hold for every variant."""
-    lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = _no_lessons
+    lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = _return_no_lessons
     """What the newest step of an episode teaches, given the task, states and steps; as `Environment.lessons`."""
     examples: Callable[[], tuple[str, ...]] = tuple
     """Stretches of play with rules drawn from them, for a neuro-symbolic writer when no file gives any."""
@@ -130,13 +130,13 @@ class Benchmark:
     @cached_property
     def grammar(self) -> Grammar:
         """How actions are worded in advice."""
-        return self.own_grammar or Grammar.of_templates(self.action_templates)
+        return self.own_grammar or Grammar.from_templates(self.action_templates)
 
-    def length_known(self, variant: Variant) -> bool:
+    def is_length_known(self, variant: Variant) -> bool:
         """Whether `gold_length` answers at once."""
         return self.known_length is None or self.known_length(variant) is not None
 
-    def simplified(self, setting: str) -> str:
+    def check_simplification(self, setting: str) -> str:
         """The simplification of variants under this setting of `environment.simplification`. Raises `UsageError` for
         names that the benchmark does not have: a simulator may ignore them, which would go unnoticed."""
         if not self.simplifications:
@@ -145,11 +145,11 @@ class Benchmark:
             raise UsageError(f"{', '.join(unknown)} is none of {', '.join(self.simplifications)}")
         return setting
 
-    def held_out_among(self, keys: Iterable[str]) -> list[str]:
+    def select_held_out(self, keys: Iterable[str]) -> list[str]:
         """Those of these keys whose variants are of the test split. Raises what `TaskTable.parse` raises."""
         return [key for key in keys if self.table.parse(key).split == "test"]
 
-    def check(self, settings: Settings) -> str:
+    def smoke_test(self, settings: Settings) -> str:
         """Play a little. What works, in a line; raises what went wrong."""
         if self.own_check is not None:
             return self.own_check(settings)
@@ -180,31 +180,31 @@ def named_in(origin: Mapping[str, object]) -> str | None:
 
 
 @cache
-def benchmark(name: str = DEFAULT) -> Benchmark:
+def get_benchmark(name: str = DEFAULT) -> Benchmark:
     """The benchmark called `name`. Raises `UnknownName`, and `UsageError` that names the package for one whose
     benchmark cannot be loaded."""
     if name == DEFAULT:
         found: Benchmark = import_module(f"rsso_dspy.environments.{DEFAULT}").BENCHMARK
         return found
-    points = _entry_points()
+    points = _find_entry_points()
     if name not in points:
         hint = f"Other packages bring some, by an entry point of the group {GROUP}."
         raise UnknownName("benchmark", name, {DEFAULT, *points}, hint)
-    return _load(points[name])
+    return _load_entry_point(points[name])
 
 
-def benchmarks() -> tuple[str, ...]:
+def list_benchmarks() -> tuple[str, ...]:
     """Names of the benchmarks that are installed, whether or not they can be loaded."""
-    return (DEFAULT, *sorted(_entry_points().keys() - {DEFAULT}))
+    return (DEFAULT, *sorted(_find_entry_points().keys() - {DEFAULT}))
 
 
-def _entry_points() -> dict[str, EntryPoint]:
+def _find_entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def _load(point: EntryPoint) -> Benchmark:
+def _load_entry_point(point: EntryPoint) -> Benchmark:
     where = f"the benchmark {point.name} of {point.dist.name if point.dist else 'an unknown package'} ({point.value})"
     try:
         found = point.load()

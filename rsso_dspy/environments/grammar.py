@@ -1,7 +1,7 @@
 """Actions read out of prose: with the grammar of a benchmark, ``"First, go to the kitchen."`` is an order to teleport.
 
-    GRAMMAR.command("go to the hall")                # Command("go", "hall")
-    Grammar.of_templates("Templates:\\npush OBJ")     # what the action templates say, and nothing else
+    GRAMMAR.parse_command("go to the hall")                # Command("go", "hall")
+    Grammar.from_templates("Templates:\\npush OBJ")     # what the action templates say, and nothing else
 
 Everything that reads or writes advice in the words of a benchmark shares its grammar.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-__all__ = ["Command", "Grammar", "Line", "Verb", "listed_templates", "plain", "words"]
+__all__ = ["AdviceClause", "Command", "Grammar", "Verb", "extract_content_words", "list_templates", "normalize_words"]
 
 CHOOSE = "choose"
 """Verb of a bare number, which answers a question that was asked."""
@@ -60,13 +60,16 @@ class Command:
         return f"{self.head or self.verb} {self.thing}{tail}".strip()
 
     @property
-    def concrete(self) -> bool:
+    def is_concrete(self) -> bool:
         """No part of it is a placeholder such as OBJ or "the substance"."""
-        return not any(words(part) & _SLOTS and len(words(part)) == 1 for part in (self.thing, self.place))
+        return not any(
+            extract_content_words(part) & _SLOTS and len(extract_content_words(part)) == 1
+            for part in (self.thing, self.place)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AdviceClause:
     """One clause of advice. Without a command it still names things worth caring for, or worth leaving alone."""
 
     text: str
@@ -81,7 +84,8 @@ class Verb(NamedTuple):
 
     name: str
     pattern: str
-    """Regular expression of the whole action in `plain` form, with groups ``thing`` and ``place`` where it has them."""
+    """Regular expression of the whole action in `normalize_words` form, with groups ``thing`` and ``place`` where it
+    has them."""
     head: str = ""
     """How the action begins, where that is not the name."""
     join: str = ""
@@ -104,20 +108,20 @@ class Grammar:
     """A sentence of advice after an action that cost points."""
 
     @classmethod
-    def of_templates(cls, text: str) -> "Grammar":
+    def from_templates(cls, text: str) -> "Grammar":
         """The grammar of an action_templates text: one action a line after ``Templates:``, what is to be filled in in
         capitals (``move OBJ to CONTAINER``)."""
-        return cls(tuple(_verb_of(line) for line in listed_templates(text)))
+        return cls(tuple(_parse_template(line) for line in list_templates(text)))
 
-    def make(self, name: str, thing: str = "", place: str = "") -> Command:
+    def make_command(self, name: str, thing: str = "", place: str = "") -> Command:
         """The command of a verb of the grammar."""
         verb = next(verb for verb in self.verbs if verb.name == name)
         return Command(name, thing, place, verb.head, verb.join)
 
     @lru_cache(maxsize=8192)  # noqa: B019 - grammars are few, and live as long as the process
-    def command(self, text: str) -> Command | None:
+    def parse_command(self, text: str) -> Command | None:
         """The command a clause consists of, or None."""
-        said = plain(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
+        said = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
         if said.isdigit():
             return Command(CHOOSE, said)
         for verb in self.verbs:
@@ -128,9 +132,9 @@ class Grammar:
         return None
 
     @lru_cache(maxsize=512)  # noqa: B019
-    def lines(self, text: str) -> tuple[Line, ...]:
+    def parse_advice(self, text: str) -> tuple[AdviceClause, ...]:
         """Every clause of an advice text, in order. Questions and templates with slots give no command."""
-        found: list[Line] = []
+        found: list[AdviceClause] = []
         for clause in _CLAUSES.split(_NUMBERED.sub("", text.lower())):
             if clause.strip().lstrip("- ").startswith("mistake:"):
                 clause = f"avoid {clause.partition(':')[2].partition(',')[0].strip()}"
@@ -140,13 +144,13 @@ class Grammar:
             body = body.strip(" `\"'“”,")
             if body:
                 firm = negative is None or not negative.group(1).startswith(("avoid", "no more", "without"))
-                found.append(Line(body, self.command(body), negative is None, firm))
+                found.append(AdviceClause(body, self.parse_command(body), negative is None, firm))
         return tuple(found)
 
-    def canonical(self, text: str) -> str:
+    def canonicalize(self, text: str) -> str:
         """An action in the form in which two are compared: synonyms are the same."""
-        said = plain(text)
-        done = self.command(said)
+        said = normalize_words(text)
+        done = self.parse_command(said)
         if done is None:
             return said
         return next(
@@ -154,49 +158,49 @@ class Grammar:
         )
 
 
-def plain(text: str) -> str:
+def normalize_words(text: str) -> str:
     """Lower case, without articles, punctuation and doubled spaces: the form in which names are compared."""
     found = re.findall(r"[a-z0-9'%.-]+", text.lower())
     return " ".join(word.strip(".'-") for word in found if word not in _ARTICLES and word.strip(".'-"))
 
 
 @lru_cache(maxsize=8192)
-def words(text: str) -> frozenset[str]:
+def extract_content_words(text: str) -> frozenset[str]:
     """The content words of a text, stemmed lightly (plural and -ing)."""
-    return frozenset(_stem(word) for word in plain(text).split() if word not in _STOP)
+    return frozenset(_stem_word(word) for word in normalize_words(text).split() if word not in _STOP)
 
 
-def listed_templates(text: str) -> Iterator[str]:
+def list_templates(text: str) -> Iterator[str]:
     """The lines of an action_templates text after its heading ``Templates:``; all of them where it has none."""
     *_, listed = _HEADING.split(text)
     yield from filter(None, (line.strip() for line in listed.splitlines()))
 
 
-def _verb_of(template: str) -> Verb:
+def _parse_template(template: str) -> Verb:
     """The verb of one template; what comes after a second slot is part of the place."""
     verb, _, rest = _SLOT.sub("\0", template).partition("\0")
     if "\0" not in _SLOT.sub("\0", template):
-        return Verb(plain(template), re.escape(plain(template)))
+        return Verb(normalize_words(template), re.escape(normalize_words(template)))
     join, slot, after = rest.partition("\0")
     if not slot:
-        tail = f" {re.escape(plain(join))}" if plain(join) else ""
-        return Verb(plain(verb), f"{re.escape(plain(verb))} (?P<thing>.+?{tail})")
-    more = "".join(" .+" if part is None else f" {re.escape(part)}" for part in _parts(after))
-    between = f" {re.escape(plain(join))} " if plain(join) else " "
-    pattern = f"{re.escape(plain(verb))} (?P<thing>.+?){between}(?P<place>.+?{more})"
-    return Verb(plain(verb), pattern, join=plain(join))
+        tail = f" {re.escape(normalize_words(join))}" if normalize_words(join) else ""
+        return Verb(normalize_words(verb), f"{re.escape(normalize_words(verb))} (?P<thing>.+?{tail})")
+    more = "".join(" .+" if part is None else f" {re.escape(part)}" for part in _split_placeholders(after))
+    between = f" {re.escape(normalize_words(join))} " if normalize_words(join) else " "
+    pattern = f"{re.escape(normalize_words(verb))} (?P<thing>.+?){between}(?P<place>.+?{more})"
+    return Verb(normalize_words(verb), pattern, join=normalize_words(join))
 
 
-def _parts(text: str) -> Iterator[str | None]:
+def _split_placeholders(text: str) -> Iterator[str | None]:
     """Fixed words and, as None, slots."""
     for number, part in enumerate(text.split("\0")):
         if number:
             yield None
-        if plain(part):
-            yield plain(part)
+        if normalize_words(part):
+            yield normalize_words(part)
 
 
-def _stem(word: str) -> str:
+def _stem_word(word: str) -> str:
     for ending, least in (("ing", 6), ("es", 6), ("s", 4)):
         if word.endswith(ending) and len(word) >= least and not word.endswith("ss"):
             return word[: -len(ending)]

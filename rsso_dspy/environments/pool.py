@@ -1,6 +1,6 @@
 """A pool of environments, for the threads that play.
 
-    with Pool(ScienceWorld, size=4) as pool:
+    with EnvironmentPool(ScienceWorld, size=4) as pool:
         with pool.lease() as env:
             env.reset(variant)
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from rsso_dspy.environments import Environment
-from rsso_dspy.environments.starts import Starts
+from rsso_dspy.environments.start_queue import StartQueue
 
 
 class PooledEnvironment(Environment, Protocol):
@@ -36,15 +36,15 @@ CLOSED = "the pool of environments is closed"
 E = TypeVar("E", bound=PooledEnvironment)
 
 
-class Pool(Generic[E]):
+class EnvironmentPool(Generic[E]):
     """Up to ``size`` environments made by ``factory``, which takes its turn in ``starts``. Whatever either raises comes
     out of ``lease``."""
 
-    def __init__(self, factory: Callable[[], E], size: int = 1, starts: Starts | None = None):
+    def __init__(self, factory: Callable[[], E], size: int = 1, starts: StartQueue | None = None):
         if size < 1:
             raise ValueError(f"a pool needs room for at least one environment, not {size}")
         self._factory = factory
-        self._starts = starts or Starts()
+        self._starts = starts or StartQueue()
         self._slots = threading.BoundedSemaphore(size)
         self._lock = threading.Lock()
         self._idle: list[E] = []
@@ -58,11 +58,11 @@ class Pool(Generic[E]):
         back however the block ends, by Ctrl-C too; one that died, or was interrupted inside a call, is closed and
         replaced at a later lease. Raises ``RuntimeError`` when the pool is closed."""
         with self._slots:
-            environment = self._take()
+            environment = self._take_environment()
             try:
                 yield environment
             finally:
-                self._return(environment)
+                self._return_environment(environment)
 
     def close(self) -> None:
         """Close every environment, lent ones too: their next call raises ``SimulatorDied``. Idempotent."""
@@ -71,13 +71,13 @@ class Pool(Generic[E]):
             self._idle.clear()
             _close_all(self._all)
 
-    def __enter__(self) -> "Pool[E]":
+    def __enter__(self) -> "EnvironmentPool[E]":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self) -> E:
+    def _take_environment(self) -> E:
         with self._lock:
             if self._closed:
                 raise RuntimeError(CLOSED)
@@ -85,11 +85,11 @@ class Pool(Generic[E]):
                 environment = self._idle.pop()
                 if environment.alive:
                     return environment
-                self._drop(environment)
-        with self._starts.turn():
-            return self._make()
+                self._drop_environment(environment)
+        with self._starts.take_turn():
+            return self._make_environment()
 
-    def _make(self) -> E:
+    def _make_environment(self) -> E:
         if self._closed:  # while others had their turn
             raise RuntimeError(CLOSED)
         environment = self._factory()
@@ -100,14 +100,14 @@ class Pool(Generic[E]):
             self._all.add(environment)
         return environment
 
-    def _return(self, environment: E) -> None:
+    def _return_environment(self, environment: E) -> None:
         with self._lock:
             if environment.alive and not self._closed:
                 self._idle.append(environment)
             else:
-                self._drop(environment)
+                self._drop_environment(environment)
 
-    def _drop(self, environment: E) -> None:
+    def _drop_environment(self, environment: E) -> None:
         environment.close()
         self._all.discard(environment)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.records import State, Step, Trajectory, Variant
 
 __all__ = ["NOTHING", "Memory", "Recall"]
 
@@ -52,7 +52,7 @@ class Memory(Protocol):
 
     def recall(self, states: Sequence[State]) -> Recall: ...
 
-    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None: ...
+    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None: ...
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]: ...
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rsso_dspy.memory import NOTHING, Recall
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.records import State, Step, Trajectory, Variant
 
 __all__ = ["Reflect", "ReflectionMemory"]
 
@@ -51,7 +51,7 @@ class ReflectionMemory:
     def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002 - this memory speaks once per trial
         return NOTHING
 
-    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         """Plans are written after a trial, not in it."""
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:

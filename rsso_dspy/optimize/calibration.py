@@ -1,6 +1,6 @@
 """Which variants a program is compiled on: some to learn from, others to choose among candidates by.
 
-    >>> calibration = draw("1-per-task", ["boil"], seed=0)
+    >>> calibration = draw_calibration("1-per-task", ["boil"], seed=0)
     >>> len(calibration.learn), len(calibration.choose)
     (1, 1)
 
@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shortened
-from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
+from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shorten_text
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
-from rsso_dspy.reading import misfit, read_json
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
+from rsso_dspy.safe_read import explain_unreadable, read_json
 
 if TYPE_CHECKING:
     import dspy
@@ -48,7 +48,7 @@ class Calibration:
 
     def __post_init__(self) -> None:
         wrong = []
-        if held_out := benchmark(self.benchmark).held_out_among(variant.key for variant in self.variants):
+        if held_out := get_benchmark(self.benchmark).select_held_out(variant.key for variant in self.variants):
             wrong.append(
                 f"of the held-out test split: {', '.join(dict.fromkeys(held_out))}; take train or dev variants"
             )
@@ -72,7 +72,7 @@ class Calibration:
         return tuple(variant.key for variant in self.variants)
 
 
-def draw(
+def draw_calibration(
     text: str,
     names: Sequence[str] | None,
     seed: int,
@@ -89,15 +89,17 @@ def draw(
     Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in both parts, ``UsageError``
     for a text of neither form, a file of another form, and when nothing is left of either part.
     """
-    of = of or benchmark()
+    of = of or get_benchmark()
     table = of.table
     names = tuple(dict.fromkeys(names or table.tasks()))
     for name in names:
         table.indices(name, "train")  # raises for an unknown name
     per_task = _PER_TASK.fullmatch(text)
     if per_task and (len(per_task[1]) > MOST_DIGITS or int(per_task[1]) > MOST_PER_TASK):
-        raise UsageError(f"--calib {shortened(text)}: {MOST_PER_TASK:,}-per-task at most; no task has as many variants")
-    found = _drawn(names, int(per_task[1]), seed, of) if per_task else _listed(text, names, of)
+        raise UsageError(
+            f"--calib {shorten_text(text)}: {MOST_PER_TASK:,}-per-task at most; no task has as many variants"
+        )
+    found = _draw_per_task(names, int(per_task[1]), seed, of) if per_task else _load_listed_variants(text, names, of)
     if simplification is None:
         return found
     learn, choose = (
@@ -107,21 +109,27 @@ def draw(
     return Calibration(learn, choose, found.notes, of.name)
 
 
-def divide(
+def split_pool(
     task: str, pool: Sequence[Variant], k: int, seed: int
 ) -> tuple[tuple[Variant, ...], tuple[Variant, ...], str | None]:
     """``k`` variants of the pool to learn from, ``k`` others to choose by, and a note when the pool has fewer than
     both need: then half of it, rounded down, is to choose by. A pool of one or none gives nothing."""
     if len(pool) < 2:
-        return (), (), f"{task} is left out: of {_count(pool)} none can be to learn from and another to choose by"
+        return (
+            (),
+            (),
+            f"{task} is left out: of {_format_pool_size(pool)} none can be to learn from and another to choose by",
+        )
     choose = min(k, len(pool) // 2)
     learn = min(k, len(pool) - choose)
     order = random.Random(f"{seed}/{task}").sample(pool, learn + choose)
-    note = f"{task} has {_count(pool)}: {learn} to learn from and {choose} to choose by instead of {k} and {k}"
+    note = (
+        f"{task} has {_format_pool_size(pool)}: {learn} to learn from and {choose} to choose by instead of {k} and {k}"
+    )
     return tuple(order[:learn]), tuple(order[learn:]), note if len(pool) < 2 * k else None
 
 
-def examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
+def build_examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
     """What an optimizer is given: the key of each variant and nothing else, so no label, length or gold path can get
     into a prompt by way of an example."""
     import dspy
@@ -129,24 +137,24 @@ def examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
     return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
 
 
-def _drawn(names: Iterable[str], k: int, seed: int, of: Benchmark) -> Calibration:
+def _draw_per_task(names: Iterable[str], k: int, seed: int, of: Benchmark) -> Calibration:
     learn: list[Variant] = []
     choose: list[Variant] = []
     notes = []
     for task in names:
         # The ten of the reference sample as far as they go: their gold lengths are shipped.
         pool = of.table.train_sample(task, max(SAMPLE_SIZE, 2 * k))
-        of_learn, of_choose, note = divide(task, pool, k, seed)
+        of_learn, of_choose, note = split_pool(task, pool, k, seed)
         learn += of_learn
         choose += of_choose
         notes += [note] if note else []
     return Calibration(tuple(learn), tuple(choose), tuple(notes), of.name)
 
 
-def _listed(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
+def _load_listed_variants(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
     """What a file lists, of the named tasks. The whole file is checked first."""
-    content = _content(text)
-    learn, choose = (tuple(_parsed(key, text, of.table) for key in content[part]) for part in PARTS)
+    content = _read_variant_lists(text)
+    learn, choose = (tuple(_parse_listed_key(key, text, of.table) for key in content[part]) for part in PARTS)
     if twice := [key for part in (learn, choose) for key, n in Counter(v.key for v in part).items() if n > 1]:
         raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
     try:
@@ -163,7 +171,7 @@ def _listed(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
     return Calibration(learn, choose, benchmark=of.name)
 
 
-def _parsed(key: str, source: str, table: TaskTable) -> Variant:
+def _parse_listed_key(key: str, source: str, table: TaskTable) -> Variant:
     try:
         return table.parse(key)
     except UsageError as error:
@@ -171,12 +179,12 @@ def _parsed(key: str, source: str, table: TaskTable) -> Variant:
         raise kind(f"{source}: {error}") from None
 
 
-def _content(text: str) -> dict[str, list[str]]:
+def _read_variant_lists(text: str) -> dict[str, list[str]]:
     try:
         content: Any = read_json(Path(text))
     except (OSError, DamagedFile) as error:
         why = error.why if isinstance(error, DamagedFile) else error.strerror
-        if isinstance(error, DamagedFile) and not misfit(Path(text)):
+        if isinstance(error, DamagedFile) and not explain_unreadable(Path(text)):
             raise UsageError(f"{text} is not JSON ({why}): expected {_FILE_FORM}.") from None
         raise UsageError(
             f"--calib {text!r} is neither K-per-task with K from 1 (e.g. 1-per-task) nor a file that can be read "
@@ -184,13 +192,13 @@ def _content(text: str) -> dict[str, list[str]]:
         ) from None
     wrong = "no object at its top"
     if isinstance(content, dict):
-        wrong = "; ".join(_wrong(content))
+        wrong = "; ".join(_list_format_errors(content))
     if wrong:
         raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.")
     return content
 
 
-def _wrong(content: dict[str, Any]) -> Iterable[str]:
+def _list_format_errors(content: dict[str, Any]) -> Iterable[str]:
     for key in sorted(content.keys() - set(PARTS)):
         yield f"{key!r} is unknown"
     for part in PARTS:
@@ -200,5 +208,5 @@ def _wrong(content: dict[str, Any]) -> Iterable[str]:
             yield f"no texts in {part!r}: {', '.join(strange)}"
 
 
-def _count(pool: Sequence[Variant]) -> str:
+def _format_pool_size(pool: Sequence[Variant]) -> str:
     return f"{len(pool)} train variant{'' if len(pool) == 1 else 's'}"

@@ -8,17 +8,17 @@ from typing import Any, Literal
 import dspy
 
 from rsso_dspy.environments.goals import Goal
-from rsso_dspy.trajectory import TrialResult, Variant
+from rsso_dspy.records import TrialResult, Variant
 
-Call = tuple[str, Mapping[str, Any], dspy.Prediction]
+TracedCall = tuple[str, Mapping[str, Any], dspy.Prediction]
 """Predictor name, inputs, outputs."""
 
-Ending = Literal["rollouts", "lm-calls", "cost", "interrupted", "error"]
+CompileEnding = Literal["rollouts", "lm-calls", "cost", "interrupted", "error"]
 """What cut a compile short: a budget, the user, or infrastructure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CompileLimits:
     """What a compile may spend."""
 
     rollouts: int
@@ -37,7 +37,7 @@ class Rollout:
     trials: tuple[TrialResult, ...]
     progress: tuple[tuple[Goal, ...], ...]
     """Per trial the goals at its end: kinds and states, no texts."""
-    calls: tuple[Call, ...]
+    calls: tuple[TracedCall, ...]
     """The informative calls, in order."""
     requests: int = 0
     """Requests to models that it took."""
@@ -49,7 +49,7 @@ class Rollout:
 
 
 @dataclass
-class Candidate:
+class CandidateProgram:
     """A program that was tried."""
 
     program: str
@@ -58,7 +58,7 @@ class Candidate:
     """Its DSPy state."""
     rollouts: dict[Variant, Rollout] = field(default_factory=dict)
 
-    def mean(self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score") -> float | None:
+    def mean_over(self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score") -> float | None:
         """Mean over `variants`; None while one of them has not been played."""
         if not all(variant in self.rollouts for variant in variants):
             return None

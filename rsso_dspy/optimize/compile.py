@@ -15,36 +15,36 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from rsso_dspy.atomic import check_output_path
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
-from rsso_dspy.optimize.calibration import draw
+from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, StopRequested
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_run_identity
+from rsso_dspy.experiment.run_programs import CompileEnvironment
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.tapes import recordings_beside
+from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compiled import (
     Compiled,
-    Scores,
-    Tried,
-    check_stock,
+    ProgramScores,
+    TriedProgram,
+    check_stock_modules,
+    derive_program_name,
+    hash_schema,
     load,
-    program_name,
-    schema_hash,
 )
 from rsso_dspy.optimize.optimizers import PERFECT
-from rsso_dspy.optimize.quiet import quiet
 from rsso_dspy.optimize.recorded import RecordedCompile
-from rsso_dspy.optimize.request import STEPS, TRIALS, Request, request
-from rsso_dspy.optimize.rollouts import Candidate, Halt, Rollouts
-from rsso_dspy.optimize.shelf import Shelf
-from rsso_dspy.optimize.student import in_order
+from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request
+from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollouts
+from rsso_dspy.optimize.silence import silence_output
+from rsso_dspy.optimize.student import reserve_in_order
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.events import EventStream, SimulatorsStarting, StopRequested
-from rsso_dspy.protocol.presets import configured
-from rsso_dspy.protocol.programs import Environment
-from rsso_dspy.protocol.provenance import identity
-from rsso_dspy.protocol.run_file import difference
-from rsso_dspy.protocol.session import Session
-from rsso_dspy.protocol.tapes import recordings_beside
-from rsso_dspy.trajectory import Variant
-from rsso_dspy.whole import check_place
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.records import Variant
+from rsso_dspy.store.run_file import describe_difference
 
 CUT_SHORT = ("interrupted", "error")
 """Ends of a compile after which the same command plays again."""
@@ -68,8 +68,8 @@ def compile(
     Raises what `draw`, `request` and `compile_agent` raise.
     """
     config = live.config
-    calibration = draw(calib, tasks, config.seed, config.simplification, config.played)
-    wanted = request(
+    calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.active_benchmark)
+    wanted = build_request(
         agent.method,
         live.protocol,
         calibration,
@@ -88,7 +88,7 @@ def compile(
 def compile_agent(
     agent: Agent,
     live: Session,
-    wanted: Request,
+    wanted: CompileRequest,
     jobs: int = 1,
     events: EventStream | None = None,
     out: Path | None = None,
@@ -106,13 +106,13 @@ def compile_agent(
     events = events or EventStream()
     live.starts.told = lambda starting: events.emit(SimulatorsStarting(starting))
     live.check_models([agent])
-    check_stock(agent)
+    check_stock_modules(agent)
     shelf, tapes = None, None
     if out is not None:
         check_writable(out)
-        shelf = Shelf.beside(out)
+        shelf = RolloutCache.for_output(out)
         recordings = recordings_beside(out, shelf.begun, live, record)
-        shelf.open(asked_for(live.config, wanted))
+        shelf.open_for_request(describe_request(live.config, wanted))
         tapes = RecordedCompile(recordings, shelf.place, live.backend.recordings)
     calibration = wanted.calibration
     rollouts = Rollouts(
@@ -129,25 +129,25 @@ def compile_agent(
         tapes,
     )
     try:
-        with interruptible(rollouts), quiet(), in_order(rollouts):
+        with stop_on_interrupt(rollouts), silence_output(), reserve_in_order(rollouts):
             rollouts.play_all(agent, calibration.choose, jobs)
             found = wanted.optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
             rollouts.play_all(found, calibration.choose, jobs)
-    except Halt:
+    except CompileStopped:
         pass
     except KeyboardInterrupt:
-        rollouts.halt("interrupted")
+        rollouts.stop_compile("interrupted")
     with suppress(KeyboardInterrupt):  # pressed again: what is under way is given up
-        rollouts.wait()
+        rollouts.wait_until_idle()
     if isinstance(rollouts.error, FolderGone):
         raise rollouts.error
-    compiled = _compiled(agent, live, wanted, rollouts)
+    compiled = _build_compiled(agent, live, wanted, rollouts)
     if shelf is not None:
-        shelf.place.check()
-    if out is not None and not (rollouts.ended_by in CUT_SHORT and _better_there(out, compiled)):
+        shelf.place.check_exists()
+    if out is not None and not (rollouts.ended_by in CUT_SHORT and _is_better_saved(out, compiled)):
         compiled.save(out)
     if shelf is not None and rollouts.ended_by not in CUT_SHORT:
-        shelf.remove()
+        shelf.remove_folder()
     if rollouts.ended_by == "interrupted":
         raise KeyboardInterrupt
     if rollouts.error is not None:
@@ -157,13 +157,13 @@ def compile_agent(
 
 def check_writable(out: Path) -> None:
     """Raise `UsageError` when a compiled program could not be written to `out`: known before anything is played."""
-    program_name(out)
+    derive_program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
-    check_place(out)
+    check_output_path(out)
 
 
-def _better_there(out: Path, compiled: Compiled) -> bool:
+def _is_better_saved(out: Path, compiled: Compiled) -> bool:
     """A compile of the same request that was cut short before got further than this one."""
     if not out.exists():
         return False
@@ -171,7 +171,7 @@ def _better_there(out: Path, compiled: Compiled) -> bool:
     return before is not None and (compiled.after is None or before.metric > compiled.after.metric)
 
 
-def already_compiled(out: Path, config: Config, wanted: Request) -> Compiled | None:
+def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
     """What `out` holds, when the same request made it and came to its end; None when there is nothing or it was cut
     short by Ctrl-C or an error. Raises `RunMismatch` for the result of another request."""
     check_writable(out)
@@ -181,16 +181,17 @@ def already_compiled(out: Path, config: Config, wanted: Request) -> Compiled | N
         there = load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now = asked_for(config, wanted)
+    now = describe_request(config, wanted)
     then = {key: list(value) if isinstance(value := getattr(there, key), tuple) else value for key in now}
     if then != now:
         raise RunMismatch(
-            f"{out} holds the result of another compile:\n{difference(then, now)}\nUse another -o, or move it away."
+            f"{out} holds the result of another compile:\n{describe_difference(then, now)}\nUse another -o, or move "
+            "it away."
         )
     return None if there.ended_by in CUT_SHORT else there
 
 
-def asked_for(config: Config, wanted: Request) -> dict[str, Any]:
+def describe_request(config: Config, wanted: CompileRequest) -> dict[str, Any]:
     """What the result of a compile depends on, as JSON data."""
     return {
         "method": wanted.method.name,
@@ -206,12 +207,12 @@ def asked_for(config: Config, wanted: Request) -> dict[str, Any]:
         "start": wanted.start,
         "learn": [variant.key for variant in wanted.calibration.learn],
         "choose": [variant.key for variant in wanted.calibration.choose],
-        "identity": identity(config, configured(config)),
+        "identity": make_run_identity(config, resolve_protocol(config)),
     }
 
 
 @contextmanager
-def interruptible(rollouts: Rollouts) -> Iterator[None]:
+def stop_on_interrupt(rollouts: Rollouts) -> Iterator[None]:
     """Ctrl-C inside the block stops the rollouts at once, before it goes its usual way: optimizers may first wait for
     what is under way. In the main thread only, as signals are."""
     if threading.current_thread() is not threading.main_thread():
@@ -219,25 +220,25 @@ def interruptible(rollouts: Rollouts) -> Iterator[None]:
         return
     before = signal.getsignal(signal.SIGINT)
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop_rollouts(number: int, frame: FrameType | None) -> None:
         if rollouts.ended_by is None:
-            rollouts.halt("interrupted")
+            rollouts.stop_compile("interrupted")
             rollouts.events.emit(StopRequested())
         (before if callable(before) else signal.default_int_handler)(number, frame)
 
-    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGINT, stop_rollouts)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) -> Compiled:
-    original = Candidate(fingerprint(agent), agent.dump_state())  # when nothing at all was begun
+def _build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts: Rollouts) -> Compiled:
+    original = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # when nothing at all was begun
     original = rollouts.candidates.get(original.program, original)
-    best = rollouts.best or original
-    models, played = live.backend.models, live.config.played
-    tried = [(c, _scores(c, rollouts.choose)) for c in rollouts.candidates.values()]
+    best = rollouts.best_candidate or original
+    models, played = live.backend.models, live.config.active_benchmark
+    tried = [(c, _compute_scores(c, rollouts.choose)) for c in rollouts.candidates.values()]
     return Compiled(
         method=wanted.method.name,
         improved=best is not original,
@@ -246,7 +247,7 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         trials=wanted.trials,
         steps=wanted.steps,
         seed=wanted.seed,
-        notes=_notes(wanted, original),
+        notes=_build_notes(wanted, original),
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
         max_cost=wanted.limits.cost,
@@ -256,9 +257,9 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         max_idle=wanted.max_idle,
         learn=tuple(variant.key for variant in wanted.calibration.learn),
         choose=tuple(variant.key for variant in wanted.calibration.choose),
-        before=_scores(original, rollouts.choose),
-        after=_scores(best, rollouts.choose),
-        tried=tuple(Tried(c.program, scores, _per_variant(c)) for c, scores in tried if scores),
+        before=_compute_scores(original, rollouts.choose),
+        after=_compute_scores(best, rollouts.choose),
+        tried=tuple(TriedProgram(c.program, scores, _score_per_variant(c)) for c, scores in tried if scores),
         rollouts=rollouts.spent,
         lm_calls=rollouts.lm_calls,
         usage=dict(sorted(rollouts.usage.items())),
@@ -266,27 +267,27 @@ def _compiled(agent: Agent, live: Session, wanted: Request, rollouts: Rollouts) 
         model=models["actor"],
         proposer=models["proposer"],
         rule_based=live.backend.rule_based,
-        environment=Environment.of(live.config),
-        signatures=schema_hash(agent),
-        identity=identity(live.config, live.protocol),
+        environment=CompileEnvironment.of(live.config),
+        signatures=hash_schema(agent),
+        identity=make_run_identity(live.config, live.protocol),
         versions={**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
         program=best.program,
         state=best.state,
     )
 
 
-def _notes(wanted: Request, original: Candidate) -> tuple[str, ...]:
+def _build_notes(wanted: CompileRequest, original: CandidateProgram) -> tuple[str, ...]:
     calibration = wanted.calibration
-    solved = original.mean(calibration.learn) == PERFECT
+    solved = original.mean_over(calibration.learn) == PERFECT
     nothing = "every variant to learn from was solved already: calibrate on more of them, or on harder ones"
     return (*calibration.notes, *([nothing] if solved else []))
 
 
-def _scores(candidate: Candidate, choose: Sequence[Variant]) -> Scores | None:
-    metric, mean = candidate.mean(choose), candidate.mean(choose, "accumulator")
-    return None if metric is None or mean is None else Scores(metric, mean)
+def _compute_scores(candidate: CandidateProgram, choose: Sequence[Variant]) -> ProgramScores | None:
+    metric, mean = candidate.mean_over(choose), candidate.mean_over(choose, "accumulator")
+    return None if metric is None or mean is None else ProgramScores(metric, mean)
 
 
-def _per_variant(candidate: Candidate) -> dict[str, float]:
+def _score_per_variant(candidate: CandidateProgram) -> dict[str, float]:
     """Metric by variant, in an order that does not depend on when each was played."""
     return {variant.key: round(candidate.rollouts[variant].score, 4) for variant in sorted(candidate.rollouts, key=str)}

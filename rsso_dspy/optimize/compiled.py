@@ -14,17 +14,17 @@ import dspy
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, benchmark
+from rsso_dspy.atomic import atomic_write_text
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
+from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint, fingerprint_state
+from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import OLD_NAMES, is_plain_state, read_state, rename_predictors
-from rsso_dspy.protocol.programs import Environment
-from rsso_dspy.reading import read_json
-from rsso_dspy.trajectory import ZERO_SHOT, Usage
-from rsso_dspy.whole import write_whole
+from rsso_dspy.records import ZERO_SHOT, Usage
+from rsso_dspy.safe_read import read_json
 
 SCHEMA = 1
 """Version of the file. Another version is refused by name."""
@@ -36,7 +36,7 @@ ELSEWHERE = "dspy"
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ProgramScores:
     """A program on the variants to choose by."""
 
     metric: float
@@ -46,11 +46,11 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedProgram:
     """A candidate that was played on all variants to choose by."""
 
     program: str
-    scores: Scores
+    scores: ProgramScores
     per_variant: dict[str, float] = field(default_factory=dict)
     """Key of a calibration variant to the metric there, 0 to 1."""
 
@@ -105,10 +105,10 @@ class Compiled:
     """Variants that were learnt from."""
     choose: tuple[str, ...]
     """Variants that candidates were chosen by."""
-    before: Scores | None
+    before: ProgramScores | None
     """The program to improve; None when not even that was played on all variants."""
-    after: Scores | None
-    tried: tuple[Tried, ...]
+    after: ProgramScores | None
+    tried: tuple[TriedProgram, ...]
     rollouts: int
     """Rollouts spent."""
     lm_calls: int
@@ -120,10 +120,10 @@ class Compiled:
     """The model that proposed instructions."""
     rule_based: bool
     """The offline rule-based model answered in some role; such scores say nothing about language models."""
-    environment: Environment | None
+    environment: CompileEnvironment | None
     """None when it was made outside of `rsso-dspy compile`."""
     signatures: str
-    """Hash of the fields of the method's predictors; see `schema_hash`."""
+    """Hash of the fields of the method's predictors; see `hash_schema`."""
     identity: dict[str, Any]
     """Protocol, configuration, prompts and versions that the compile depends on."""
     versions: dict[str, str]
@@ -160,7 +160,7 @@ class Compiled:
     def benchmark(self) -> Benchmark:
         """What it was compiled on; the default one when it does not say. Raises `UnknownName` when it is not
         installed."""
-        return benchmark(self.environment.name if self.environment else DEFAULT)
+        return get_benchmark(self.environment.name if self.environment else DEFAULT)
 
     @property
     def changes(self) -> tuple[str, ...]:
@@ -180,13 +180,13 @@ class Compiled:
         agent: Agent,
         trainset: Sequence[str] = (),
         valset: Sequence[str] = (),
-        environment: Environment | None = None,
+        environment: CompileEnvironment | None = None,
     ) -> "Compiled":
         """A program that was made elsewhere, by a DSPy optimizer or by hand, as a compiled program. `trainset` and
         `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. `environment`
         is what it was made in; any version of the default benchmark when None. Raises `UsageError` for modules that are
         not the method's own, `SplitError` for held-out variants."""
-        check_stock(agent)
+        check_stock_modules(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
         notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
         compiled = cls(
@@ -212,13 +212,13 @@ class Compiled:
             proposer="",
             rule_based=False,
             environment=environment,
-            signatures=schema_hash(agent),
+            signatures=hash_schema(agent),
             identity={"protocol": ""},
             versions={},
             program=fingerprint_state(state),
             state=cast(dict[str, PredictorState], state),
         )
-        if held_out := compiled.benchmark.held_out_among(compiled.calibration):
+        if held_out := compiled.benchmark.select_held_out(compiled.calibration):
             raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
         return compiled
 
@@ -226,8 +226,8 @@ class Compiled:
         """The program, for its method or for that with a constitution added, which has the same prompts. Raises
         `UsageError` when the state does not fit the method's predictors."""
         agent = Agent(method or self.method)
-        own = Agent(self.method).by_name
-        misfits = {name: _misfit(self.state.get(name), predictor.signature) for name, predictor in own.items()}
+        own = Agent(self.method).predictors_by_name
+        misfits = {name: _find_misfit(self.state.get(name), predictor.signature) for name, predictor in own.items()}
         misfits |= dict.fromkeys(self.state.keys() - own.keys(), "is no predictor")
         if wrong := [f"{name} {what}" for name, what in misfits.items() if what]:
             raise UsageError(f"its state does not fit the method {self.method}: {', '.join(wrong)}; compile again")
@@ -236,13 +236,13 @@ class Compiled:
 
     def save(self, path: Path | str) -> None:
         """Write the file whole."""
-        write_whole(Path(path), _FILE.dump_json(self, indent=1).decode() + "\n")
+        atomic_write_text(Path(path), _FILE.dump_json(self, indent=1).decode() + "\n")
 
 
 _FILE = TypeAdapter(Compiled)
 
 
-def program_name(path: Path | str) -> str:
+def derive_program_name(path: Path | str) -> str:
     """What a program is called in runs and tables: its file's name. Raises `UsageError` for a name that no folder and
     no comma-separated list can hold, or that stands for something else."""
     name = Path(path).stem
@@ -270,7 +270,7 @@ def load(path: Path | str) -> Compiled:
             f"{path} is damaged or no compiled program ({error.why}); restore it, or compile again"
         ) from None
     if is_plain_state(data):
-        return _load_plain(path)
+        return _load_saved_agent(path)
     if not isinstance(data, dict) or data.get("kind") != KIND:
         raise UsageError(
             f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
@@ -283,13 +283,13 @@ def load(path: Path | str) -> Compiled:
     try:
         compiled = _FILE.validate_python(data)
         if compiled.signatures in OLD_SCHEMAS:
-            compiled = _convert(compiled)
+            compiled = _convert_old_program(compiled)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"{path} is damaged ({where}: {first['msg']}); restore it, or compile again") from None
     try:
-        _check(compiled)
+        _check_compiled(compiled)
     except SplitError as error:
         raise SplitError(f"{path}: {error}") from None
     except UsageError as error:
@@ -298,20 +298,20 @@ def load(path: Path | str) -> Compiled:
 
 
 OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}
-"""`schema_hash` of the two scaffolds in version 0.1.0, whose programs held eight predictors whatever the method."""
+"""`hash_schema` of the two scaffolds in version 0.1.0, whose programs held eight predictors whatever the method."""
 
 OLD_ZERO_SHOT = {"fb8ed3534803", "4058cf5903eb"}
 """Fingerprints of the zero-shot programs of version 0.1.0."""
 
 
-def _convert(compiled: Compiled) -> Compiled:
+def _convert_old_program(compiled: Compiled) -> Compiled:
     """A program of version 0.1.0, checked as that version did, as one of this version. Raises `UsageError` when its
     prompts were changed."""
     if (found := fingerprint_state(compiled.state)) != compiled.program:
-        raise UsageError(_changed(found))
-    names = Agent(compiled.method).by_name
+        raise UsageError(_explain_changed_prompts(found))
+    names = Agent(compiled.method).predictors_by_name
     state = {name: each for name, each in rename_predictors(compiled.state).items() if name in names}
-    now = {**dict.fromkeys(OLD_ZERO_SHOT, fingerprint(Agent(compiled.method))), found: fingerprint_state(state)}
+    now = {**dict.fromkeys(OLD_ZERO_SHOT, fingerprint_program(Agent(compiled.method))), found: fingerprint_state(state)}
     return replace(
         compiled,
         state=state,
@@ -319,11 +319,11 @@ def _convert(compiled: Compiled) -> Compiled:
         start=now.get(compiled.start, compiled.start),
         tried=tuple(replace(tried, program=now.get(tried.program, tried.program)) for tried in compiled.tried),
         roles=tuple(OLD_NAMES.get(name, name) for name in compiled.roles if OLD_NAMES.get(name, name) in names),
-        signatures=schema_hash(Agent(compiled.method)),
+        signatures=hash_schema(Agent(compiled.method)),
     )
 
 
-def _load_plain(path: Path) -> Compiled:
+def _load_saved_agent(path: Path) -> Compiled:
     """The program in a file that `agent.save` wrote."""
     saved = read_state(path)
     if not saved.method:
@@ -331,7 +331,9 @@ def _load_plain(path: Path) -> Compiled:
             f"{path} does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
         )
     agent = Agent(saved.method)
-    if (missing := agent.by_name.keys() - saved.predictors.keys()) or (saved.predictors.keys() - agent.by_name.keys()):
+    if (missing := agent.predictors_by_name.keys() - saved.predictors.keys()) or (
+        saved.predictors.keys() - agent.predictors_by_name.keys()
+    ):
         raise UsageError(
             f"{path} does not fit the method {saved.method}"
             + (f": it lacks {', '.join(sorted(missing))}" if missing else "")
@@ -341,45 +343,45 @@ def _load_plain(path: Path) -> Compiled:
     return Compiled.from_agent(agent)
 
 
-def check_stock(agent: Agent) -> None:
+def check_stock_modules(agent: Agent) -> None:
     """Raise `UsageError` for an agent with modules or models of its own: a file holds prompts, nothing else."""
     stock = Agent(agent.method.name)
-    if agent.by_name.keys() != stock.by_name.keys() or schema_hash(agent) != schema_hash(stock):
+    if agent.predictors_by_name.keys() != stock.predictors_by_name.keys() or hash_schema(agent) != hash_schema(stock):
         raise UsageError(
             "its modules are not those of the method, and a compiled file holds prompts and demonstrations alone: "
             "play it from Python (agent(variant=...), dspy.Evaluate), and keep it with agent.save(PATH)"
         )
 
 
-def _changed(found: str) -> str:
+def _explain_changed_prompts(found: str) -> str:
     return (
         f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
         f'it all the same, write "program": "{found}" into it'
     )
 
 
-def _check(compiled: Compiled) -> None:
+def _check_compiled(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
     of = compiled.benchmark
     if compiled.optimizer != ELSEWHERE:
         learn, choose = (tuple(map(of.table.parse, keys)) for keys in (compiled.learn, compiled.choose))
         Calibration(learn, choose, benchmark=of.name)
-    elif held_out := of.held_out_among((*compiled.learn, *compiled.choose)):
+    elif held_out := of.select_held_out((*compiled.learn, *compiled.choose)):
         raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
-    if held_out := of.held_out_among(compiled.seen):
+    if held_out := of.select_held_out(compiled.seen):
         raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
-    if compiled.signatures != schema_hash(Agent(compiled.method)):  # raises for an unknown method
+    if compiled.signatures != hash_schema(Agent(compiled.method)):  # raises for an unknown method
         raise UsageError(
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
             "again, or use the rsso-dspy it was made with"
         )
-    found = fingerprint(compiled.agent())
+    found = fingerprint_program(compiled.agent())
     if found != compiled.program:
-        raise UsageError(_changed(found))
+        raise UsageError(_explain_changed_prompts(found))
 
 
-def _misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:
+def _find_misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:
     """What keeps a state from fitting a predictor; empty when it fits."""
     if state is None:
         return "is missing"
@@ -389,7 +391,7 @@ def _misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> st
     return f"has demonstrations with the fields {', '.join(sorted(strange))}" if strange else ""
 
 
-def schema_hash(agent: Agent) -> str:
+def hash_schema(agent: Agent) -> str:
     """12 hexadecimal digits over names, kinds and types of the fields of all predictors: what a saved state has to fit.
     The words, which compiling changes, are not in it."""
     fields = {
@@ -397,6 +399,6 @@ def schema_hash(agent: Agent) -> str:
             (key, str(info.annotation), key in predictor.signature.output_fields)
             for key, info in predictor.signature.fields.items()
         ]
-        for name, predictor in agent.by_name.items()
+        for name, predictor in agent.predictors_by_name.items()
     }
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:12]

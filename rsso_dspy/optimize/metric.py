@@ -7,14 +7,14 @@ dspy.BootstrapFewShot(metric=metric)    # score alone
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.environments.benchmark import DEFAULT, benchmark
-from rsso_dspy.optimize.feedback import feedback
-from rsso_dspy.programs.scoring import INVALID_COST, score
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
+from rsso_dspy.optimize.feedback import build_feedback
+from rsso_dspy.programs.scoring import INVALID_COST, score_trials
 
 if TYPE_CHECKING:
     from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
-__all__ = ["INVALID_COST", "metric", "score"]
+__all__ = ["INVALID_COST", "metric", "score_trials"]
 
 
 def metric(
@@ -27,12 +27,12 @@ def metric(
     """DSPy's and GEPA's metric of a prediction with ``trials``, with ``progress`` (the goals of every trial) where that
     is known, and with ``benchmark`` (its name) where it is not the default one. A number; when a predictor is named,
     the same number with feedback on that predictor's call."""
-    number = score(prediction.trials)
+    number = score_trials(prediction.trials)
     if pred_name is None:
         return number
     from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback
 
     _, inputs, outputs = pred_trace[0] if pred_trace else (None, {}, {})
-    of = benchmark(prediction.get("benchmark") or DEFAULT)
-    said = feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
+    of = get_benchmark(prediction.get("benchmark") or DEFAULT)
+    said = build_feedback(pred_name, inputs, outputs, prediction.trials, prediction.get("progress") or (), of)
     return ScoreWithFeedback(score=number, feedback=said)

@@ -14,13 +14,13 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.backends.recording import Tape
-from rsso_dspy.backends.replaying import Replay
-from rsso_dspy.protocol.place import Place
-from rsso_dspy.protocol.tapes import tape_of
-from rsso_dspy.protocol.taping import Taping
+from rsso_dspy.experiment.tapes import tape_of
+from rsso_dspy.lm.recording import Tape
+from rsso_dspy.lm.replaying import Replay
 from rsso_dspy.recordings import Recordings
-from rsso_dspy.trajectory import TrialResult, Variant
+from rsso_dspy.records import TrialResult, Variant
+from rsso_dspy.store.guarded_folder import GuardedFolder
+from rsso_dspy.store.taping import Taping
 
 PROPOSALS = "proposals"
 
@@ -29,7 +29,9 @@ class RecordedCompile:
     """Where exchanges of a compile go, and where its answers come from; neither when there is no folder and no source.
     Thread-safe."""
 
-    def __init__(self, folder: Path | None = None, place: Place | None = None, source: Recordings | None = None):
+    def __init__(
+        self, folder: Path | None = None, place: GuardedFolder | None = None, source: Recordings | None = None
+    ):
         self.files: Taping | None = None
         self.source = source
         self._proposals: Replay | None = None

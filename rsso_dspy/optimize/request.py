@@ -6,20 +6,20 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from rsso_dspy.config import MOST_TRIALS
-from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.plan import Forecast, Plan, compute_step_budgets
+from rsso_dspy.experiment.protocols import NamedProtocol
+from rsso_dspy.experiment.run_programs import CompileEnvironment, check_environment
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.candidates import Limits
+from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.optimize.optimizers import Optimizer, optimizer
-from rsso_dspy.optimize.student import tuned
+from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
+from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.plan import Forecast, Plan, step_budgets
-from rsso_dspy.protocol.presets import Preset
-from rsso_dspy.protocol.programs import Environment, check_environment
-from rsso_dspy.protocol.units import Arm, Unit
-from rsso_dspy.trajectory import ZERO_SHOT, Variant
+from rsso_dspy.records import ZERO_SHOT, Variant
+from rsso_dspy.store.units import Arm, Unit
 
 TRIALS = 2
 """Trials per rollout: enough to see whether a reflection helped."""
@@ -35,7 +35,7 @@ MOST_ROLLOUTS = 100_000
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """What a compile is asked to do, checked: it can be forecast and run."""
 
     method: Method
@@ -47,7 +47,7 @@ class Request:
     steps: int
     """Bound on `budgets`."""
     seed: int
-    limits: Limits
+    limits: CompileLimits
     tuned: tuple[str, ...] = tuple(ROLE_OF)
     """Predictors that may be changed."""
     start: str = ZERO_SHOT
@@ -57,13 +57,13 @@ class Request:
     max_idle: int | None = None
     """Steps in a row that may earn nothing before a trial is ended."""
 
-    def forecast(self, protocol: Preset) -> Forecast:
+    def forecast(self, protocol: NamedProtocol) -> Forecast:
         """Calls at most, by role: rollouts are spread evenly over the variants to learn from and over those to choose
         by, in the proportion that costs most. Tokens are an estimate."""
-        costs = {variant: self._cost(protocol, variant) for variant in self.calibration.variants}
+        costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in self.calibration.variants}
         total = self.limits.rollouts
-        learn = _dearest([costs[v] for v in self.calibration.learn], total)
-        choose = _dearest([costs[v] for v in self.calibration.choose], total)
+        learn = _accumulate_costliest_calls([costs[v] for v in self.calibration.learn], total)
+        choose = _accumulate_costliest_calls([costs[v] for v in self.calibration.choose], total)
         worst = max(range(total + 1), key=lambda n: learn[n].total() + choose[total - n].total())
         calls = learn[worst] + choose[total - worst]
         roles = {role: calls[role] for role in ("actor", "reflector", "verbalizer", "advisor")}
@@ -71,16 +71,16 @@ class Request:
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
         return Forecast({role: count for role, count in roles.items() if count})
 
-    def _cost(self, protocol: Preset, variant: Variant) -> dict[str, int]:
+    def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)
         unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant])
         alone = protocol.skills.pairs == "any"
-        return Plan("", rules, (unit,), writings=protocol.constitution, alone=alone).forecast().calls
+        return Plan("", rules, (unit,), writings=protocol.constitution, alone=alone).forecast_calls().calls
 
 
-def request(
+def build_request(
     method: Method,
-    protocol: Preset,
+    protocol: NamedProtocol,
     calibration: Calibration,
     optimizer_name: str = "gepa",
     trials: int = TRIALS,
@@ -93,7 +93,7 @@ def request(
     roles: Sequence[str] | None = None,
     start: Compiled | None = None,
     max_idle: int | None = None,
-) -> Request:
+) -> CompileRequest:
     """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate, and for
     a program to start from that is of another method or environment. Gold lengths that are not known are computed;
     `say` is told."""
@@ -102,7 +102,7 @@ def request(
             f"a compile has no constitution for {method.name} to read: compile {method.name.partition('+')[0]}, whose "
             "program plays with a constitution too"
         )
-    chosen = optimizer(optimizer_name)
+    chosen = get_optimizer(optimizer_name)
     if trials < 1 or steps < 1:
         raise UsageError(f"cannot play {trials} trials of {steps} steps a rollout; ask for at least 1 of each")
     if trials > MOST_TRIALS:
@@ -123,22 +123,24 @@ def request(
         rollouts = min(rollouts, most)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
-    played = benchmark(calibration.benchmark)
+    played = get_benchmark(calibration.benchmark)
     if start is not None:
         simplification = calibration.variants[0].simplification
-        check_environment(start, "the program to start from", Environment(played.name, played.version, simplification))
-    budgets = step_budgets(protocol, calibration.variants, say, played)
+        check_environment(
+            start, "the program to start from", CompileEnvironment(played.name, played.version, simplification)
+        )
+    budgets = compute_step_budgets(protocol, calibration.variants, say, played)
     capped = {variant: min(budget, steps) for variant, budget in budgets.items()}
     if start is not None and start.method != method.name:
         raise UsageError(
             f"the program to start from is of {start.method}, not {method.name}; give --method {start.method}"
         )
-    chosen_roles = tuned(roles)
-    if not any(_used(method, name) for name in chosen_roles):
+    chosen_roles = resolve_predictors(roles)
+    if not any(_is_predictor_used(method, name) for name in chosen_roles):
         raise UsageError(
             f"{method.name} never asks {', '.join(roles or ())}, so there is nothing to change; name others"
         )
-    return Request(
+    return CompileRequest(
         method,
         calibration,
         capped,
@@ -146,7 +148,7 @@ def request(
         trials,
         steps,
         seed,
-        Limits(rollouts, max_lm_calls, max_cost),
+        CompileLimits(rollouts, max_lm_calls, max_cost),
         chosen_roles,
         start.program if start else ZERO_SHOT,
         start.calibration if start else (),
@@ -154,7 +156,7 @@ def request(
     )
 
 
-def _used(method: Method, predictor: str) -> bool:
+def _is_predictor_used(method: Method, predictor: str) -> bool:
     """Whether the method ever calls the predictor."""
     needs = {
         "actor": True,
@@ -165,7 +167,7 @@ def _used(method: Method, predictor: str) -> bool:
     return needs.get(ROLE_OF[predictor], False)
 
 
-def _dearest(costs: Sequence[dict[str, int]], count: int) -> list[Counter[str]]:
+def _accumulate_costliest_calls(costs: Sequence[dict[str, int]], count: int) -> list[Counter[str]]:
     """Calls of the dearest 0, 1, ... `count` rollouts when all variants take turns."""
     ranked = sorted(costs, key=lambda calls: -sum(calls.values()))
     turns = (Counter(ranked[n % len(ranked)]) for n in range(count))

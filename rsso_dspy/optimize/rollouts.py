@@ -16,28 +16,37 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from rsso_dspy.backends.policies import recorded
-from rsso_dspy.config import prices
+from rsso_dspy.config import make_price_lookup
 from rsso_dspy.environments import Environments
 from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.errors import BackendFailure, FolderGone, Stopped
-from rsso_dspy.optimize.candidates import Call, Candidate, Ending, Limits, Rollout
-from rsso_dspy.optimize.metric import score
+from rsso_dspy.experiment.events import Event, EventStream
+from rsso_dspy.experiment.executor import LISTENING
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.spend_limit import SpendLimit
+from rsso_dspy.lm.error_policy import lookup_recorded_policy
+from rsso_dspy.optimize.candidates import CandidateProgram, CompileEnding, CompileLimits, Rollout, TracedCall
+from rsso_dspy.optimize.metric import score_trials
 from rsso_dspy.optimize.recorded import RecordedCompile
-from rsso_dspy.optimize.shelf import Shelf
+from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.events import Event, EventStream
-from rsso_dspy.protocol.executor import LISTENING
-from rsso_dspy.protocol.purse import Purse
-from rsso_dspy.protocol.session import Session
-from rsso_dspy.trajectory import Failure, Usage, Variant
+from rsso_dspy.records import Failure, Usage, Variant
 
-__all__ = ["Call", "Candidate", "Ending", "Halt", "Limits", "Rollout", "RolloutFinished", "Rollouts"]
+__all__ = [
+    "CandidateProgram",
+    "CompileEnding",
+    "CompileLimits",
+    "CompileStopped",
+    "Rollout",
+    "RolloutFinished",
+    "Rollouts",
+    "TracedCall",
+]
 
 
-class Halt(BaseException):
+class CompileStopped(BaseException):
     """The compile ends here. Not an `Exception`, because optimizers swallow those."""
 
 
@@ -46,7 +55,7 @@ class RolloutFinished(Event):
     """A rollout of a compile is finished, or was found."""
 
     rollouts: "Rollouts"
-    candidate: Candidate
+    candidate: CandidateProgram
     rollout: Rollout
 
 
@@ -60,10 +69,10 @@ class Rollouts:
         budgets: Mapping[Variant, int],
         trials: int,
         seed: int,
-        limits: Limits,
+        limits: CompileLimits,
         events: EventStream | None = None,
         tuned: Sequence[str] = tuple(ROLE_OF),
-        shelf: Shelf | None = None,
+        shelf: RolloutCache | None = None,
         max_idle: int | None = None,
         tapes: RecordedCompile | None = None,
     ):
@@ -75,14 +84,14 @@ class Rollouts:
         self.recalled = 0
         """Rollouts of `spent` that were not played but found on the shelf."""
         models: dict[str, str] = {r: m for r, m in live.backend.models.items()}  # noqa: C416
-        self.purse = Purse(limits.cost, None, models, prices(live.config.prices))
+        self.purse = SpendLimit(limits.cost, None, models, make_price_lookup(live.config.prices))
         self._shelf = shelf
         self.tapes = tapes or RecordedCompile(source=live.backend.recordings)
-        self.abandoned: dict[str, Usage] = shelf.abandoned() if shelf else {}
+        self.abandoned: dict[str, Usage] = shelf.sum_abandoned_usage() if shelf else {}
         """What earlier attempts at this compile cost besides their rollouts, by role: rollouts that were cut short, and
         proposals."""
         self._max_idle = max_idle
-        self.candidates: dict[str, Candidate] = {}
+        self.candidates: dict[str, CandidateProgram] = {}
         """By fingerprint, in the order in which they were first tried; the first is the program to improve."""
         self.spent = 0
         """Rollouts begun."""
@@ -90,7 +99,7 @@ class Rollouts:
         """Requests sent, answered or not."""
         self.usage: dict[str, Usage] = {}
         """Answers, by role; the proposer's are in it."""
-        self.ended_by: Ending | None = None
+        self.ended_by: CompileEnding | None = None
         self.error: BaseException | None = None
         """What went wrong, when `ended_by` is "error"."""
         self._budgets = budgets
@@ -101,7 +110,7 @@ class Rollouts:
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
         self._running = 0
-        self.purse.before(self.abandoned.items())
+        self.purse.add_earlier_usage(self.abandoned.items())
         self._halt_at_limit()
         self._promised: set[tuple[str, Variant]] | None = None
         """What may still be begun of a batch that the budget does not reach for; None when it does."""
@@ -111,39 +120,41 @@ class Rollouts:
         return self
 
     @property
-    def left(self) -> int:
+    def rollouts_left(self) -> int:
         """Rollouts that may still be begun."""
         return self.limits.rollouts - self.spent
 
     @property
-    def best(self) -> Candidate | None:
+    def best_candidate(self) -> CandidateProgram | None:
         """The candidate with the highest mean metric over the variants to choose by, in thousandths, the earliest of
         equals; None before one was played on all of them. (Below a tenth of a point only invalid actions differ.)"""
-        scored = [(c.mean(self.choose), c) for c in list(self.candidates.values())]
+        scored = [(c.mean_over(self.choose), c) for c in list(self.candidates.values())]
         return max(((round(m, 3), c) for m, c in scored if m is not None), key=itemgetter(0), default=(0, None))[1]
 
-    def variant(self, key: str) -> Variant:
+    def find_variant(self, key: str) -> Variant:
         """The calibration variant called `key`."""
         return next(variant for variant in self._budgets if variant.key == key)
 
     def play(self, program: Agent, variant: Variant) -> Rollout:
         """The rollout of a candidate on a calibration variant. It is played once; whoever asks again waits for it.
-        Raises `Halt` when the budget does not allow it or the compile has ended."""
+        Raises `CompileStopped` when the budget does not allow it or the compile has ended."""
         with self._lock:
-            name = fingerprint(program)
-            candidate = self.candidates.setdefault(name, Candidate(name, program.dump_state()))
+            name = fingerprint_program(program)
+            candidate = self.candidates.setdefault(name, CandidateProgram(name, program.dump_state()))
             known = self._played.get((name, variant))
             if known is None:
-                self._begin(name, variant)
+                self._begin_rollout(name, variant)
                 future = self._played[name, variant] = Future()
         if known is not None:
             return known.result()
         try:
-            rollout = candidate.rollouts[variant] = self._found(name, variant) or self._play(program, name, variant)
+            rollout = candidate.rollouts[variant] = self._recall_rollout(name, variant) or self._play_variant(
+                program, name, variant
+            )
         except BaseException as error:
-            self._fail(error)
-            future.set_exception(Halt())
-            raise Halt from error
+            self._stop_on_error(error)
+            future.set_exception(CompileStopped())
+            raise CompileStopped from error
         finally:
             with self._lock:
                 self._running -= 1
@@ -152,30 +163,30 @@ class Rollouts:
         self.events.emit(RolloutFinished(self, candidate, rollout))
         return rollout
 
-    def reserve(self, program: Agent, variants: Sequence[Variant]) -> None:
+    def reserve_budget(self, program: Agent, variants: Sequence[Variant]) -> None:
         """A candidate is about to be played on these: what is left of the budget goes to the first of them, so that it
         does not depend on threads which are played when it runs out."""
         with self._lock:
-            name = fingerprint(program)
+            name = fingerprint_program(program)
             missing = [(name, each) for each in dict.fromkeys(variants) if (name, each) not in self._played]
-            self._promised = set(missing[: self.left]) if len(missing) > self.left else None
+            self._promised = set(missing[: self.rollouts_left]) if len(missing) > self.rollouts_left else None
 
     def play_all(self, program: Agent, variants: Sequence[Variant], jobs: int) -> None:
         """Play one candidate on several variants, `jobs` at a time."""
-        self.reserve(program, variants)
+        self.reserve_budget(program, variants)
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="rollout") as threads:
             futures = [threads.submit(self.play, program, variant) for variant in variants]
             try:
                 for future in futures:
                     while not future.done():
                         wait([future], LISTENING)
-                        self.look()
+                        self.check_folder()
                     future.result()
             except KeyboardInterrupt:
-                self.halt("interrupted")
-                raise Halt from None
+                self.stop_compile("interrupted")
+                raise CompileStopped from None
 
-    def halt(self, why: Ending, error: BaseException | None = None) -> None:
+    def stop_compile(self, why: CompileEnding, error: BaseException | None = None) -> None:
         """End the compile; the first reason stays. Rollouts under way stop before their next step."""
         with self._lock:
             if self.ended_by is None:
@@ -183,87 +194,87 @@ class Rollouts:
             self._halted.set()
             self._lock.notify_all()
 
-    def wait(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until no rollout is under way."""
         with self._lock:
             self._lock.wait_for(lambda: self._running == 0)
 
-    def look(self) -> None:
+    def check_folder(self) -> None:
         """End the compile when the folder of its rollouts is gone."""
         if self._shelf:
             try:
-                self._shelf.place.check()
+                self._shelf.place.check_exists()
             except FolderGone as error:
-                self.halt("error", error)
+                self.stop_compile("error", error)
 
-    def spend(self, role: str, usage: Usage) -> None:
-        """Add what an answer cost to the compile's account. Raises `Halt` when it cannot be noted."""
-        self._count(role, usage)
+    def record_usage(self, role: str, usage: Usage) -> None:
+        """Add what an answer cost to the compile's account. Raises `CompileStopped` when it cannot be noted."""
+        self._add_usage(role, usage)
         if self._shelf:
             try:
-                self._shelf.note_spent(role, usage)
+                self._shelf.append_usage(role, usage)
             except (OSError, FolderGone) as error:
-                self.halt("error", error)
-                raise Halt from error
+                self.stop_compile("error", error)
+                raise CompileStopped from error
 
-    def _count(self, role: str, usage: Usage) -> None:
+    def _add_usage(self, role: str, usage: Usage) -> None:
         with self._lock:
             self.usage[role] = self.usage.get(role, Usage()) + usage
-        self.purse.spend(role, usage)
+        self.purse.add_usage(role, usage)
         self._halt_at_limit()
 
     def _halt_at_limit(self) -> None:
-        if self.purse.passed:
-            self.halt("cost")
+        if self.purse.exceeded_limit:
+            self.stop_compile("cost")
 
     @contextmanager
-    def counted(self, also: list[int] | None = None) -> Iterator[None]:
+    def count_requests(self, also: list[int] | None = None) -> Iterator[None]:
         """Count every request to a model inside the block, in ``also[0]`` too, also those that repeat one whose answer
-        could not be read; `Halt` is raised instead of one too many."""
+        could not be read; `CompileStopped` is raised instead of one too many."""
 
-        def ask() -> None:
-            self._ask()
+        def count_each() -> None:
+            self._count_request()
             if also is not None:
                 also[0] += 1
 
-        with dspy.context(callbacks=[*dspy.settings.callbacks, _Counter(ask)]):
+        with dspy.context(callbacks=[*dspy.settings.callbacks, _RequestCounter(count_each)]):
             yield
 
-    def _ask(self) -> None:
+    def _count_request(self) -> None:
         with self._lock:
             if self.limits.lm_calls is not None and self.lm_calls >= self.limits.lm_calls:
-                self.halt("lm-calls")
+                self.stop_compile("lm-calls")
             if self._halted.is_set():
-                raise Halt
+                raise CompileStopped
             self.lm_calls += 1
 
-    def _begin(self, name: str, variant: Variant) -> None:
-        if self.left < 1 or (self._promised is not None and (name, variant) not in self._promised):
-            self._lock.wait_for(self._paid_for)  # what is promised or under way may end
+    def _begin_rollout(self, name: str, variant: Variant) -> None:
+        if self.rollouts_left < 1 or (self._promised is not None and (name, variant) not in self._promised):
+            self._lock.wait_for(self._is_budget_played)  # what is promised or under way may end
             self.ended_by = self.ended_by or "rollouts"
-            raise Halt
+            raise CompileStopped
         if self._halted.is_set():
-            raise Halt
+            raise CompileStopped
         if self._promised is not None:
             self._promised.remove((name, variant))
         self.spent += 1
         self._running += 1
 
-    def _paid_for(self) -> bool:
+    def _is_budget_played(self) -> bool:
         """Whether all that the budget reaches for was played, or nothing more will be begun."""
         return self._running == 0 and (not self._promised or self._halted.is_set())
 
-    def _fail(self, error: BaseException) -> None:
+    def _stop_on_error(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
-            self.halt("interrupted")
+            self.stop_compile("interrupted")
         elif isinstance(error, Stopped) and error.__cause__:
-            self.halt("error", error.__cause__)
-        elif not isinstance(error, Halt | Stopped):
-            self.halt("error", error)
+            self.stop_compile("error", error.__cause__)
+        elif not isinstance(error, CompileStopped | Stopped):
+            self.stop_compile("error", error)
 
-    def _found(self, name: str, variant: Variant) -> Rollout | None:
+    def _recall_rollout(self, name: str, variant: Variant) -> Rollout | None:
         """The rollout, when an earlier attempt at this compile has paid for it; it is on the account all the same."""
-        rollout = self._shelf.find(name, variant) if self._shelf else None
+        rollout = self._shelf.find_rollout(name, variant) if self._shelf else None
         if rollout is None:
             return None
         with self._lock:
@@ -271,21 +282,21 @@ class Rollouts:
             self.lm_calls += rollout.requests
         for trial in rollout.trials:
             for role, usage in trial.usage.items():
-                self._count(role, usage)
+                self._add_usage(role, usage)
         return rollout
 
-    def _play(self, program: Agent, name: str, variant: Variant) -> Rollout:
+    def _play_variant(self, program: Agent, name: str, variant: Variant) -> Rollout:
         """Play, and once more when infrastructure failed. Raises `BackendFailure` for what fails again."""
-        names = {id(predictor): each for each, predictor in program.by_name.items()}
+        names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         asked = [0]
         failure: Failure | None = None
         for _ in range(2):
-            watched = Watched(self.live.runtime.environments)
+            watched = GoalRecordingEnvironments(self.live.runtime.environments)
             runtime = replace(
                 self.live.runtime,
                 environments=watched,
                 budget=self._budgets.__getitem__,
-                spend=self.spend,
+                spend=self.record_usage,
                 rules=replace(
                     self.live.runtime.rules,
                     trials=self._trials,
@@ -295,17 +306,23 @@ class Rollouts:
                 stopped=self._halted.is_set,
             )
             tape = self.tapes.rollout(name, variant)
-            with self.live.here(), runtime.active(), self.counted(asked), tape as told, dspy.context(trace=[]):
+            with (
+                self.live.activate_for_run(),
+                runtime.activate(),
+                self.count_requests(asked),
+                tape as told,
+                dspy.context(trace=[]),
+            ):
                 played = Agent.forward(program, variant, seed=self._seed, on_trial=told)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             failure = played.trials[-1].failure
             if failure is None:
                 trials = played.trials
-                rollout = Rollout(variant, score(trials), trials, tuple(watched.progress), calls, asked[0])
+                rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls, asked[0])
                 if self._shelf:
-                    self._shelf.keep(name, rollout)
+                    self._shelf.save_rollout(name, rollout)
                 return rollout
-            if recorded(failure) == "stop":
+            if lookup_recorded_policy(failure) == "stop":
                 break
         raise BackendFailure(
             f"{variant.key} could not be played: {failure}. That is no score, so the compile ends; mend the cause "
@@ -313,7 +330,7 @@ class Rollouts:
         )
 
 
-class _Counter(BaseCallback):
+class _RequestCounter(BaseCallback):
     """DSPy tells it of every request before it is sent."""
 
     def __init__(self, ask: Callable[[], None]):
@@ -323,7 +340,7 @@ class _Counter(BaseCallback):
         self.ask()
 
 
-class Watched:
+class GoalRecordingEnvironments:
     """Environments that note the goals at the end of each trial, where they can tell. The program does not see them,
     and an environment refuses to tell those of a held-out variant."""
 

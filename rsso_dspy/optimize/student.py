@@ -8,7 +8,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.errors import UnknownName
-from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
+from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.programs.state import OLD_NAMES
@@ -19,7 +19,9 @@ class Student(Agent):
     from, holds the calls that `shown` lets through. Predictors that are not to be changed are none of its named ones,
     so that no optimizer can reach them; they play all the same."""
 
-    def __init__(self, agent: Agent, rollouts: Rollouts, shown: Callable[[Rollout, Call], bool] = lambda *_: True):
+    def __init__(
+        self, agent: Agent, rollouts: Rollouts, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True
+    ):
         super().__init__(agent.method.name)
         self.load_state(agent.dump_state())
         self.rollouts = rollouts
@@ -27,16 +29,16 @@ class Student(Agent):
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
         """The predictors that may be changed."""
-        return [(name, predictor) for name, predictor in self.by_name.items() if name in self.rollouts.tuned]
+        return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.rollouts.tuned]
 
-    def program(self) -> Agent:
+    def get_program(self) -> Agent:
         """The program that is played."""
         return self
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
         the default one."""
-        rollout = self.rollouts.play(self.program(), self.rollouts.variant(variant))
+        rollout = self.rollouts.play(self.get_program(), self.rollouts.find_variant(variant))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
@@ -51,24 +53,24 @@ class Student(Agent):
 
 
 @contextmanager
-def in_order(rollouts: Rollouts) -> Iterator[None]:
+def reserve_in_order(rollouts: Rollouts) -> Iterator[None]:
     """Inside the block, whatever `dspy.Evaluate` plays on several threads is paid for in the order of its variants."""
-    with dspy.context(callbacks=[*dspy.settings.callbacks, _Reserving(rollouts)]):
+    with dspy.context(callbacks=[*dspy.settings.callbacks, _BudgetReserver(rollouts)]):
         yield
 
 
-class _Reserving(BaseCallback):
+class _BudgetReserver(BaseCallback):
     """DSPy tells it of every evaluation before it begins."""
 
     def __init__(self, rollouts: Rollouts):
         self.rollouts = rollouts
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
-        variants = [self.rollouts.variant(each.variant) for each in inputs.get("devset") or instance.devset]
-        self.rollouts.reserve(inputs["program"].program(), variants)
+        variants = [self.rollouts.find_variant(each.variant) for each in inputs.get("devset") or instance.devset]
+        self.rollouts.reserve_budget(inputs["program"].get_program(), variants)
 
 
-def tuned(names: Collection[str] | None) -> tuple[str, ...]:
+def resolve_predictors(names: Collection[str] | None) -> tuple[str, ...]:
     """The predictors that these names mean, all of them when None: a predictor's own name (that of version 0.1.0 too),
     or a role's, for all its predictors. Raises `UnknownName`."""
     if names is None:

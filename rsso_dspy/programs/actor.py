@@ -61,18 +61,18 @@ def choose_target(text: str, targets: Sequence[str]) -> str | None:
     """The target that was copied, up to case, punctuation and spacing, with or without `Subgoal n:` before it, or that
     was named by its number alone; None when it is no target."""
 
-    def words(value: str) -> str:
+    def normalize_words(value: str) -> str:
         return " ".join(re.findall(r"[^\W_]+", value.lower()))
 
-    wanted = words(text)
-    copied = next((target for target in targets if words(target) == wanted), None)
+    wanted = normalize_words(text)
+    copied = next((target for target in targets if normalize_words(target) == wanted), None)
     numbered = _NUMBERED.fullmatch(wanted)
     if copied is not None or numbered is None:
         return copied
     number, said = numbered.groups()
     if said is None:
         return targets[int(number) - 1] if 1 <= int(number) <= len(targets) else None
-    return next((target for target in targets if words(target) == said), None)
+    return next((target for target in targets if normalize_words(target) == said), None)
 
 
 _LABEL = re.compile(r"^[*_`]*(?:(?:my|the|your) )?(?:next )?(?:action|command|answer)[*_`]*\s*[:：=][*_`]*\s*", re.I)

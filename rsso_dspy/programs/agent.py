@@ -20,22 +20,22 @@ from rsso_dspy.environments import Environment, Interface, Transition, choose_in
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.actor import Answer, actor_signature
-from rsso_dspy.programs.calls import Ledger, RoleCalls
 from rsso_dspy.programs.choosing import offer_actions
-from rsso_dspy.programs.methods import Method, method
+from rsso_dspy.programs.methods import Method, get_method
 from rsso_dspy.programs.prediction import AgentPrediction
-from rsso_dspy.programs.roles import MEMORIES, MODULES, Roles, modules_of
-from rsso_dspy.programs.runtime import Runtime, Start, TrialRules
-from rsso_dspy.programs.shown import Shown
+from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
+from rsso_dspy.programs.roles import MEMORIES, MODULES, Roles, list_modules
+from rsso_dspy.programs.runtime import ResumeState, Runtime, TrialRules
+from rsso_dspy.programs.shown_texts import ShownTexts
 from rsso_dspy.programs.state import read_state, write_method
-from rsso_dspy.programs.tracing import open_span, trial_trace
-from rsso_dspy.programs.transcript import history
-from rsso_dspy.trajectory import SOLVED_SCORE, Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.programs.tracing import collect_trial_trace, open_span
+from rsso_dspy.programs.transcript import render_history
+from rsso_dspy.records import SOLVED_SCORE, Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
 
-BEGINNING = Start()
+BEGINNING = ResumeState()
 
 
 class Agent(dspy.Module):
@@ -48,9 +48,9 @@ class Agent(dspy.Module):
 
     def __init__(self, method_name: str = "rsso"):
         super().__init__()
-        self.method: Method = method(method_name)
+        self.method: Method = get_method(method_name)
         self.actor: dspy.Module = dspy.Predict(actor_signature(self.method))
-        for name in modules_of(self.method):
+        for name in list_modules(self.method):
             setattr(self, name, MODULES[name]())
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -61,10 +61,10 @@ class Agent(dspy.Module):
     @property
     def modules(self) -> dict[str, dspy.Module]:
         """The actor and the modules beside it, by name."""
-        return {name: self.__dict__[name] for name in ("actor", *modules_of(self.method))}
+        return {name: self.__dict__[name] for name in ("actor", *list_modules(self.method))}
 
     @property
-    def by_name(self) -> dict[str, dspy.Predict]:
+    def predictors_by_name(self) -> dict[str, dspy.Predict]:
         """Every predictor by its name, those too that an optimizer is not to see."""
         return dict(dspy.Module.named_predictors(self))
 
@@ -73,7 +73,7 @@ class Agent(dspy.Module):
         variant: Variant | str,
         trials: int | None = None,
         seed: int = 0,
-        start: Start = BEGINNING,
+        start: ResumeState = BEGINNING,
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None = None,
     ) -> AgentPrediction:
         """Play one variant up to trial number `trials`, from empty memories or from where `start` says.
@@ -83,7 +83,7 @@ class Agent(dspy.Module):
         both are None when infrastructure failed. `on_trial` is told every finished trial, with a function that gives
         the snapshots after it. Outside a session, a default one is opened and closed with the process.
         """
-        with Runtime.current() as runtime:
+        with Runtime.get_current() as runtime:
             return self._play_trials(runtime, variant, trials, seed, start, on_trial)
 
     async def aforward(self, **inputs: Any) -> AgentPrediction:
@@ -100,7 +100,7 @@ class Agent(dspy.Module):
         variant: Variant | str,
         trials: int | None,
         seed: int,
-        start: Start,
+        start: ResumeState,
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None,
     ) -> AgentPrediction:
         variant = runtime.variant(variant) if isinstance(variant, str) else variant
@@ -120,14 +120,14 @@ class Agent(dspy.Module):
             if results and _is_over(results[-1], runtime.rules):
                 break
             retry = any(before.trajectory and before.trajectory.variant == variant for before in results)
-            ledger = Ledger(runtime.spend, f"{self.method.name} {variant.key}", trial)
+            ledger = TrialLedger(runtime.spend, f"{self.method.name} {variant.key}", trial)
             roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
             with open_span(f"trial {trial}", variant=variant.key, method=self.method.name):
-                result = self._trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
+                result = self._play_trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
             results.append(result)
             if on_trial:
                 on_trial(result, take_snapshots)
-        return AgentPrediction.of(self.method.name, variant, results, take_snapshots(), runtime.benchmark)
+        return AgentPrediction.from_trials(self.method.name, variant, results, take_snapshots(), runtime.benchmark)
 
     def save(self, path: Path | str, *args: Any, **options: Any) -> None:
         """As `dspy.Module.save`; a JSON file also says which method it is of."""
@@ -142,7 +142,7 @@ class Agent(dspy.Module):
         else:
             self.load_state(read_state(Path(path)).predictors)
 
-    def _trial(
+    def _play_trial(
         self, runtime: Runtime, roles: Roles, variant: Variant, memories: Sequence[Memory], trial: int, last: bool
     ) -> TrialResult:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
@@ -151,17 +151,23 @@ class Agent(dspy.Module):
         for replayed in (0, 1):
             try:
                 ledger.attempt, ledger.step = replayed, 0
-                shown = Shown()
-                with trial_trace() as trace:
+                shown = ShownTexts()
+                with collect_trial_trace() as trace:
                     with runtime.environments.lease() as environment:
                         trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
-                    learning = [memory for memory in memories if _learns_from(memory, trajectory, last, runtime.rules)]
+                    learning = [memory for memory in memories if _should_learn(memory, trajectory, last, runtime.rules)]
                     learnt = {memory.region: memory.learn(trajectory) for memory in learning}
-                trace.publish(trajectory, self.actor)
+                trace.publish_calls(trajectory, self.actor)
                 return TrialResult(
-                    trial, trajectory, learnt, ledger.usage(), shown.texts, replayed=replayed, **ledger.told()
+                    trial,
+                    trajectory,
+                    learnt,
+                    ledger.usage_by_role(),
+                    shown.texts,
+                    replayed=replayed,
+                    **ledger.to_result_fields(),
                 )
             except JavaMissing:
                 raise  # it would hit every unit
@@ -169,7 +175,15 @@ class Agent(dspy.Module):
                 if isinstance(error, SimulatorDied) and replayed == 0:
                     continue
                 failure = Failure.of(error)
-                return TrialResult(trial, None, {}, ledger.usage(), failure=failure, replayed=replayed, **ledger.told())
+                return TrialResult(
+                    trial,
+                    None,
+                    {},
+                    ledger.usage_by_role(),
+                    failure=failure,
+                    replayed=replayed,
+                    **ledger.to_result_fields(),
+                )
         raise AssertionError("unreachable")
 
     def play(
@@ -180,7 +194,7 @@ class Agent(dspy.Module):
         variant: Variant,
         memories: Sequence[Memory],
         trial: int,
-        shown: Shown,
+        shown: ShownTexts,
     ) -> Trajectory:
         """One trial: reset, then act until the environment or the protocol ends it (rSSO, Algorithm 1). What memories
         put into prompts is noted in `shown`."""
@@ -201,8 +215,10 @@ class Agent(dspy.Module):
                 recalls = {memory.region: recall(memory, interface, states, steps) for memory in memories}
                 regions = {name: preambles[name].text or recalled.text for name, recalled in recalls.items()}
                 regions["progress"] = "\n".join(each.progress for each in recalls.values() if each.progress)
-                shown.note(preambles, recalls, regions["progress"], len(steps) + 1)
-                seen = history(states, steps, environment.render, self.method.scaffold, runtime.rules.layout, interface)
+                shown.note_prompt(preambles, recalls, regions["progress"], len(steps) + 1)
+                seen = render_history(
+                    states, steps, environment.render, self.method.scaffold, runtime.rules.layout, interface
+                )
                 with offer_actions(environment, runtime.rules.action_choice, seen) as offered:
                     answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
                 unread = "" if answer else roles.call.ledger.last_unread("actor")
@@ -213,7 +229,7 @@ class Agent(dspy.Module):
             outcome = stop_reason(steps, transition, runtime.rules, budget)
             if outcome is None and not runtime.rules.frozen:
                 for memory in memories:
-                    memory.notice(variant, environment.task, states, steps)
+                    memory.observe(variant, environment.task, states, steps)
         return Trajectory(
             variant, trial, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
         )
@@ -269,7 +285,7 @@ def stop_reason(steps: Sequence[Step], move: Transition | None, rules: TrialRule
     return "budget" if len(steps) >= budget else None
 
 
-def _learns_from(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
+def _should_learn(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
     """A memory is told of the trial: somebody will read what it makes of it, or the protocol wants it anyway."""
     if rules.frozen:
         return False
@@ -292,8 +308,8 @@ def _stops_on_success(trajectory: Trajectory, rules: TrialRules) -> bool:
 def check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
     """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
     keep a memory out of the prompt without a word."""
-    missing_inputs = _fields_of(before, "input_fields") - _fields_of(module, "input_fields")
-    missing_outputs = _fields_of(before, "output_fields") - _fields_of(module, "output_fields") - _SPARED
+    missing_inputs = _collect_fields(before, "input_fields") - _collect_fields(module, "input_fields")
+    missing_outputs = _collect_fields(before, "output_fields") - _collect_fields(module, "output_fields") - _SPARED
     if missing_inputs or missing_outputs:
         lacks = [f"the inputs {', '.join(sorted(missing_inputs))}"] if missing_inputs else []
         lacks += [f"the outputs {', '.join(sorted(missing_outputs))}"] if missing_outputs else []
@@ -307,5 +323,5 @@ _SPARED = {"thought", "reasoning"}
 """Outputs that are shown and decide nothing."""
 
 
-def _fields_of(module: dspy.Module, kind: str) -> set[str]:
+def _collect_fields(module: dspy.Module, kind: str) -> set[str]:
     return {name for predictor in module.predictors() for name in getattr(predictor.signature, kind)}

@@ -9,12 +9,12 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.memory.constitution import Constitution, Play
-from rsso_dspy.memory.constitution.rules import CATEGORIES, said
-from rsso_dspy.programs.asking import Categories, asking_for, examples_of
-from rsso_dspy.programs.transcript import stretch
+from rsso_dspy.memory.constitution import Constitution, PartialEpisode
+from rsso_dspy.memory.constitution.rules import CATEGORIES, clean_rule_text
+from rsso_dspy.programs.rule_categories import Categories, select_category_examples, select_category_fields
+from rsso_dspy.programs.transcript import render_recent_steps
+from rsso_dspy.records import Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules
-from rsso_dspy.trajectory import Lesson
 
 
 class ConstitutionWriter(dspy.Module):
@@ -26,18 +26,18 @@ class ConstitutionWriter(dspy.Module):
         self.summarize = dspy.Predict(SummarizeConstitution)
 
     def forward(
-        self, play: Play, known: Constitution, examples: str = "", categories: Categories = CATEGORIES
+        self, play: PartialEpisode, known: Constitution, examples: str = "", categories: Categories = CATEGORIES
     ) -> dspy.Prediction:
         """Distil what an episode so far teaches beyond the rules that stand. `examples` are stretches of play with the
         rules drawn from them; of other `categories` than these nothing is asked. Returns a prediction with ``lessons``
         (list of `Lesson`) and the rules as they were answered. Raises `AdapterParseError` when the answer cannot be
         read."""
         answer = self.write(
-            **_ask_for(self.write, categories),
-            examples=examples_of(examples, categories),
+            **_override_signature(self.write, categories),
+            examples=select_category_examples(examples, categories),
             task=play.task,
             known_rules=describe_rules(known),
-            transcript=stretch(play.states, play.steps),
+            transcript=render_recent_steps(play.states, play.steps),
         )
         return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
 
@@ -45,18 +45,19 @@ class ConstitutionWriter(dspy.Module):
         """Summarize the lasting rules of these categories. Returns and raises what a call of the module does."""
         gathered: dict[str, Any] = {}
         if "abstract" in categories:
-            gathered["gathered_abstract_rules"] = [rule.lesson.text for rule in known.of("abstract")]
+            gathered["gathered_abstract_rules"] = [rule.lesson.text for rule in known.select_rules("abstract")]
         if "error" in categories:
             gathered["gathered_error_rules"] = [
-                ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution) for rule in known.of("error")
+                ErrorRule(mistake=rule.lesson.text, solution=rule.lesson.solution)
+                for rule in known.select_rules("error")
             ]
-        answer = self.summarize(**_ask_for(self.summarize, categories), **gathered)
+        answer = self.summarize(**_override_signature(self.summarize, categories), **gathered)
         return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
 
 
-def _ask_for(predictor: dspy.Predict, categories: Categories) -> dict[str, type[dspy.Signature]]:
+def _override_signature(predictor: dspy.Predict, categories: Categories) -> dict[str, type[dspy.Signature]]:
     """How a call is told that not every category is asked for."""
-    signature = asking_for(predictor.signature, categories)
+    signature = select_category_fields(predictor.signature, categories)
     return {} if signature is predictor.signature else {"signature": signature}
 
 
@@ -68,7 +69,10 @@ def describe_rules(known: Constitution) -> str:
 
 def list_lessons(answer: dspy.Prediction) -> list[Lesson]:
     """What a rule writer or a summarizer answered; entries that say nothing are left out."""
-    found = [Lesson("abstract", said(text)) for text in answer.get("abstract_rules") or ()]
-    found += [Lesson("error", said(rule.mistake), said(rule.solution)) for rule in answer.get("error_rules") or ()]
-    found += [Lesson("progress", said(text)) for text in answer.get("progress_rules") or ()]
+    found = [Lesson("abstract", clean_rule_text(text)) for text in answer.get("abstract_rules") or ()]
+    found += [
+        Lesson("error", clean_rule_text(rule.mistake), clean_rule_text(rule.solution))
+        for rule in answer.get("error_rules") or ()
+    ]
+    found += [Lesson("progress", clean_rule_text(text)) for text in answer.get("progress_rules") or ()]
     return [lesson for lesson in found if lesson.text]

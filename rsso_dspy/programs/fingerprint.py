@@ -8,7 +8,7 @@ from typing import Any
 import dspy
 
 
-def fingerprint(program: dspy.Module) -> str:
+def fingerprint_program(program: dspy.Module) -> str:
     """12 hexadecimal digits over instructions, field texts and demonstrations of every predictor."""
     return fingerprint_state(program.dump_state())
 

@@ -56,7 +56,7 @@ ADDITIONS = (READING, *get_args(Writing))
 """What may be added to the name of a method."""
 
 
-def method(name: str) -> Method:
+def get_method(name: str) -> Method:
     """The row called `name`, or a row with a constitution added to it: ``rsso+constitution``, ``rsso+symbolic``. Raises
     `UnknownName` with the nearest rows."""
     base, plus, added = name.partition("+")

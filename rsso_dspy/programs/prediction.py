@@ -7,8 +7,8 @@ from typing import Any
 import dspy
 from pydantic import TypeAdapter
 
-from rsso_dspy.programs.scoring import score
-from rsso_dspy.trajectory import TrialResult, Variant
+from rsso_dspy.programs.scoring import score_trials
+from rsso_dspy.records import TrialResult, Variant
 
 _TRIALS = TypeAdapter(tuple[TrialResult, ...])
 _COLUMNS = ("trial", "outcome", "points", "environment score", "steps", "invalid")
@@ -26,7 +26,7 @@ class AgentPrediction(dspy.Prediction):
     """
 
     @classmethod
-    def of(
+    def from_trials(
         cls,
         method: str,
         variant: Variant,
@@ -42,7 +42,7 @@ class AgentPrediction(dspy.Prediction):
             variant=variant.key,
             trials=tuple(trials),
             memories=dict(memories),
-            score=None if failed else score(trials),
+            score=None if failed else score_trials(trials),
             points=points,
             **({"benchmark": benchmark} if benchmark else {}),
         )
@@ -55,7 +55,7 @@ class AgentPrediction(dspy.Prediction):
     def __repr__(self) -> str:
         if "trials" not in self:
             return str(super().__repr__())
-        outcomes = ", ".join(row[1] for row in self._rows())
+        outcomes = ", ".join(row[1] for row in self._build_trial_rows())
         score = "none, a trial errored" if self.score is None else f"{self.score:.2f}"
         return (
             f"AgentPrediction({self.method} on {self.variant}: score {score}, points {self.points}, trials: {outcomes})"
@@ -66,17 +66,17 @@ class AgentPrediction(dspy.Prediction):
     def _repr_html_(self) -> str:
         """A table of the trials, for notebooks."""
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
-        rows = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in self._rows()]
+        rows = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in self._build_trial_rows()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<p>{escape(repr(self))}</p><table><tr>{head}</tr>{body}</table>"
 
-    def _rows(self) -> list[tuple[Any, ...]]:
+    def _build_trial_rows(self) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = []
         for trial in self.trials:
             played = trial.trajectory
             if played is None:
                 rows.append((trial.trial, "error", "", "", "", ""))
             else:
-                counts = (played.accumulator, played.environment_score, len(played.steps), played.invalid)
+                counts = (played.accumulator, played.environment_score, len(played.steps), played.invalid_actions)
                 rows.append((trial.trial, played.outcome, *counts))
         return rows

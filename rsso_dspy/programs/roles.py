@@ -14,20 +14,20 @@ import dspy
 from rsso_dspy.environments import Environment, list_verbs
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Play, Writer, condensed
+from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, PartialEpisode, RuleWriter, condense_rules
 from rsso_dspy.memory.constitution.rules import CATEGORIES
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
-from rsso_dspy.programs.asking import Categories
-from rsso_dspy.programs.calls import RoleCalls
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
+from rsso_dspy.programs.role_calls import RoleCalls
+from rsso_dspy.programs.rule_categories import Categories
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, describe_skill
-from rsso_dspy.programs.transcript import outcome, transcript
+from rsso_dspy.programs.transcript import describe_outcome, render_transcript
+from rsso_dspy.records import ZERO_SHOT, Lesson, Trajectory
 from rsso_dspy.signatures import JudgeEquivalence, Reflect
-from rsso_dspy.trajectory import ZERO_SHOT, Lesson, Trajectory
 
 MODULES: dict[str, Callable[[], dspy.Module]] = {
     "reflector": lambda: dspy.Predict(Reflect),
@@ -58,16 +58,16 @@ PREDICTORS = (
 """Every predictor that an agent of some method has, by DSPy's name for it."""
 
 
-def role_of(predictor: str) -> str:
+def get_role(predictor: str) -> str:
     """The role of a predictor, by its name: which model answers it, and under which name its tokens are counted."""
     return _ROLE_OF_MODULE[predictor.partition(".")[0]]
 
 
-ROLE_OF = {name: role_of(name) for name in PREDICTORS}
+ROLE_OF = {name: get_role(name) for name in PREDICTORS}
 """Predictor to role."""
 
 
-def modules_of(row: Method) -> tuple[str, ...]:
+def list_modules(row: Method) -> tuple[str, ...]:
     """The modules that a method needs beside its actor: those of its memories, and those the row names."""
     needed = set(row.modules)
     if "reflections" in row.memories:
@@ -93,23 +93,23 @@ class Roles:
     def act(self, recalled: Sequence[Recall], **regions: str) -> Answer | None:
         """The actor's next answer; None when it was malformed. `regions` are the actor's input fields by name."""
         with dspy.context(verbs=list_verbs(self.environment)):
-            prediction = self._ask("actor", action_templates=self.environment.action_templates, **regions)
+            prediction = self._ask_module("actor", action_templates=self.environment.action_templates, **regions)
         if prediction is None:
             return None
         answer = read_answer(prediction, self.scaffold, [target for recall in recalled for target in recall.targets])
         if not answer.action:
-            self.call.ledger.malformed("actor", _said(prediction))
+            self.call.ledger.count_malformed("actor", _said(prediction))
             return None
         return answer
 
     def reflect(self, trajectory: Trajectory, earlier: tuple[str, ...]) -> str | None:
         """What went wrong and what to do instead; None when the answer was malformed (Reflexion, section 3)."""
-        prediction = self._ask(
+        prediction = self._ask_module(
             "reflector",
             task=trajectory.task,
             earlier_plans="\n".join(earlier),
-            transcript=transcript(trajectory),
-            outcome=outcome(trajectory),
+            transcript=render_transcript(trajectory),
+            outcome=describe_outcome(trajectory),
         )
         return prediction and f"{prediction.what_went_wrong}\n{prediction.plan}".strip()
 
@@ -117,38 +117,40 @@ class Roles:
         """Summary, instructions and target of a skill. None when an answer was malformed, or the instructions are no
         actions."""
         templates = self.environment.action_templates
-        prediction = self._ask("skill_verbalizer", examples=examples, action_templates=templates)
+        prediction = self._ask_module("skill_verbalizer", examples=examples, action_templates=templates)
         if prediction is not None and not prediction.steps:
-            self.call.ledger.malformed("verbalizer", _said(prediction))
+            self.call.ledger.count_malformed("verbalizer", _said(prediction))
         return prediction and prediction.skill
 
-    def equivalent(self, new: Skill, library: Sequence[Skill]) -> bool:
+    def judge_equivalence(self, new: Skill, library: Sequence[Skill]) -> bool:
         """Whether the library already holds the new skill. A malformed answer counts as no."""
         numbered = "\n".join(f"{number}. {describe_skill(skill)}" for number, skill in enumerate(library, start=1))
-        prediction = self._ask("skill_equivalence", library=numbered, new_skill=describe_skill(new))
+        prediction = self._ask_module("skill_equivalence", library=numbered, new_skill=describe_skill(new))
         return prediction is not None and any(1 <= number <= len(library) for number in prediction.equivalent or ())
 
     def write_rules(
-        self, play: Play, known: Constitution, examples: str, categories: Categories = CATEGORIES
+        self, play: PartialEpisode, known: Constitution, examples: str, categories: Categories = CATEGORIES
     ) -> list[Lesson] | None:
         """What an episode so far teaches beyond the rules that stand; None when the answer was malformed (OmniReflect,
         section 2.1.1). `examples` are stretches of play with the rules drawn from them."""
-        prediction = self._ask("constitution_writer", play=play, known=known, examples=examples, categories=categories)
+        prediction = self._ask_module(
+            "constitution_writer", play=play, known=known, examples=examples, categories=categories
+        )
         return prediction and prediction.lessons
 
     def summarize_rules(self, known: Constitution, categories: Categories = CATEGORIES) -> list[Lesson] | None:
         """The lasting rules in fewer words; None when the answer was malformed, or held none."""
-        prediction = self._ask("constitution_writer", "shorten", known=known, categories=categories)
+        prediction = self._ask_module("constitution_writer", "shorten", known=known, categories=categories)
         return (prediction and prediction.lessons) or None
 
-    def _ask(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
+    def _ask_module(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
         if name not in self.modules:
             raise UsageError(
                 f"a memory of {self.method} asks for the {name}, which this method has not: "
                 f"name it in the row, Method(..., modules=({name!r},))"
             )
         module = self.modules[name]
-        return self.call.ask(role_of(name), module, getattr(module, method) if method else module, **inputs)
+        return self.call.ask(get_role(name), module, getattr(module, method) if method else module, **inputs)
 
 
 def _said(prediction: dspy.Prediction) -> str:
@@ -158,34 +160,36 @@ def _said(prediction: dspy.Prediction) -> str:
     )
 
 
-def _writer(roles: Roles, runtime: Runtime) -> Writer | None:
+def _build_rule_writer(roles: Roles, runtime: Runtime) -> RuleWriter | None:
     """Who writes the constitution of the method; None when it only reads one."""
     if roles.writing is None:
         return None
     if roles.writing == "symbolic":
-        return Writer(
+        return RuleWriter(
             roles.writing,
             lambda play, _known: roles.environment.lessons(play.states, play.steps),
-            condensed,
+            condense_rules,
             conditional=True,
             given=lambda: roles.environment.rules_of_thumb,
         )
     examples = runtime.examples if roles.writing == "neuro-symbolic" else ""
     kept = runtime.constitution.categories
-    return Writer(
+    return RuleWriter(
         roles.writing,
         lambda play, known: roles.write_rules(play, known, examples, kept),
         lambda known: roles.summarize_rules(known, kept),
     )
 
 
-Build = Callable[[Roles, Runtime], Memory]
+MemoryBuilder = Callable[[Roles, Runtime], Memory]
 """Makes a fresh memory for a unit."""
 
-MEMORIES: dict[str, Build] = {
+MEMORIES: dict[str, MemoryBuilder] = {
     "reflections": lambda roles, runtime: ReflectionMemory(roles.reflect, size=runtime.reflections),
-    "skills": lambda roles, runtime: SkillMemory(runtime.embed, roles.verbalize, roles.equivalent, runtime.skills),
-    "constitution": lambda roles, runtime: ConstitutionMemory(_writer(roles, runtime), runtime.constitution),
+    "skills": lambda roles, runtime: SkillMemory(
+        runtime.embed, roles.verbalize, roles.judge_equivalence, runtime.skills
+    ),
+    "constitution": lambda roles, runtime: ConstitutionMemory(_build_rule_writer(roles, runtime), runtime.constitution),
 }
 
 
@@ -197,7 +201,7 @@ _RESERVED = (ZERO_SHOT, *ADDITIONS)
 """Names of a program, and of what may be added to a method."""
 
 
-def add_method(row: Method, **memories: Build) -> None:
+def add_method(row: Method, **memories: MemoryBuilder) -> None:
     """Make a method known under its name, with memories of its own, by name. Every verb and `Agent` knows it from then
     on, in this process.
 

@@ -1,6 +1,6 @@
 """What a program needs from outside to play: environments, models by role, an embedder, and the rules of a trial.
 
-It is handed over through DSPy's own settings (``with runtime.active(): agent(variant=...)``), so the module itself
+It is handed over through DSPy's own settings (``with runtime.activate(): agent(variant=...)``), so the module itself
 holds only predictors and plain configuration, and one program object serves many threads.
 """
 
@@ -16,8 +16,8 @@ from rsso_dspy.environments import ActionChoice, Environments, Interface
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.skills import SkillSettings
+from rsso_dspy.records import TrialResult, Usage, Variant
 from rsso_dspy.signatures.layouts import Layout
-from rsso_dspy.trajectory import TrialResult, Usage, Variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class TrialRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ResumeState:
     """Where a program begins when that is not at its first trial with empty memories."""
 
     memories: Mapping[str, Any] = field(default_factory=dict)
@@ -96,20 +96,20 @@ class Runtime:
     """Asked before every step; when it says yes the program raises `Stopped`."""
 
     @contextmanager
-    def active(self) -> Iterator["Runtime"]:
+    def activate(self) -> Iterator["Runtime"]:
         """Make this the runtime of every program called inside the block, in this thread."""
         with dspy.context(runtime=self, layout=self.rules.layout, interface=self.rules.interface):
             yield self
 
     @staticmethod
-    def stopping() -> bool:
+    def is_stopping() -> bool:
         """Whether the active runtime, if there is one, is being stopped."""
         runtime = dspy.settings.get("runtime")
         return runtime is not None and runtime.stopped()
 
     @staticmethod
     @contextmanager
-    def current() -> Iterator["Runtime"]:
+    def get_current() -> Iterator["Runtime"]:
         """The active runtime; without one, that of the default session, which starts with the first call and ends with
         the process."""
         runtime = dspy.settings.get("runtime")

@@ -11,8 +11,8 @@ import dspy
 
 from rsso_dspy.memory.skills import Skill, Verbalization, Window
 from rsso_dspy.programs.actor import first_line
-from rsso_dspy.programs.instructions import instructions
-from rsso_dspy.programs.transcript import example
+from rsso_dspy.programs.instruction_filter import filter_instructions
+from rsso_dspy.programs.transcript import render_example
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
 
 
@@ -33,7 +33,7 @@ class SkillVerbalizer(dspy.Module):
         `AdapterParseError` when an answer cannot be read.
         """
         excerpts = "\n\n".join(
-            f"Excerpt {number}\n{example(window.states, window.actions)}"
+            f"Excerpt {number}\n{render_example(window.states, window.actions)}"
             for number, window in enumerate(examples, start=1)
         )
         summary = self.summary(examples=excerpts)
@@ -41,7 +41,7 @@ class SkillVerbalizer(dspy.Module):
         written = self.instructions(**known, action_templates=action_templates)
         lines = tuple(filter(None, map(first_line, written.steps)))
         actions = [action for window in examples for action in window.actions]
-        steps = instructions(lines, action_templates, actions)
+        steps = filter_instructions(lines, action_templates, actions)
         target, skill = "", None
         if steps:
             target = " ".join((self.target(**known, steps=list(steps)).target or "").split())

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.errors import UsageError
-from rsso_dspy.whole import write_whole
 
 OLD_NAMES = {
     "skill_summary": "skill_verbalizer.summary",
@@ -62,4 +62,4 @@ def write_method(path: Path, method: str) -> None:
     """Note in a file that DSPy saved which method it is of."""
     data = json.loads(path.read_text(encoding="utf-8"))
     data["metadata"]["method"] = method
-    write_whole(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    atomic_write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")

@@ -11,9 +11,9 @@ from typing import Any
 import dspy
 
 from rsso_dspy.programs.actor import first_line
-from rsso_dspy.trajectory import Step, Trajectory
+from rsso_dspy.records import Step, Trajectory
 
-Call = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
+TraceEntry = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
 """An entry of DSPy's trace: predictor, inputs, outputs."""
 
 
@@ -21,41 +21,41 @@ Call = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
 class TrialTrace:
     """The calls of one trial, kept apart until it is known which of them matter."""
 
-    calls: list[Call]
-    outer: list[Call] | None
+    calls: list[TraceEntry]
+    outer: list[TraceEntry] | None
     """The trace that the caller of the program reads; None when nobody does."""
 
-    def publish(self, trajectory: Trajectory, actor: dspy.Module) -> None:
+    def publish_calls(self, trajectory: Trajectory, actor: dspy.Module) -> None:
         """Hand over the informative calls of a finished trial."""
         if self.outer is not None:
-            self.outer.extend(pruned(self.calls, trajectory, actor))
+            self.outer.extend(prune_calls(self.calls, trajectory, actor))
 
 
 @contextmanager
-def trial_trace() -> Iterator[TrialTrace]:
+def collect_trial_trace() -> Iterator[TrialTrace]:
     """Collect the calls of the block apart from the trace around it. A block that raises leaves nothing there."""
     outer = dspy.settings.trace
-    calls: list[Call] = []
+    calls: list[TraceEntry] = []
     with dspy.context(trace=None if outer is None else calls):
         yield TrialTrace(calls, outer)
 
 
-def pruned(calls: Sequence[Call], trajectory: Trajectory, actor: dspy.Module) -> list[Call]:
+def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
     """The calls in order, less the actor's uninformative ones, with the inputs that were in the prompt. An answer that
     could not be parsed leaves no call; one that holds no action is a malformed step and is kept."""
     acting = {id(predictor) for predictor in actor.predictors()}
     acted = [step for step in trajectory.steps if not step.malformed]
-    worth = iter(informative(acted))
+    worth = iter(mark_informative_steps(acted))
     kept = []
     for call in calls:
         predictor, inputs, outputs = call
-        if id(predictor) in acting and _action(outputs) and not next(worth, True):
+        if id(predictor) in acting and _read_action(outputs) and not next(worth, True):
             continue
         kept.append((predictor, {name: value for name, value in inputs.items() if value != ""}, outputs))
     return kept
 
 
-def informative(steps: Sequence[Step]) -> list[bool]:
+def mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
     """For each step whether it teaches something: it changed the score, was not understood, gave again what the same
     action had given before, or was the last."""
     seen: set[tuple[str, str]] = set()
@@ -67,7 +67,7 @@ def informative(steps: Sequence[Step]) -> list[bool]:
     return worth
 
 
-def _action(answer: dspy.Prediction) -> str:
+def _read_action(answer: dspy.Prediction) -> str:
     return first_line(answer.get("next_action") or answer.get("action"))
 
 

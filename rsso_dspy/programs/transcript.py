@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Interface
-from rsso_dspy.signatures.layouts import Layout, first_state
-from rsso_dspy.trajectory import State, Step, Trajectory
+from rsso_dspy.records import State, Step, Trajectory
+from rsso_dspy.signatures.layouts import Layout, find_first_state
 
 NO_SUBGOAL = "none"
 UNREADABLE = "(no action could be read from the answer)"
 
 
-def history(
+def render_history(
     states: Sequence[State],
     steps: Sequence[Step],
     render: Callable[[Sequence[State]], list[str]],
@@ -21,7 +21,7 @@ def history(
     """The last states (`first_state` says which) with the answers between them, newest last; ``states[i + 1]`` follows
     ``steps[i]``. The action shown is the one that was sent, not the one that was written. Under `complete` steps have
     the numbers that they have in the trial, in both scaffolds, and a line says which are no longer shown."""
-    first = first_state(len(states), layout)
+    first = find_first_state(len(states), layout)
     complete = interface == "complete"
     parts = [LATEST.format(first=first + 1)] if complete and first else []
     for number, text in enumerate(render(states[first:]), start=1):
@@ -29,7 +29,7 @@ def history(
         heading = f"Step {index + 1}:" if complete else f"Step #{number}:" if scaffold == "sso" else ""
         parts.append(f"{heading}\n{text}" if heading else text)
         if index < len(steps):
-            parts.append(_answer(steps[index], scaffold, complete))
+            parts.append(_format_answer(steps[index], scaffold, complete))
     return "\n\n".join(parts)
 
 
@@ -37,7 +37,7 @@ LATEST = "Only the last steps are shown, from step {first} on; you took the ones
 """Ahead of a history that has lost its beginning."""
 
 
-def _answer(step: Step, scaffold: str, complete: bool = False) -> str:
+def _format_answer(step: Step, scaffold: str, complete: bool = False) -> str:
     action = step.action or UNREADABLE
     if scaffold == "flat":
         return f"Thought: {step.reasoning}\nAction: {action}"
@@ -45,22 +45,22 @@ def _answer(step: Step, scaffold: str, complete: bool = False) -> str:
     return f"Reasoning: {step.reasoning}{subgoal}\nNext action: {action}"
 
 
-def transcript(trajectory: Trajectory) -> str:
+def render_transcript(trajectory: Trajectory) -> str:
     """A whole attempt: every action, numbered, with what was seen after it."""
-    return _told(trajectory.start, list(enumerate(trajectory.steps, start=1)))
+    return _format_steps(trajectory.start, list(enumerate(trajectory.steps, start=1)))
 
 
 LONGEST_STRETCH = 50
 """Steps that a rule writer reads at most, the newest: as many as an episode of OmniReflect has (section 3.2)."""
 
 
-def stretch(states: Sequence[State], steps: Sequence[Step]) -> str:
+def render_recent_steps(states: Sequence[State], steps: Sequence[Step]) -> str:
     """An attempt as far as it went, or the newest part of a long one."""
     first = max(0, len(steps) - LONGEST_STRETCH)
-    return _told(states[first], list(enumerate(steps, start=1))[first:])
+    return _format_steps(states[first], list(enumerate(steps, start=1))[first:])
 
 
-def _told(start: State, steps: Sequence[tuple[int, Step]]) -> str:
+def _format_steps(start: State, steps: Sequence[tuple[int, Step]]) -> str:
     lines = [start.look, start.inventory]
     for number, step in steps:
         lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{step.state.observation}")
@@ -77,7 +77,7 @@ _ENDINGS = {
 }
 
 
-def outcome(trajectory: Trajectory) -> str:
+def describe_outcome(trajectory: Trajectory) -> str:
     """How the attempt ended, for the reflector. The step budget itself is never named."""
     changes = [f"step {i} ({step.reward:+d})" for i, step in enumerate(trajectory.steps, start=1) if step.reward]
     text = f"{_ENDINGS[trajectory.outcome]} at an environment score of {trajectory.environment_score} of 100."
@@ -86,7 +86,7 @@ def outcome(trajectory: Trajectory) -> str:
     return f"{text} The score never changed."
 
 
-def example(states: Sequence[State], actions: Sequence[str]) -> str:
+def render_example(states: Sequence[State], actions: Sequence[str]) -> str:
     """One excerpt for the verbalizer: first state in full, each action with its observation, last state in full."""
     lines = [f"Initial state:\n{states[0].description}"]
     for number, (action, state) in enumerate(zip(actions, states[1:], strict=True), start=1):

@@ -1,7 +1,7 @@
 """Two arms on the same units, and four arms as a square: what the differences are, and what may be said of them.
 
-    compare("sso", ours, "rsso", theirs).interval       # clustered by task type
-    square({"react-sso": ..., "reflexion-sso": ..., "sso": ..., "rsso": ...}).reading     # "redundant"
+    compare_arms("sso", ours, "rsso", theirs).interval       # clustered by task type
+    compute_factorial({"react-sso": ..., "reflexion-sso": ..., "sso": ..., "rsso": ...}).reading     # "redundant"
 
 A unit that errored in one of the arms is in no pair, and counted.
 """
@@ -12,26 +12,33 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal, get_args
 
-from rsso_dspy.report.inference import (
-    Interval,
-    McNemar,
-    Sign,
-    Wilcoxon,
-    clustered,
-    holm,
-    mcnemar,
-    sign_test,
-    wilcoxon,
+from rsso_dspy.records import UnitRecord
+from rsso_dspy.report.metrics import (
+    UnitKey,
+    count_allowed_trials,
+    get_best_accumulator,
+    get_unit_key,
+    map_allowed_trials,
+    select_scored_units,
 )
-from rsso_dspy.report.metrics import Key, best_accumulator, finished, may_play, plays, unit_key
-from rsso_dspy.trajectory import UnitRecord
+from rsso_dspy.report.statistical_tests import (
+    BootstrapInterval,
+    McNemarResult,
+    SignTestResult,
+    WilcoxonResult,
+    apply_holm_correction,
+    bootstrap_mean,
+    run_mcnemar_test,
+    run_sign_test,
+    run_wilcoxon_test,
+)
 
-Reading = Literal["compose", "redundant", "adversarial", "undecided"]
+InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
 """compose: both memories together do better than either alone. adversarial: worse than either alone. redundant:
 neither of these, and together they bring less than the sum of both. undecided: nothing of it can be told at this n.
 For the first two both intervals have to leave out 0, so that chance says them no more often than one interval errs."""
 
-SQUARE = ("react-sso", "reflexion-sso", "sso", "rsso")
+FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Neither memory, reflections, skills, both: skills x reflections within the SSO scaffold."""
 
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
@@ -59,18 +66,18 @@ class Comparison:
     higher: int
     """Units on which the second scored higher."""
     lower: int
-    interval: Interval | None
+    interval: BootstrapInterval | None
     """Clustered by task type; None where `clustered` has none."""
-    wilcoxon: Wilcoxon
+    wilcoxon: WilcoxonResult
     """Over the means of task types (rSSO, section 4)."""
-    sign: Sign
+    sign: SignTestResult
     """Over the means of task types."""
-    mcnemar: McNemar
+    mcnemar: McNemarResult
     """Of units solved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Square:
+class Factorial2x2:
     """Do two memories compose? Per unit, both - skills - reflections + neither."""
 
     pairs: int
@@ -79,12 +86,12 @@ class Square:
     """Neither, the one, the other, both."""
     means: tuple[float, ...]
     """Best accumulator, in the order of the corners."""
-    interaction: Interval | None
-    over_one: Interval | None
+    interaction: BootstrapInterval | None
+    over_one: BootstrapInterval | None
     """Both together less the one alone."""
-    over_other: Interval | None
+    over_other: BootstrapInterval | None
     """Both together less the other alone."""
-    reading: Reading
+    reading: InteractionVerdict
 
     @property
     def difference(self) -> float:
@@ -94,7 +101,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class StratumGain:
     """Difference within a stratum."""
 
     stratum: Stratum
@@ -102,79 +109,87 @@ class Gain:
     difference: float | None
 
 
-def compare(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
+def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
     """Two arms, unit by unit."""
-    before, after = _by_key(ours), _by_key(theirs)
+    before, after = _index_scored_units(ours), _index_scored_units(theirs)
     shared = sorted(before.keys() & after.keys())
-    known = {unit_key(record) for record in (*ours, *theirs)}
-    trials = equal_trials(before.values(), after.values())
-    by_task = _by_task(shared, lambda key: best_accumulator(after[key], trials) - best_accumulator(before[key], trials))
+    known = {get_unit_key(record) for record in (*ours, *theirs)}
+    trials = count_common_trials(before.values(), after.values())
+    by_task = _group_differences_by_task(
+        shared, lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
+    )
     differences = [value for values in by_task.values() for value in values]
     means = [round(fmean(values), 9) for values in by_task.values()]
-    solved = ([_solved(each[key], trials) for key in shared] for each in (before, after))
+    solved = ([_is_solved(each[key], trials) for key in shared] for each in (before, after))
     return Comparison(
         first,
         second,
         trials,
-        (may_play(before.values(), trials), may_play(after.values(), trials)),
+        (count_allowed_trials(before.values(), trials), count_allowed_trials(after.values(), trials)),
         len(shared),
         len(known) - len(shared),
         fmean(differences) if differences else None,
         {task: fmean(values) for task, values in by_task.items()},
         sum(value > 0 for value in differences),
         sum(value < 0 for value in differences),
-        clustered(by_task),
-        wilcoxon(means),
-        sign_test(means),
-        mcnemar(*solved),
+        bootstrap_mean(by_task),
+        run_wilcoxon_test(means),
+        run_sign_test(means),
+        run_mcnemar_test(*solved),
     )
 
 
-def equal_trials(*arms: Iterable[UnitRecord]) -> int:
+def count_common_trials(*arms: Iterable[UnitRecord]) -> int:
     """Trials that units of every one of the arms may play. What was solved earlier stopped earlier and keeps its
     best."""
-    return min(plays({str(number): list(records) for number, records in enumerate(arms)}).values())
+    return min(map_allowed_trials({str(number): list(records) for number, records in enumerate(arms)}).values())
 
 
-def corrected(comparisons: Sequence[Comparison]) -> list[float | None]:
+def correct_p_values(comparisons: Sequence[Comparison]) -> list[float | None]:
     """The p values of the signed-rank tests, corrected for being several."""
-    return holm([comparison.wilcoxon.p for comparison in comparisons])
+    return apply_holm_correction([comparison.wilcoxon.p for comparison in comparisons])
 
 
-def square(arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = SQUARE) -> Square | None:
+def compute_factorial(
+    arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = FACTORIAL_METHODS
+) -> Factorial2x2 | None:
     """The 2x2 of two memories; None when an arm of it is missing, or no unit was finished in all four."""
     if not all(name in arms for name in corners):
         return None
-    played = [_by_key(arms[name]) for name in corners]
+    played = [_index_scored_units(arms[name]) for name in corners]
     shared = sorted(set.intersection(*(set(each) for each in played)))
     if not shared:
         return None
-    trials = equal_trials(*(each.values() for each in played))
-    scores = [{key: best_accumulator(each[key], trials) for key in shared} for each in played]
+    trials = count_common_trials(*(each.values() for each in played))
+    scores = [{key: get_best_accumulator(each[key], trials) for key in shared} for each in played]
     neither, one, other, both = scores
     means = [fmean(each.values()) for each in scores]
-    interaction = clustered(_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key]), most=200)
-    over_one = clustered(_by_task(shared, lambda key: both[key] - one[key]))
-    over_other = clustered(_by_task(shared, lambda key: both[key] - other[key]))
-    reading = _reading(interaction, over_one, over_other)
-    return Square(len(shared), tuple(corners), tuple(means), interaction, over_one, over_other, reading)
+    interaction = bootstrap_mean(
+        _group_differences_by_task(shared, lambda key: both[key] - one[key] - other[key] + neither[key]), most=200
+    )
+    over_one = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - one[key]))
+    over_other = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - other[key]))
+    reading = _classify_interaction(interaction, over_one, over_other)
+    return Factorial2x2(len(shared), tuple(corners), tuple(means), interaction, over_one, over_other, reading)
 
 
-def gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[Gain]:
+def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:
     """``second - first`` by what became of the unit in the first arm: solved at trial 1, never better than at trial 1
     (plateau), or better later. Beside these the paper's plateau, below 100 in every trial (third contribution of rSSO),
     by the environment's score: variants with points at reset cannot accumulate 100."""
-    before, after = _by_key(first), _by_key(second)
-    trials = equal_trials(before.values(), after.values())
+    before, after = _index_scored_units(first), _index_scored_units(second)
+    trials = count_common_trials(before.values(), after.values())
     found: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}
     for key in sorted(before.keys() & after.keys()):
-        gain = best_accumulator(after[key], trials) - best_accumulator(before[key], trials)
-        for stratum in _strata(before[key], trials):
+        gain = get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
+        for stratum in _list_strata(before[key], trials):
             found[stratum].append(gain)
-    return [Gain(name, len(values), fmean(values) if values else None) for name, values in found.items()]
+    return [StratumGain(name, len(values), fmean(values) if values else None) for name, values in found.items()]
 
 
-def _reading(interaction: Interval | None, one: Interval | None, other: Interval | None) -> Reading:
+def _classify_interaction(
+    interaction: BootstrapInterval | None, one: BootstrapInterval | None, other: BootstrapInterval | None
+) -> InteractionVerdict:
     if one and other and min(one.low, other.low) > 0:
         return "compose"
     if one and other and max(one.high, other.high) < 0:
@@ -182,25 +197,25 @@ def _reading(interaction: Interval | None, one: Interval | None, other: Interval
     return "redundant" if interaction and interaction.high < 0 else "undecided"
 
 
-def _strata(record: UnitRecord, trials: int) -> Iterator[Stratum]:
+def _list_strata(record: UnitRecord, trials: int) -> Iterator[Stratum]:
     first = record.trajectories[0]
     if first.solved:
         yield "solved at trial 1"
     else:
-        yield "plateau" if best_accumulator(record, trials) <= first.accumulator else "other"
-    if not _solved(record, trials):
+        yield "plateau" if get_best_accumulator(record, trials) <= first.accumulator else "other"
+    if not _is_solved(record, trials):
         yield "paper's plateau"
 
 
-def _solved(record: UnitRecord, trials: int) -> bool:
+def _is_solved(record: UnitRecord, trials: int) -> bool:
     return any(trajectory.solved for trajectory in record.trajectories[:trials])
 
 
-def _by_key(records: Sequence[UnitRecord]) -> dict[Key, UnitRecord]:
-    return {unit_key(record): record for record in finished(records)}
+def _index_scored_units(records: Sequence[UnitRecord]) -> dict[UnitKey, UnitRecord]:
+    return {get_unit_key(record): record for record in select_scored_units(records)}
 
 
-def _by_task(keys: Sequence[Key], value: Callable[[Key], float]) -> dict[str, list[float]]:
+def _group_differences_by_task(keys: Sequence[UnitKey], value: Callable[[UnitKey], float]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     for key in keys:
         found[key[0]].append(value(key))

@@ -2,10 +2,21 @@
 
 from collections.abc import Sequence
 
-from rsso_dspy.report.analysis import Finding
-from rsso_dspy.report.comparison import Square
-from rsso_dspy.report.inference import FEW, LEVEL, NO_INTERVAL, POWER, Interval
-from rsso_dspy.report.sheets import NOTHING, Cell, Sheet, Tone, named, points, probability, signed, tally, whole
+from rsso_dspy.report.analysis import ContrastResult
+from rsso_dspy.report.comparison import Factorial2x2
+from rsso_dspy.report.statistical_tests import FEW, LEVEL, NO_INTERVAL, POWER, BootstrapInterval
+from rsso_dspy.report.table_data import (
+    NOTHING,
+    Cell,
+    Sheet,
+    Tone,
+    make_count_cell,
+    make_difference_cell,
+    make_p_value_cell,
+    make_points_cell,
+    make_sign_counts_cell,
+    make_text_cell,
+)
 
 INTERVAL = (f"{LEVEL:.0%} from", "to")
 
@@ -17,26 +28,28 @@ READINGS = {
 }
 
 
-def differences(findings: Sequence[Finding]) -> Sheet:
+def build_differences_table(findings: Sequence[ContrastResult]) -> Sheet:
     """Paired differences with their intervals."""
     rows, fewer = [], []
     for each in findings:
         pair = each.comparison
-        pairs = whole(pair.pairs) if not pair.excluded else Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs)
-        detectable = pair.interval.detectable if pair.interval else None
+        pairs = (
+            make_count_cell(pair.pairs) if not pair.excluded else Cell(f"{pair.pairs} (-{pair.excluded})", pair.pairs)
+        )
+        detectable = pair.interval.detectable_difference if pair.interval else None
         rows.append(
             (
-                named(_name(each)),
+                make_text_cell(_format_contrast(each)),
                 pairs,
-                signed(pair.difference, tone=_tone(each)),
-                *_interval(pair.interval),
-                points(detectable, 1),
-                tally(pair.higher, pair.lower),
-                named(each.question.asks),
+                make_difference_cell(pair.difference, tone=_choose_tone(each)),
+                *_make_interval_cells(pair.interval),
+                make_points_cell(detectable, 1),
+                make_sign_counts_cell(pair.higher, pair.lower),
+                make_text_cell(each.question.asks),
             )
         )
         if pair.pairs and pair.trials < max(pair.may_play):
-            fewer.append(f"{_name(each)}: best of the first {pair.trials}, as many as both may play.")
+            fewer.append(f"{_format_contrast(each)}: best of the first {pair.trials}, as many as both may play.")
     intervals = [each.comparison.interval for each in findings if each.comparison.interval]
     notes = [
         f"Intervals ({LEVEL:.0%}) are bootstrapped over task types, whose variants are alike; they are not corrected "
@@ -55,7 +68,7 @@ def differences(findings: Sequence[Finding]) -> Sheet:
     return Sheet("differences", "Paired differences", columns, tuple(rows), (*notes, *fewer))
 
 
-def tests(findings: Sequence[Finding]) -> Sheet:
+def build_tests_table(findings: Sequence[ContrastResult]) -> Sheet:
     """The tests over task types, and of who solves more."""
     rows = []
     for each in findings:
@@ -63,15 +76,15 @@ def tests(findings: Sequence[Finding]) -> Sheet:
         rank, sign, solve = pair.wilcoxon, pair.sign, pair.mcnemar
         rows.append(
             (
-                named(_name(each)),
+                make_text_cell(_format_contrast(each)),
                 Cell(f"{rank.statistic:g}" if rank.used else NOTHING, rank.statistic if rank.used else None),
-                probability(rank.p),
-                probability(each.holm),
-                Cell(NOTHING) if rank.effect is None else signed(rank.effect),
-                tally(sign.up, sign.down, sign.ties),
-                probability(sign.p),
-                tally(solve.gained, solve.lost),
-                probability(solve.p),
+                make_p_value_cell(rank.p),
+                make_p_value_cell(each.holm),
+                Cell(NOTHING) if rank.effect is None else make_difference_cell(rank.effect),
+                make_sign_counts_cell(sign.up, sign.down, sign.ties),
+                make_p_value_cell(sign.p),
+                make_sign_counts_cell(solve.gained, solve.lost),
+                make_p_value_cell(solve.p),
             )
         )
     tested = sum(each.holm is not None for each in findings)
@@ -84,12 +97,14 @@ def tests(findings: Sequence[Finding]) -> Sheet:
     return Sheet("tests", "Tests", columns, tuple(rows), notes)
 
 
-def strata(findings: Sequence[Finding]) -> Sheet:
+def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
     """Gains by what became of the unit in the first arm."""
     rows = []
     for each in findings:
-        cells = [cell for gain in each.gains for cell in (whole(gain.units), signed(gain.difference))]
-        rows.append((named(_name(each)), *cells))
+        cells = [
+            cell for gain in each.gains for cell in (make_count_cell(gain.units), make_difference_cell(gain.difference))
+        ]
+        rows.append((make_text_cell(_format_contrast(each)), *cells))
     names = [gain.stratum for gain in findings[0].gains] if findings else []
     columns = ("second - first", *(column for name in names for column in (f"n {name}", f"{name}")))
     notes = (
@@ -101,11 +116,12 @@ def strata(findings: Sequence[Finding]) -> Sheet:
     return Sheet("strata", "Gains by stratum", columns, tuple(rows), notes)
 
 
-def square_table(square: Square, program: str, number: int = 1) -> Sheet:
+def build_factorial_table(square: Factorial2x2, program: str, number: int = 1) -> Sheet:
     """Skills x reflections: do they compose?"""
     neither, reflections, skills, both = square.corners
     rows: list[tuple[Cell, ...]] = [
-        (named(name), points(mean), Cell(""), Cell("")) for name, mean in zip(square.corners, square.means, strict=True)
+        (make_text_cell(name), make_points_cell(mean), Cell(""), Cell(""))
+        for name, mean in zip(square.corners, square.means, strict=True)
     ]
     _, one, other, together = square.means
     for name, difference, interval in (
@@ -117,8 +133,8 @@ def square_table(square: Square, program: str, number: int = 1) -> Sheet:
         (f"{both} - {reflections}", together - one, square.over_one),
         (f"{both} - {skills}", together - other, square.over_other),
     ):
-        rows.append((named(name), signed(difference), *_interval(interval)))
-    rows.append((named(READINGS[square.reading], "total"), *[Cell("")] * 3))
+        rows.append((make_text_cell(name), make_difference_cell(difference), *_make_interval_cells(interval)))
+    rows.append((make_text_cell(READINGS[square.reading], "total"), *[Cell("")] * 3))
     title = "Skills x reflections" if number == 1 else f"Skills x reflections, {program}"
     columns = (f"over {square.pairs} units", "points", *INTERVAL)
     alone = None in (square.interaction, square.over_one, square.over_other)
@@ -126,11 +142,11 @@ def square_table(square: Square, program: str, number: int = 1) -> Sheet:
     return Sheet("square" if number == 1 else f"square-{number}", title, columns, tuple(rows), notes)
 
 
-def _name(finding: Finding) -> str:
+def _format_contrast(finding: ContrastResult) -> str:
     return f"{finding.comparison.second} - {finding.comparison.first}"
 
 
-def _tone(finding: Finding) -> Tone:
+def _choose_tone(finding: ContrastResult) -> Tone:
     """Good or bad where the interval leaves out 0 and the corrected test agrees, and neither where they do not."""
     interval, p = finding.comparison.interval, finding.holm
     if interval is None or interval.low <= 0 <= interval.high or p is None or p > 1 - LEVEL:
@@ -138,7 +154,7 @@ def _tone(finding: Finding) -> Tone:
     return "good" if interval.low > 0 else "bad"
 
 
-def _interval(interval: Interval | None) -> tuple[Cell, Cell]:
+def _make_interval_cells(interval: BootstrapInterval | None) -> tuple[Cell, Cell]:
     if interval is None:
         return Cell(NOTHING), Cell(NOTHING)
-    return signed(interval.low, 1), signed(interval.high, 1)
+    return make_difference_cell(interval.low, 1), make_difference_cell(interval.high, 1)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeVar
 
-from rsso_dspy.trajectory import SOLVED_SCORE, Record, TrainingRecord, Trajectory, UnitRecord, Usage, Variant
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, Variant
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=TrialsRecord)
 
-Key = tuple[str, int, int]
+UnitKey = tuple[str, int, int]
 """What a unit is in every arm: task type, variant, seed."""
 
 UNEVEN = "Arms finished different units, and so their means differ by that too: only paired differences compare them."
@@ -58,37 +58,41 @@ class ArmMetrics:
     """Calls and tokens by role; those of errored units were paid for too and are in it."""
 
 
-def metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
+def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     """The metrics of one arm's units."""
-    scored = finished(records)
+    scored = select_scored_units(records)
     plays = [record.trajectories for record in scored]
     longest = max(map(len, plays), default=0)
     by_task: dict[str, list[float]] = defaultdict(list)
     for record in scored:
-        by_task[record.variant.task].append(best_accumulator(record))
+        by_task[record.variant.task].append(get_best_accumulator(record))
     everything = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in everything)
     return ArmMetrics(
         arm=arm,
         units=len(scored),
         errored=len(records) - len(scored),
-        mean=_mean(map(best_accumulator, scored)),
-        mean_with_reset=_mean(_best(trials, _with_reset) for trials in plays),
-        macro_mean=_mean(fmean(scores) for scores in by_task.values()),
-        environment_score=_mean(_best(trials, _environment) for trials in plays),
-        solve=sum(_best(trials, _environment) >= SOLVED_SCORE for trials in plays),
-        acc100=sum(_best(trials, _accumulator) >= SOLVED_SCORE for trials in plays),
-        trial_1=_mean(trials[0].accumulator for trials in plays),
-        mean_over_trials=_mean(fmean(map(_accumulator, trials)) for trials in plays),
+        mean=_compute_optional_mean(map(get_best_accumulator, scored)),
+        mean_with_reset=_compute_optional_mean(_compute_best_score(trials, _get_score_with_reset) for trials in plays),
+        macro_mean=_compute_optional_mean(fmean(scores) for scores in by_task.values()),
+        environment_score=_compute_optional_mean(
+            _compute_best_score(trials, _get_environment_score) for trials in plays
+        ),
+        solve=sum(_compute_best_score(trials, _get_environment_score) >= SOLVED_SCORE for trials in plays),
+        acc100=sum(_compute_best_score(trials, _get_accumulator) >= SOLVED_SCORE for trials in plays),
+        trial_1=_compute_optional_mean(trials[0].accumulator for trials in plays),
+        mean_over_trials=_compute_optional_mean(fmean(map(_get_accumulator, trials)) for trials in plays),
         trials_played=len(everything),
-        stalled=sum(record.stalled for record in scored),
-        best_of_t=tuple(fmean(_best(trials[:t], _accumulator) for trials in plays) for t in range(1, longest + 1)),
-        invalid_rate=sum(trajectory.invalid for trajectory in everything) / steps if steps else None,
+        stalled=sum(record.stalled_trials for record in scored),
+        best_of_t=tuple(
+            fmean(_compute_best_score(trials[:t], _get_accumulator) for trials in plays) for t in range(1, longest + 1)
+        ),
+        invalid_rate=sum(trajectory.invalid_actions for trajectory in everything) / steps if steps else None,
         asked_rate=sum(trajectory.asked_back for trajectory in everything) / steps if steps else None,
         idle_rate=sum(trajectory.no_effect for trajectory in everything) / steps if steps else None,
         steps=steps,
-        calls_per_unit=sum(u.calls for u in _tokens(scored).values()) / len(scored) if scored else None,
-        tokens=_tokens(records),
+        calls_per_unit=sum(u.calls for u in _sum_usage_by_role(scored).values()) / len(scored) if scored else None,
+        tokens=_sum_usage_by_role(records),
     )
 
 
@@ -110,12 +114,12 @@ class TrainingMetrics:
     """Calls and tokens by role."""
 
 
-def training_metrics(trainings: Sequence[TrainingRecord]) -> list[TrainingMetrics]:
+def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> list[TrainingMetrics]:
     """The metrics of every arm's trainings."""
-    return [_training_metrics(arm, records) for arm, records in by_arm(trainings).items()]
+    return [_compute_arm_training_metrics(arm, records) for arm, records in group_by_arm(trainings).items()]
 
 
-def _training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMetrics:
+def _compute_arm_training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMetrics:
     by_round: dict[int, list[int]] = defaultdict(list)
     for record in records:
         met: Counter[Variant] = Counter()
@@ -125,58 +129,58 @@ def _training_metrics(arm: str, records: Sequence[TrainingRecord]) -> TrainingMe
     return TrainingMetrics(
         arm=arm,
         tasks=len(records),
-        errored=sum(record.errored for record in records),
+        errored=sum(record.has_errors for record in records),
         episodes=sum(map(len, by_round.values())),
-        stalled=sum(record.stalled for record in records),
+        stalled=sum(record.stalled_trials for record in records),
         rounds=tuple(fmean(by_round[number]) for number in sorted(by_round)),
-        tokens=_tokens(records),
+        tokens=_sum_usage_by_role(records),
     )
 
 
-def best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
+def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
     """A unit's score: the best accumulator of its trials, of the first so many of them when `trials` is given."""
-    return _best(record.trajectories[:trials], _accumulator)
+    return _compute_best_score(record.trajectories[:trials], _get_accumulator)
 
 
-def unit_key(record: UnitRecord) -> Key:
+def get_unit_key(record: UnitRecord) -> UnitKey:
     """What the unit is in every arm."""
     return record.variant.task, record.variant.index, record.seed
 
 
-def finished(records: Iterable[UnitRecord]) -> list[UnitRecord]:
+def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
     """Units that have a score: an error is none."""
-    return [record for record in records if not record.errored]
+    return [record for record in records if not record.has_errors]
 
 
-def longest(records: Iterable[Record]) -> int:
+def count_max_trials(records: Iterable[TrialsRecord]) -> int:
     """The most trials that one of them played; 0 without any."""
     return max((len(record.trials) for record in records), default=0)
 
 
-def may_play(records: Iterable[UnitRecord], otherwise: int) -> int:
+def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
     """Trials that units of an arm may play. Where their records are too old to say, the most that a unit has played
     which was not solved in its last: a solved one may have had more before it; where all were solved, `otherwise`."""
-    told = [record.trials_allowed or _played_out(record) for record in finished(records)]
+    told = [record.trials_allowed or _count_unsolved_trials(record) for record in select_scored_units(records)]
     return max(told, default=0) or otherwise
 
 
-def _played_out(record: UnitRecord) -> int:
+def _count_unsolved_trials(record: UnitRecord) -> int:
     """Trials of a unit that ended though it was not solved; 0 of any other."""
     return 0 if record.trajectories[-1].solved else len(record.trials)
 
 
-def plays(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
+def map_allowed_trials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
     """Arm to the trials that its units may play. An arm of older records, all solved, may play as many as any."""
-    most = max((longest(units) for units in arms.values()), default=0)
-    return {arm: may_play(units, most) for arm, units in arms.items()}
+    most = max((count_max_trials(units) for units in arms.values()), default=0)
+    return {arm: count_allowed_trials(units, most) for arm, units in arms.items()}
 
 
-def alike(arms: Iterable[Sequence[UnitRecord]]) -> bool:
+def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:
     """Whether all arms with a score have one for the same units; otherwise their means differ by that too."""
-    return len({frozenset(map(unit_key, kept)) for records in arms if (kept := finished(records))}) <= 1
+    return len({frozenset(map(get_unit_key, kept)) for records in arms if (kept := select_scored_units(records))}) <= 1
 
 
-def by_arm(records: Iterable[R]) -> dict[str, list[R]]:
+def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:
     """Records grouped by arm, arms in the order in which they first appear."""
     groups: dict[str, list[R]] = defaultdict(list)
     for record in records:
@@ -184,28 +188,28 @@ def by_arm(records: Iterable[R]) -> dict[str, list[R]]:
     return dict(groups)
 
 
-def _accumulator(trajectory: Trajectory) -> float:
+def _get_accumulator(trajectory: Trajectory) -> float:
     return trajectory.accumulator
 
 
-def _with_reset(trajectory: Trajectory) -> float:
+def _get_score_with_reset(trajectory: Trajectory) -> float:
     return trajectory.accumulator + trajectory.points_at_reset
 
 
-def _environment(trajectory: Trajectory) -> float:
+def _get_environment_score(trajectory: Trajectory) -> float:
     return trajectory.environment_score
 
 
-def _best(trials: Sequence[Trajectory], score: Callable[[Trajectory], float]) -> float:
+def _compute_best_score(trials: Sequence[Trajectory], score: Callable[[Trajectory], float]) -> float:
     return max(map(score, trials))
 
 
-def _mean(values: Iterable[float]) -> float | None:
+def _compute_optional_mean(values: Iterable[float]) -> float | None:
     numbers = list(values)
     return fmean(numbers) if numbers else None
 
 
-def _tokens(records: Sequence[Record]) -> dict[str, Usage]:
+def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:
     totals: dict[str, Usage] = defaultdict(Usage)
     for record in records:
         for trial in record.trials:

@@ -1,7 +1,7 @@
 """The published tables, and what follows from them.
 
-published().table2[0]               # boil: means of the four methods over its variants
-recomputed()                        # the paper's statistics, from its Table 2
+load_published_tables().table2[0]               # boil: means of the four methods over its variants
+recompute_statistics()                        # the paper's statistics, from its Table 2
 """
 
 import json
@@ -12,7 +12,14 @@ from importlib import resources
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.report.inference import Interval, Sign, Wilcoxon, clustered, sign_test, wilcoxon
+from rsso_dspy.report.statistical_tests import (
+    BootstrapInterval,
+    SignTestResult,
+    WilcoxonResult,
+    bootstrap_mean,
+    run_sign_test,
+    run_wilcoxon_test,
+)
 
 METHODS = ("react", "reflexion", "sso", "rsso")
 
@@ -22,7 +29,7 @@ CEILING = 92
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Table2Row:
     """A task type of Table 2."""
 
     task: str
@@ -32,12 +39,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Recomputed:
+class RecomputedStatistics:
     """The statistics of rSSO against SSO, recomputed from Table 2."""
 
-    wilcoxon: Wilcoxon
-    sign: Sign
-    interval: Interval
+    wilcoxon: WilcoxonResult
+    sign: SignTestResult
+    interval: BootstrapInterval
     """Of the mean difference over variants, clustered by task type: it takes the sums of task types and their sizes,
     which Table 2 gives."""
     micro: Mapping[str, float]
@@ -47,30 +54,31 @@ class Recomputed:
 
 
 @cache
-def published() -> dict[str, Any]:
+def load_published_tables() -> dict[str, Any]:
     """The tables of rSSO as data (Tables 1 and 2, Figure 2; Claude Sonnet 4.6)."""
     text = resources.files(__package__).joinpath("data/paper.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
 
-def table2() -> tuple[Row, ...]:
+def list_table2_rows() -> tuple[Table2Row, ...]:
     """Table 2: a row for each task type."""
     return tuple(
-        Row(row["task"], row["n"], {method: row[method] for method in METHODS}) for row in published()["table2"]
+        Table2Row(row["task"], row["n"], {method: row[method] for method in METHODS})
+        for row in load_published_tables()["table2"]
     )
 
 
-def recomputed(first: str = "sso", second: str = "rsso") -> Recomputed:
+def recompute_statistics(first: str = "sso", second: str = "rsso") -> RecomputedStatistics:
     """What Table 2 says about two of its methods."""
-    rows = table2()
+    rows = list_table2_rows()
     differences = [round(row.means[second] - row.means[first], 6) for row in rows]
     by_task = {row.task: [row.means[second] - row.means[first]] * row.variants for row in rows}
-    interval = clustered(by_task)
+    interval = bootstrap_mean(by_task)
     assert interval is not None
     total = sum(row.variants for row in rows)
-    return Recomputed(
-        wilcoxon(differences),
-        sign_test(differences),
+    return RecomputedStatistics(
+        run_wilcoxon_test(differences),
+        run_sign_test(differences),
         interval,
         {method: sum(row.means[method] * row.variants for row in rows) / total for method in METHODS},
         {method: fmean(row.means[method] for row in rows) for method in METHODS},

@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
-from rsso_dspy.signatures.layouts import Words, read_words
+from rsso_dspy.signatures.layouts import SignatureWords, read_words
 
 
 class CompleteFlatActor(FlatActor):
@@ -52,7 +52,7 @@ def speak_completely(signature: type[dspy.Signature], absent: tuple[str, ...]) -
 
 
 @lru_cache(maxsize=256)
-def _speak(signature: Any, without: bool, _words: Words) -> Any:
+def _speak(signature: Any, without: bool, _words: SignatureWords) -> Any:
     told = SPOKEN.get(signature.instructions, signature.instructions)
     if without and SUBGOAL in signature.output_fields and len(signature.output_fields) > 1:
         signature = signature.delete(SUBGOAL)

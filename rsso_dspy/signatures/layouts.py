@@ -30,17 +30,17 @@ CACHE_ORDER = (
 )
 
 
-def first_state(states: int, layout: Layout, window: int = HISTORY_STATES) -> int:
+def find_first_state(states: int, layout: Layout, window: int = HISTORY_STATES) -> int:
     """Index of the oldest state that is shown of so many."""
     beyond = max(0, states - window)
     return beyond if layout == "paper" else beyond // window * window
 
 
-Words = tuple[str, tuple[tuple[str, str], ...]]
+SignatureWords = tuple[str, tuple[tuple[str, str], ...]]
 """Instructions of a signature, and names and descriptions of its fields."""
 
 
-def read_words(signature: type[dspy.Signature]) -> Words:
+def read_words(signature: type[dspy.Signature]) -> SignatureWords:
     """What a signature says. It can be changed in place: whoever caches by a signature caches by its words too."""
     return signature.instructions, tuple((name, f.json_schema_extra["desc"]) for name, f in signature.fields.items())
 
@@ -54,7 +54,7 @@ def arrange_fields(signature: type[dspy.Signature], absent: tuple[str, ...], lay
 
 
 @lru_cache(maxsize=256)
-def _arrange_fields(signature: Any, absent: tuple[str, ...], layout: Layout, _words: Words) -> Any:
+def _arrange_fields(signature: Any, absent: tuple[str, ...], layout: Layout, _words: SignatureWords) -> Any:
     for name in absent:
         signature = signature.delete(name)
     if layout == "cache":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.unit_store import Store
 from tests.chaos.process import until
 from tests.chaos.run import OUTAGE, SHARES
 from tests.chaos.setup import KEY, Played, Setup
@@ -268,7 +268,7 @@ def _bill(calm: Played, disturbed: Played) -> Bill:
 
     kept, expected = _records(disturbed.out), _records(calm.out)
     plain, recorded = calls(expected), calls(kept)
-    notes = [usage for _, _, usage in Store(disturbed.out).abandoned()]
+    notes = [usage for _, _, usage in Store(disturbed.out).read_abandoned()]
     abandoned, noted = sum(usage.calls for usage in notes), sum(usage.input + usage.output for usage in notes)
     billed = (disturbed.tokens, tokens(kept) + noted)
     dearest = max(disturbed.served.tokens, default=0)

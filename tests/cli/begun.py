@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from rsso_dspy.programs.methods import method
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.units import Arm, Unit
-from rsso_dspy.trajectory import Usage, Variant
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import Usage, Variant
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Unit
 from tests.records import record
 
 LEFT = [f"{arm}/boil::{index}/s0" for index in (22, 27) for arm in ("sso", "rsso")]
 
 
 def unit(arm: str, index: int) -> Unit:
-    return Unit(Arm(method(arm)), Variant("boil", index), 0, 9)
+    return Unit(Arm(get_method(arm)), Variant("boil", index), 0, 9)
 
 
 def begun(folder: Path, finished: bool = True) -> Store:

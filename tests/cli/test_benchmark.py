@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.benchmark import benchmark
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.store.unit_store import Store
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_server import provider
@@ -32,7 +32,7 @@ def toy(monkeypatch, tmp_path_factory) -> Path:
     folder = installed(tmp_path_factory.mktemp("site"))
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
     return folder
 
 
@@ -171,7 +171,7 @@ def test_one_that_cannot_be_loaded_is_named_with_its_package(rsso, monkeypatch, 
 def test_a_run_of_one_that_is_gone_can_still_be_read(rsso, monkeypatch, toy):
     assert rsso(*RUN, "--out", "first")[0] == 0
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry != str(toy)])
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
     assert "add NUMBER" in rsso("show", "first", "up::9", "--prompts")[1]
     assert rsso("report", "first")[0] == 0
     code, _, err = rsso("reproduce", "first")

@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld.tasks import tasks
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.unit_store import Store
 from tests.provider_formats import Said
 from tests.provider_server import provider
 from tests.records import record
@@ -143,7 +143,7 @@ def test_a_full_disk_is_named_by_the_place_and_nobody_speaks_of_play(rsso, monke
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("rsso_dspy.whole.os.fsync", full)
+    monkeypatch.setattr("rsso_dspy.atomic.os.fsync", full)
     code, _, err = rsso(*words)
     assert code == 1
     assert err.startswith(f"error: {place}")

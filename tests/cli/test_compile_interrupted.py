@@ -21,11 +21,11 @@ from tests.cli.conftest import ONE
 COLUMNS = 60
 HELD = """
 import time
-from rsso_dspy.backends.embedded import Explorer
+from rsso_dspy.explorer import Explorer
 from rsso_dspy.cli import main
-from rsso_dspy.cli.progress import CompileWatch
+from rsso_dspy.cli.progress import CompileProgress
 
-answer, told, after = Explorer.complete, CompileWatch.rollout, []
+answer, told, after = Explorer.complete, CompileProgress.on_rollout, []
 
 def rollout(self, event):
     told(self, event)
@@ -37,7 +37,7 @@ def complete(self, request):
         time.sleep(0.01)
     return answer(self, request)
 
-CompileWatch.rollout, Explorer.complete = rollout, complete
+CompileProgress.on_rollout, Explorer.complete = rollout, complete
 main()
 """
 """The command, whose model says nothing more after the second rollout until the compile ends: however fast it plays,
@@ -100,7 +100,7 @@ def test_ctrl_c_exits_130_and_the_best_so_far_is_a_program_that_plays(interrupte
     there = load(interrupted.file)
     assert there.ended_by == "interrupted"
     assert 2 <= there.rollouts < 40
-    with live.here():
+    with live.activate_for_run():
         assert there.agent()(variant="lifespan-longest-lived::98", trials=1).score >= 0
 
 

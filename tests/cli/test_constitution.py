@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
-from rsso_dspy.memory.constitution.file import read_book
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.memory.constitution.file import read_constitution
+from rsso_dspy.store.unit_store import Store
 
 FAST = ["--set", "embedder.model=hash", "--set", "protocol.preset=sso-adapt/1-cap60"]
 TASKS = ["--tasks", "find-plant,lifespan-longest-lived"]
@@ -53,7 +53,7 @@ def symbolic(tmp_path_factory) -> Path:
 
 
 def test_a_built_file_says_where_it_comes_from_and_leaves_nothing_else(built):
-    book = read_book(built)
+    book = read_constitution(built)
     assert {rule.lesson.category for rule in book.constitution.rules} <= {"abstract", "error"}
     assert book.constitution.rules
     assert len(book.variants) == 2
@@ -65,7 +65,7 @@ def test_a_built_file_says_where_it_comes_from_and_leaves_nothing_else(built):
 
 
 def test_patterns_ask_no_model(symbolic):
-    assert read_book(symbolic).provenance["usage"].keys() == {"actor"}
+    assert read_constitution(symbolic).provenance["usage"].keys() == {"actor"}
 
 
 def test_the_same_build_gives_the_same_bytes(built, tmp_path):
@@ -75,14 +75,14 @@ def test_the_same_build_gives_the_same_bytes(built, tmp_path):
 
 def test_a_build_that_was_stopped_goes_on(built, tmp_path):
     out = tmp_path / "book.json"
-    tokens = sum(spent["input"] + spent["output"] for spent in read_book(built).provenance["usage"].values())
+    tokens = sum(spent["input"] + spent["output"] for spent in read_constitution(built).provenance["usage"].values())
     call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", int(0.9 * tokens), code=1)
     assert not out.exists()
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "book.json.run").rglob("started/*/*/*/*.json")}
     kept |= {path: path.stat().st_mtime_ns for path in (tmp_path / "book.json.run").rglob("units/*/*/*.json")}
     assert kept, "it was stopped before anything was finished"
     call("constitution", "build", *TASKS, *FAST, "-o", out)
-    said, whole = read_book(out), read_book(built)
+    said, whole = read_constitution(out), read_constitution(built)
     assert said.constitution == whole.constitution
     assert said.examples == whole.examples
 
@@ -120,9 +120,9 @@ def test_two_constitutions_are_compared_and_merged(built, symbolic, tmp_path):
     call("constitution", "merge", built, symbolic, "-o", both)
     found = json.loads(call("constitution", "diff", built, both, "--json"))
     assert found["only"][str(built)] == []
-    assert found["shared"] == len(read_book(built).constitution.rules)
-    merged = read_book(both)
-    assert set(merged.variants) == {*read_book(built).variants, *read_book(symbolic).variants}
+    assert found["shared"] == len(read_constitution(built).constitution.rules)
+    merged = read_constitution(both)
+    assert set(merged.variants) == {*read_constitution(built).variants, *read_constitution(symbolic).variants}
     assert "only in" in call("constitution", "diff", built, symbolic)
 
 
@@ -138,7 +138,7 @@ def test_a_person_edits_the_rules_and_an_unreadable_edit_is_kept(built, tmp_path
     monkeypatch.setenv("EDITOR", editor(tmp_path, "path.write_text(text.replace('[error]', 'Bees fly.\\n[error]'))"))
     monkeypatch.setenv("VISUAL", os.environ["EDITOR"])
     call("constitution", "edit", file)
-    (new,) = (rule for rule in read_book(file).constitution.rules if rule.lesson.text == "Bees fly.")
+    (new,) = (rule for rule in read_constitution(file).constitution.rules if rule.lesson.text == "Bees fly.")
     assert new.source == "written by hand"
     before = file.read_bytes()
     monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text(text.replace('[abstract]', ''))"))
@@ -150,7 +150,7 @@ def test_a_person_edits_the_rules_and_an_unreadable_edit_is_kept(built, tmp_path
         call("constitution", "edit", file)
     monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text('[abstract]\\nOnly this.')"))
     call("constitution", "edit", file)
-    assert [rule.lesson.text for rule in read_book(file).constitution.rules] == ["Only this."]
+    assert [rule.lesson.text for rule in read_constitution(file).constitution.rules] == ["Only this."]
     assert not (tmp_path / "book.json.draft").exists()
 
 
@@ -161,13 +161,13 @@ def test_any_method_reads_a_constitution_at_no_further_call(built, tmp_path):
     call(*RUN, "--methods", "rsso,rsso+constitution", "--constitution", built, "--out", tmp_path / "run")
     plain, reading = Store(tmp_path / "run").units()
     assert (plain.arm, reading.arm) == ("rsso", "rsso+constitution")
-    text = read_book(built).constitution.text
+    text = read_constitution(built).constitution.text
     assert [trial.shown["constitution@1"] for trial in reading.trials] == [text] * len(reading.trials)
     assert all("advisor" not in trial.usage for trial in reading.trials)
     assert "constitution" not in plain.memories
     assert plain.start == ""
     assert reading.start.startswith("book.json (")
-    assert reading.learnt_on == read_book(built).variants
+    assert reading.learnt_on == read_constitution(built).variants
 
 
 def test_all_methods_read_it_when_none_is_named_so(built, tmp_path):
@@ -178,7 +178,7 @@ def test_all_methods_read_it_when_none_is_named_so(built, tmp_path):
 def test_an_agent_starts_from_a_file_and_goes_on_writing(symbolic, tmp_path):
     call(*RUN, "--methods", "omnireflect-symbolic", "--constitution", symbolic, "--out", tmp_path / "run")
     (record,) = Store(tmp_path / "run").units()
-    assert record.trials[0].shown["constitution@1"] == read_book(symbolic).constitution.text
+    assert record.trials[0].shown["constitution@1"] == read_constitution(symbolic).constitution.text
     assert record.start.endswith(f"after symbolic.json ({record.start[-13:-1]})")
     said = call("constitution", "show", tmp_path / "run")
     assert "find-plant::229" in said
@@ -273,13 +273,13 @@ def test_a_sweep_builds_each_constitution_once(tmp_path):
     )
     call("sweep", file, "--out", out)
     (book,) = (out / "constitutions").iterdir()
-    assert read_book(book).provenance["writer"] == "omnireflect-symbolic"
+    assert read_constitution(book).provenance["writer"] == "omnireflect-symbolic"
     before = book.stat().st_mtime_ns
     call("sweep", file, "--out", out)
     assert book.stat().st_mtime_ns == before
     file.write_text(file.read_text() + '"memory.constitution.categories" = [["abstract"], ["error"]]\n')
     call("sweep", file, "--out", tmp_path / "other")
-    held = [read_book(made).constitution for made in (tmp_path / "other" / "constitutions").iterdir()]
+    held = [read_constitution(made).constitution for made in (tmp_path / "other" / "constitutions").iterdir()]
     assert sorted({rule.lesson.category for rule in each.rules}.pop() for each in held) == ["abstract", "error"]
 
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.optimize.compiled import load
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import FAST
 
 SMALL = ("--per-task", "1", "--trials", "2", *FAST)
@@ -28,7 +28,7 @@ def changed(compiled, tmp_path_factory) -> Path:
         f"{agent.actor.signature.instructions} Be thorough."
     )
     file = tmp_path_factory.mktemp("programs") / "first.json"
-    replace(there, state=agent.dump_state(), program=fingerprint(agent), improved=True).save(file)
+    replace(there, state=agent.dump_state(), program=fingerprint_program(agent), improved=True).save(file)
     return file
 
 

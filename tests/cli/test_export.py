@@ -8,12 +8,12 @@ import pandas
 import pyarrow.parquet
 import pytest
 
-from rsso_dspy.config import load, prices
-from rsso_dspy.money import bill
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report import export
-from rsso_dspy.report.metrics import by_arm, metrics
-from rsso_dspy.trajectory import TrainingRecord, TrialResult, Usage, Variant
+from rsso_dspy.config import load_config, make_price_lookup
+from rsso_dspy.pricing import itemize_costs
+from rsso_dspy.records import TrainingRecord, TrialResult, Usage, Variant
+from rsso_dspy.report import parquet_export
+from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
+from rsso_dspy.store.unit_store import Store
 from tests.records import record, trajectory
 
 PRICED = ("--set", 'prices."embedded/explorer".input=3', "--set", 'prices."embedded/explorer".output=15')
@@ -77,8 +77,8 @@ def trials(rsso, folder) -> pandas.DataFrame:
 def test_the_numbers_are_those_of_the_report(trials, folder):
     scored = trials[(trials.kind == "unit") & ~trials.unit_errored]
     units = scored.groupby(["arm", "variant", "seed"])
-    for arm, records in by_arm(Store(folder).units()).items():
-        theirs = metrics(arm, records)
+    for arm, records in group_by_arm(Store(folder).units()).items():
+        theirs = compute_arm_metrics(arm, records)
         ours = units.agg({"accumulator": ["max", "mean", "first"], "environment_score": "max", "solved": "max"})
         ours = ours.loc[arm]
         assert ours["accumulator", "max"].mean() == theirs.mean
@@ -90,8 +90,8 @@ def test_the_numbers_are_those_of_the_report(trials, folder):
         whole = trials[(trials.arm == arm) & (trials.kind == "unit")]
         assert whole.actor_input.sum() == whole.tokens_in.sum() == theirs.tokens["actor"].input
     store = Store(folder)
-    price_of = prices(load(overrides=PRICED[1::2]).prices)
-    billed = [entry.billed for entry in bill([*store.units(), *store.trainings()], price_of)]
+    price_of = make_price_lookup(load_config(overrides=PRICED[1::2]).prices)
+    billed = [entry.billed for entry in itemize_costs([*store.units(), *store.trainings()], price_of)]
     assert trials.usd.sum() == pytest.approx(sum(billed))
     best = scored[(scored.arm == "reflexion") & (scored.variant == "boil::27")].best_so_far
     assert list(best) == [2, 97, 97]
@@ -146,7 +146,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
     played = replace(trajectory(Variant("boil", 22), 1, [10, -100, 20]), steps=())
     played = replace(played, steps=(step, *made.trials[0].trajectory.steps[1:]))
     records = [replace(made, trials=(replace(made.trials[0], trajectory=played), made.trials[1]))]
-    assert export.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
+    assert parquet_export.write_parquet(tmp_path / "s.parquet", "steps", records, lambda _: None) == 3
     read = pandas.read_parquet(tmp_path / "s.parquet")
     assert read.proposed[0] == HOSTILE.replace("\ud800", "\N{REPLACEMENT CHARACTER}")
     assert list(read.recalled[0]) == ["a", "b"]
@@ -160,7 +160,7 @@ def test_steps_hold_every_word_whatever_it_is(rsso, tmp_path):
 
 
 def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(export, "GROUP", 4)
+    monkeypatch.setattr(parquet_export, "GROUP", 4)
     seen = []
 
     def records():
@@ -169,7 +169,7 @@ def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
             seen.append(groups[0].stat().st_size if groups else 0)
             yield record("sso", "boil", index, [[1], [2]])
 
-    assert export.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
+    assert parquet_export.write_parquet(tmp_path / "big.parquet", "trials", records(), lambda _: None) == 20
     file = pyarrow.parquet.ParquetFile(tmp_path / "big.parquet")
     assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [4] * 5
     assert seen[-1] > seen[3] > seen[0], "it is written while records are still being read"
@@ -178,7 +178,7 @@ def test_no_more_than_a_group_of_rows_is_held(tmp_path, monkeypatch):
 
 def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
     out = tmp_path / "t.parquet"
-    export.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
+    parquet_export.write_parquet(out, "trials", [record("sso", "boil", 1, [[1]])], lambda _: None)
     before = out.read_bytes()
 
     def broken():
@@ -186,7 +186,7 @@ def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        export.write_parquet(out, "trials", broken(), lambda _: None)
+        parquet_export.write_parquet(out, "trials", broken(), lambda _: None)
     assert out.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -218,6 +218,6 @@ def test_a_price_that_is_not_known_is_null():
     unmetered = {"actor": Usage(1, 5, 5)}
     made = record("sso", "boil", 1, [[1]])
     made = replace(made, trials=(replace(made.trials[0], usage=unmetered),))
-    (row,) = export.trial_rows(made, lambda _: None, {})
+    (row,) = parquet_export.build_trial_rows(made, lambda _: None, {})
     assert row["usd"] is None
     assert (row["calls"], row["actor_input"], row["reflector_calls"]) == (1, 5, 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import UnitRecord
+from rsso_dspy.records import UnitRecord
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import FAST
 
 RUN = ("run", "--methods", "react-sso,reflexion-sso", "--trials", "2", *FAST)
@@ -30,9 +30,9 @@ def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(
     assert "Cost in US dollars" in out
     assert len(units("run")) == 1
     store = Store(Path("run"))
-    assert store.abandoned(), "the trial that was cut short was paid for"
+    assert store.read_abandoned(), "the trial that was cut short was paid for"
     data = json.loads(rsso("report", "run", "--json", *PRICED)[1])["bill"]
-    paid = sum(usage.input * 3 + usage.output * 15 for _, usage in store.spent()) / 1e6
+    paid = sum(usage.input * 3 + usage.output * 15 for _, usage in store.read_spending()) / 1e6
     assert data["billed"] + data["abandoned_billed"] == pytest.approx(paid)
     assert paid > 0.16
     code, out, err = rsso(*ONE, *PRICED, "--max-cost", "0.16", "--out", "run")
@@ -41,8 +41,8 @@ def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(
     assert code == 0
     assert units("run") == units("whole")
     assert "Not in the tables: " in out
-    spent = sum(usage.input + usage.output for _, usage in store.spent())
-    in_records = sum(usage.input + usage.output for _, usage in Store(Path("whole")).spent())
+    spent = sum(usage.input + usage.output for _, usage in store.read_spending())
+    in_records = sum(usage.input + usage.output for _, usage in Store(Path("whole")).read_spending())
     assert spent > in_records
     bill = json.loads(rsso("report", "run", "--json")[1])["bill"]
     assert bill["billed"] == 0.0

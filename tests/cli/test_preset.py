@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from rsso_dspy.config import load
-from rsso_dspy.protocol.experiments import EXPERIMENTS
-from rsso_dspy.protocol.plan import plan_held_out
+from rsso_dspy.config import load_config
+from rsso_dspy.experiment.plan import plan_held_out
+from rsso_dspy.workflows.named_experiments import EXPERIMENTS
 
 PAPER = ("run", "--preset", "rsso-paper", "--dry-run", "--out", "out")
 OTHERWISE = (
@@ -41,14 +41,14 @@ def test_a_file_that_is_named_fills_what_the_experiment_leaves_open(rsso, tmp_pa
 
 def test_it_is_what_the_paper_says():
     row = EXPERIMENTS["rsso-paper"]
-    config = load(overrides=row.settings)
+    config = load_config(overrides=row.settings)
     plan = plan_held_out(config, row.methods, variants=[row.variants])
     assert plan.arms == ("react", "reflexion", "sso", "rsso")
     assert len({unit.variant.task for unit in plan.units}) == 18
     assert len({unit.variant for unit in plan.units}) == 164
     assert {unit.variant.split for unit in plan.units} == {"test"}
     assert (plan.protocol, plan.rules.trials, plan.rules.stop_on_success) == ("sso-adapt/1", 5, True)
-    assert plan.forecast().calls["actor"] == 294_420
+    assert plan.forecast_calls().calls["actor"] == 294_420
 
 
 @pytest.mark.parametrize(

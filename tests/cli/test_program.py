@@ -10,7 +10,7 @@ import pytest
 
 from rsso_dspy.optimize.compiled import load
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint_program
 
 ADVICE = "\n\nAdvice from earlier attempts:\n- Visit another room first.\n- Do not focus on the rock."
 DEMO = {
@@ -33,7 +33,7 @@ def edited(compiled, tmp_path) -> Callable[..., Path]:
         if stamped:
             agent = Agent(content["method"])
             agent.load_state(content["state"])
-            content["program"] = fingerprint(agent)
+            content["program"] = fingerprint_program(agent)
         (tmp_path / name).write_text(json.dumps(content))
         return Path(name)
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rsso_dspy.cli.progress import Watch
-from rsso_dspy.config import load
-from rsso_dspy.environments.starts import Starting
-from rsso_dspy.protocol.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
-from rsso_dspy.protocol.held_out import HeldOut, prepare
-from rsso_dspy.protocol.run_spec import RunSpec
-from rsso_dspy.protocol.units import Unit
-from rsso_dspy.report.live import Row, live_table
-from rsso_dspy.report.tally import Spent, Tally, finished, spent
-from rsso_dspy.trajectory import UnitRecord, Usage
+from rsso_dspy.cli.progress import RunProgress
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.start_queue import StartProgress
+from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
+from rsso_dspy.experiment.run import Run, plan_run
+from rsso_dspy.records import UnitRecord, Usage
+from rsso_dspy.report.live_table import LiveRow, build_live_table
+from rsso_dspy.report.running_totals import RunningTotals, TokenCost, compute_finished_totals, sum_usage_cost
+from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.units import Unit
 from tests.live import FAST
 from tests.records import record
 
@@ -25,9 +25,9 @@ PRICED = ('prices."embedded/explorer".input=3', 'prices."embedded/explorer".outp
 METHODS = ("react-sso", "reflexion-sso")
 
 
-def planned_run(out: Path, *settings: str, methods: tuple[str, ...] = METHODS) -> HeldOut:
+def planned_run(out: Path, *settings: str, methods: tuple[str, ...] = METHODS) -> Run:
     order = RunSpec(methods=methods, variants=VARIANTS, out=out)
-    return prepare(load(overrides=[*FAST, *settings]), order)
+    return plan_run(load_config(overrides=[*FAST, *settings]), order)
 
 
 def unit(work: Unit, *scores: int) -> UnitRecord:
@@ -36,7 +36,7 @@ def unit(work: Unit, *scores: int) -> UnitRecord:
     return record(work.arm.name, work.variant.task, work.variant.index, trials)
 
 
-def played(watch: Watch, work: Unit, *scores: int) -> UnitRecord:
+def played(watch: RunProgress, work: Unit, *scores: int) -> UnitRecord:
     """Tell the watch of the unit's trials, and of its end."""
     made = unit(work, *scores)
     events = EventStream()
@@ -54,11 +54,11 @@ def on_terminal(monkeypatch, width: int, height: int = 24) -> None:
         monkeypatch.setenv(name, value)
 
 
-def picture(watch: Watch) -> list[str]:
+def picture(watch: RunProgress) -> list[str]:
     """What stands on the terminal now, line by line."""
     console = Console(width=watch.console.width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(watch._picture())
+        console.print(watch._render_progress())
         return [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
 
 
@@ -66,10 +66,10 @@ def picture(watch: Watch) -> list[str]:
 def test_every_arm_has_a_row(width, monkeypatch, tmp_path):
     on_terminal(monkeypatch, width)
     planned = planned_run(tmp_path, *PRICED)
-    with Watch(planned.left, planned, jobs=2) as watch:
+    with RunProgress(planned.left, planned, jobs=2) as watch:
         played(watch, planned.plan.units[0], 40, 100)
         played(watch, planned.plan.units[1])
-        watch.trial(TrialFinished(planned.plan.units[2], unit(planned.plan.units[2], 10).trials[0]))
+        watch.on_trial_finished(TrialFinished(planned.plan.units[2], unit(planned.plan.units[2], 10).trials[0]))
         seen = picture(watch)
     assert all(len(line) <= width for line in seen)
     assert seen[0].split() == ["arm", "units", "errors", "Mean", "solved", "trial", "tokens", "cost"]
@@ -83,7 +83,7 @@ def test_a_narrow_or_low_terminal_has_the_bar_alone(monkeypatch, tmp_path):
     planned = planned_run(tmp_path)
     for width, height in ((60, 24), (79, 24), (100, 7)):
         on_terminal(monkeypatch, width, height)
-        with Watch(planned.left, planned) as watch:
+        with RunProgress(planned.left, planned) as watch:
             played(watch, planned.plan.units[0], 40)
             (seen,) = picture(watch)
         assert "1/6" in seen
@@ -100,7 +100,7 @@ def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
     planned.store.save(replace(unit(second), **here))
     planned.store.save_started(replace(unit(third, 20), **here))
     again = planned_run(tmp_path)
-    with Watch(again.left, again) as watch:
+    with RunProgress(again.left, again) as watch:
         before = picture(watch)
         played(watch, second, 60)
         after = picture(watch)
@@ -112,7 +112,7 @@ def test_what_was_finished_before_counts_too(monkeypatch, tmp_path):
 def test_without_a_terminal_there_are_plain_lines(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "100")
     planned = planned_run(tmp_path)
-    with Watch(planned.left, planned) as watch:
+    with RunProgress(planned.left, planned) as watch:
         played(watch, planned.plan.units[0], 40, 100)
         played(watch, planned.plan.units[1])
     assert capsys.readouterr().err.splitlines() == [
@@ -125,27 +125,29 @@ def test_units_wait_for_trainings(monkeypatch, tmp_path):
     on_terminal(monkeypatch, 100)
     train = ("protocol.setting=transfer", "protocol.train_trials=2", "protocol.train_per_task=2")
     planned = planned_run(tmp_path, *train, methods=("react-sso", "sso"))
-    with Watch(planned.left, planned, jobs=4) as watch:
-        rows = {row.arm: row for row in watch._arms.rows()}
+    with RunProgress(planned.left, planned, jobs=4) as watch:
+        rows = {row.arm: row for row in watch._arms.build_rows()}
         assert (rows["react-sso"].trials, rows["sso"].trials) == ((), (1, 1))
         assert "train 1" in picture(watch)[2]
 
 
 def test_the_names_and_numbers_of_a_table():
-    tally = Tally()
+    tally = RunningTotals()
     for index in range(3):
-        tally.add(finished(record("sso", "boil", index, [[10 * index], [50]]), lambda _: None))
+        tally.add_finished(compute_finished_totals(record("sso", "boil", index, [[10 * index], [50]]), lambda _: None))
     assert (tally.mean, tally.trial_1, tally.solve_share) == (50, 10, 0)
-    assert not tally.add(finished(record("sso", "boil", 0, [[100]]), lambda _: None)), "each counts once"
-    assert tally.spent == Spent(60, 18, None)
-    assert spent({"actor": Usage(1, 5, 5)}, {}, lambda _: None).cost is None, "unpriced is never free"
+    assert not tally.add_finished(compute_finished_totals(record("sso", "boil", 0, [[100]]), lambda _: None)), (
+        "each counts once"
+    )
+    assert tally.spent == TokenCost(60, 18, None)
+    assert sum_usage_cost({"actor": Usage(1, 5, 5)}, {}, lambda _: None).cost is None, "unpriced is never free"
     rows = [
-        Row("sso\x1b[2J", 12, tally, Spent(1_234_567, 0, None), (1, 2, 3, 5)),
-        Row("a-long-name+of-a-compiled-program-that-goes-on", 12, Tally(), Spent(0, 0, 12.5)),
+        LiveRow("sso\x1b[2J", 12, tally, TokenCost(1_234_567, 0, None), (1, 2, 3, 5)),
+        LiveRow("a-long-name+of-a-compiled-program-that-goes-on", 12, RunningTotals(), TokenCost(0, 0, 12.5)),
     ]
     console = Console(width=80, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115
     with console.file:
-        console.print(live_table(rows))
+        console.print(build_live_table(rows))
         seen = console.export_text()
     assert "\x1b" not in seen
     assert re.search(r"3/12 +50\.0 +0 +1-5 +1\.23M +unpriced", seen)
@@ -154,18 +156,18 @@ def test_the_names_and_numbers_of_a_table():
 
 def test_simulators_that_start_are_counted_until_all_are_there(capsys, monkeypatch, tmp_path):
     planned = planned_run(tmp_path)
-    with Watch(planned.left, planned) as watch:
+    with RunProgress(planned.left, planned) as watch:
         for ready in range(1, 65):
-            watch.starting(SimulatorsStarting(Starting(ready, 64)))
+            watch.on_simulator_started(SimulatorsStarting(StartProgress(ready, 64)))
     counts = (1, 11, 21, 31, 41, 51, 61, 64)
     assert capsys.readouterr().err.splitlines() == [f"starting simulators: {ready} of 64" for ready in counts]
     for width in (60, 100):
         on_terminal(monkeypatch, width)
-        with Watch(planned.left, planned) as watch:
-            watch.starting(SimulatorsStarting(Starting(5, 64)))
+        with RunProgress(planned.left, planned) as watch:
+            watch.on_simulator_started(SimulatorsStarting(StartProgress(5, 64)))
             played(watch, planned.plan.units[0], 40)
             line = picture(watch)[-1]
             assert "1/6" in line
             assert "starting simulators: 5 of 64" in line
-            watch.starting(SimulatorsStarting(Starting(64, 64)))
+            watch.on_simulator_started(SimulatorsStarting(StartProgress(64, 64)))
             assert "simulators" not in picture(watch)[-1]

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.protocol.given import kept
-from rsso_dspy.protocol.reproduction import compare
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.manifest import load_invocations
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.reproduce import compare_runs
 
 FAST = ("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash", "--seed", "3")
 HERE, THERE = "lifespan-longest-lived::98", "lifespan-longest-lived::111"
@@ -121,22 +121,22 @@ def test_what_an_older_version_did_not_write_is_no_difference(played, tmp_path):
         data = json.loads(file.read_text())
         assert data.pop("trials_allowed") == 1
         file.write_text(json.dumps(data))
-    found = compare(Store(older), Store(played.folder))
+    found = compare_runs(Store(older), Store(played.folder))
     assert (found.equal, found.total, found.apart) == (3, 3, set())
-    back = compare(Store(played.folder), Store(older))
+    back = compare_runs(Store(played.folder), Store(older))
     assert back.different[0][1] == "trials_allowed"
 
 
 def test_a_record_that_is_missing_is_no_reproduction(played, tmp_path):
     ours = Store(played.folder)
-    found = compare(ours, Store(tmp_path / "none"))
+    found = compare_runs(ours, Store(tmp_path / "none"))
     assert (found.equal, found.total, len(found.missing)) == (0, 3, 3)
 
 
 def test_what_the_first_run_lacks_is_counted_and_nothing_is_equal_to_nothing(rsso, played, tmp_path):
     bare = Path(shutil.copytree(played.folder, tmp_path / "bare"))
     shutil.rmtree(bare / "units")
-    found = compare(Store(bare), Store(played.folder))
+    found = compare_runs(Store(bare), Store(played.folder))
     assert (found.total, found.new) == (0, len(played.records))
     code, _, err = rsso("reproduce", bare)
     assert code == 0
@@ -152,8 +152,8 @@ def test_a_method_of_a_script_is_told(rsso, played, tmp_path):
 
 
 def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
-    assert [each.methods for each in kept(played.folder)] == [("rsso+constitution",), ("sso+constitution",)]
-    (first, second) = kept(played.folder)
+    assert [each.methods for each in load_invocations(played.folder)] == [("rsso+constitution",), ("sso+constitution",)]
+    (first, second) = load_invocations(played.folder)
     assert first.programs == ("zero-shot", "programs/plain.json")
     assert (first.skills, second.constitution) == ("skills/library.json", "constitution/rules.json")
     given = {path.name for path in (played.folder / "given").rglob("*") if path.is_file()}

@@ -8,41 +8,41 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy import __version__
-from rsso_dspy.config import EMBEDDED, Config, load
-from rsso_dspy.protocol.given import Given, elsewhere, kept, toml_of
-from rsso_dspy.protocol.merge import merge
-from rsso_dspy.protocol.presets import configured
-from rsso_dspy.protocol.provenance import identity, provenance
-from rsso_dspy.protocol.reproduction import changes
-from rsso_dspy.protocol.run_spec import RunSpec, Shard
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.config import EMBEDDED, Config, load_config
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.records import Usage
+from rsso_dspy.store.manifest import Manifest, dump_config_toml, list_remote_addresses, load_invocations
+from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.run_spec import RunSpec, Shard
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.reproduce import list_changes
 from tests.records import record
 
 
 def test_parts_that_are_merged_are_one_order(tmp_path):
-    config = load(overrides=["embedder.model=hash"])
+    config = load_config(overrides=["embedder.model=hash"])
     for number in (1, 2):
         order = RunSpec(methods=("sso",), tasks=("boil",), out=tmp_path / f"p{number}", shard=Shard(number, 2))
         store = Store(order.out)
-        store.open(identity(config, configured(config)), {"sso": "1"}, str(order.shard))
+        store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"}, str(order.shard))
         store.save(record("sso", "boil", 20 + number, [[1]]))
         store.note_event("started", {"left": [], "jobs": number})
-        Given.of(config, order).keep(order.out)
-        assert kept(order.out)[0].options(order.out)["--shard"] == f"{number}/2"
+        Manifest.from_run_spec(config, order).save(order.out)
+        assert load_invocations(order.out)[0].to_options(order.out)["--shard"] == f"{number}/2"
     for _ in range(2):
-        merge([tmp_path / "p1", tmp_path / "p2"], Store(tmp_path / "whole"))
+        merge_shards([tmp_path / "p1", tmp_path / "p2"], Store(tmp_path / "whole"))
     log = [json.loads(line) for line in (tmp_path / "whole/run.log.jsonl").read_text().splitlines()]
     assert [entry["jobs"] for entry in log] == [1, 2], "what happened when comes along, each once"
-    (asked,) = kept(tmp_path / "whole")
+    (asked,) = load_invocations(tmp_path / "whole")
     assert (asked.methods, asked.tasks, asked.shard) == (("sso",), ("boil",), "")
-    assert load(tmp_path / "whole/given/config.toml").hash() == config.hash()
+    assert load_config(tmp_path / "whole/given/config.toml").hash() == config.hash()
 
 
 def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
     settings = ["seed=4", "protocol.trials=2", "embedder.model=hash", "backends.embedded.roles.actor.temperature=0.1"]
-    config = load(overrides=settings)
-    known = identity(config, configured(config))
+    config = load_config(overrides=settings)
+    known = make_run_identity(config, resolve_protocol(config))
     store = Store(tmp_path / "old")
     store.open({**known, "prompts": "0", "carried": {"skills": "0123456789ab"}}, {"sso": "1"})
     for index in (22, 27):
@@ -58,7 +58,7 @@ def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
     assert words[words.index("--skills") + 1] == "mine.json"
     assert " ".join(words).endswith("--tasks boil --variants sso --per-task 2 --skills mine.json --out old-again")
     settings = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
-    assert load(Path("/dev/null"), settings).hash() == config.hash()
+    assert load_config(Path("/dev/null"), settings).hash() == config.hash()
     code, _, err = rsso("reproduce", "old", "--run")
     assert code == 2
     assert "not played: it would be another run (prompts 0 then" in err
@@ -67,11 +67,15 @@ def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
 
 def test_no_password_gets_into_the_folder(rsso, tmp_path):
     address = "http://user:hunter2@127.0.0.1:8000/v1?key=hunter2"
-    config = load(overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"])
-    Store(tmp_path / "run").open(identity(config, configured(config)), {"sso": "1"})
-    Given.of(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run")).keep(tmp_path / "run")
+    config = load_config(
+        overrides=["backend=vllm", f"backends.vllm.base_url={address}", f"embedder.base_url={address}"]
+    )
+    Store(tmp_path / "run").open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
+    Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=tmp_path / "run")).save(
+        tmp_path / "run"
+    )
     assert not [path for path in (tmp_path / "run").rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
-    again = load(tmp_path / "run/given/config.toml")
+    again = load_config(tmp_path / "run/given/config.toml")
     assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert again.hash() == config.hash()
     _, _, err = rsso("reproduce", "run")
@@ -83,10 +87,10 @@ def test_no_password_gets_into_the_folder(rsso, tmp_path):
 
 def bare(folder: Path, *settings: str) -> tuple[Store, Config]:
     """A folder that keeps what was asked for: two variants of boil, by sso."""
-    config = load(overrides=["embedder.model=hash", *settings])
+    config = load_config(overrides=["embedder.model=hash", *settings])
     store = Store(folder)
-    store.open(identity(config, configured(config)), {"sso": "1"})
-    Given.of(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)).keep(folder)
+    store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
+    Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=folder)).save(folder)
     return store, config
 
 
@@ -94,12 +98,12 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     store, config = bare(tmp_path / "run")
     models = {"actor": EMBEDDED, "verbalizer": "openai/one", "advisor": "openai/never-asked"}
     usage = {"actor": Usage(calls=1), "verbalizer": Usage(calls=1)}
-    unit = replace(record("sso", "boil", 22, [[1]]), protocol=configured(config).id)
-    about = provenance(config)
+    unit = replace(record("sso", "boil", 22, [[1]]), protocol=resolve_protocol(config).id)
+    about = make_provenance(config)
     store.save(replace(unit, provenance=about, models=models))
-    assert not [change for change in changes(store) if "answered" in change.what], "nobody asked it"
+    assert not [change for change in list_changes(store) if "answered" in change.what], "nobody asked it"
     store.save(replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
-    (change,) = [change for change in changes(store) if "answered" in change.what]
+    (change,) = [change for change in list_changes(store) if "answered" in change.what]
     assert change.what.startswith("openai/one answered: a model that is asked again may answer otherwise")
     assert not change.certain
 
@@ -125,11 +129,13 @@ def test_a_damaged_identity_names_its_file(rsso, tmp_path, damage):
 
 
 def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso, tmp_path):
-    config = load(overrides=["embedder.model=hash", "protocol.trials=3"])
+    config = load_config(overrides=["embedder.model=hash", "protocol.trials=3"])
     store = Store(tmp_path / "run")
-    store.open(identity(config, configured(config)), {"sso": "1"})
-    store.save(replace(record("sso", "boil", 22, [[1]]), provenance=provenance(config)))
-    Given.of(config, RunSpec(methods=("sso",), variants=("boil::22",), out=store.folder)).keep(store.folder)
+    store.open(make_run_identity(config, resolve_protocol(config)), {"sso": "1"})
+    store.save(replace(record("sso", "boil", 22, [[1]]), provenance=make_provenance(config)))
+    Manifest.from_run_spec(config, RunSpec(methods=("sso",), variants=("boil::22",), out=store.folder)).save(
+        store.folder
+    )
     code, _, err = rsso("reproduce", "run")
     assert code == 0
     assert "will differ" not in err
@@ -210,7 +216,7 @@ def test_addresses_elsewhere_are_said_before_anything_is_sent(rsso, tmp_path, mo
     ],
 )
 def test_addresses_are_those_of_other_machines_with_the_keys_that_go_there(settings, said):
-    assert elsewhere(load(Path("/dev/null"), settings)) == said
+    assert list_remote_addresses(load_config(Path("/dev/null"), settings)) == said
 
 
 def test_any_configuration_survives_the_file(tmp_path):
@@ -220,10 +226,10 @@ def test_any_configuration_survives_the_file(tmp_path):
         f'backend = "my.own"\n[backends."my.own"]\nmodel = "openai/x"\nkey_variable = {odd}\n'
         '[backends."my.own".roles.actor]\ntemperature = 0.5\n[prices."openai/x"]\ninput = 1e-7\noutput = 2\n'
     )
-    config = load(file, ["memory.constitution.categories=[]", "environment.heap=1g"])
-    text, withheld = toml_of(config)
+    config = load_config(file, ["memory.constitution.categories=[]", "environment.heap=1g"])
+    text, withheld = dump_config_toml(config)
     (tmp_path / "kept.toml").write_text(text)
-    again = load(tmp_path / "kept.toml")
+    again = load_config(tmp_path / "kept.toml")
     assert withheld == ()
     assert again.hash() == config.hash()
     assert again.active_backend == config.active_backend

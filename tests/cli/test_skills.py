@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.cli.app import app
+from rsso_dspy.embedders import Embedder
 from rsso_dspy.memory.skills.library import load_library, read_library
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import Failure
+from rsso_dspy.records import Failure
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import FAST
 
 UNIT = "use-thermometer::412"
@@ -26,7 +26,7 @@ def played(tmp_path_factory) -> Path:
     assert done.exit_code == 0, done.output
     store = Store(folder)
     (unit,) = store.units()
-    store.open(store.about()[0], dict.fromkeys(("react-sso", "rsso"), unit.provenance["program"]))
+    store.open(store.read_identity()[0], dict.fromkeys(("react-sso", "rsso"), unit.provenance["program"]))
     store.save(replace(unit, arm="react-sso", method="react-sso", memories={}))
     return folder
 
@@ -40,7 +40,7 @@ def unit(played):
 
 
 def test_build_of_a_units_file_finds_the_skill_set_that_the_run_chose(rsso, played, unit):
-    file = Store(played).path("sso", unit.variant.task, unit.variant.index, unit.seed)
+    file = Store(played).unit_path("sso", unit.variant.task, unit.variant.index, unit.seed)
     code, out, err = rsso("skills", "build", file, "--embedder", "hash", "--json")
     assert (code, err) == (0, "")
     feedback = ("--preset", "release", "--embedder", "hash")

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.cli.watch import clock, said
-from rsso_dspy.protocol.runlog import Log
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.watching import Watched
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.cli.watch import describe_event, format_duration
+from rsso_dspy.records import Usage
+from rsso_dspy.store.run_log import RunLog
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.run_monitor import RunMonitor
 from tests.cli.begun import LEFT, begun, unit
 from tests.records import record
 
 
 def look(folder: Path):
-    return Watched(folder, lambda _: None).look()
+    return RunMonitor(folder, lambda _: None).take_snapshot()
 
 
 def test_a_look_sees_everything_that_the_folder_holds(tmp_path):
@@ -31,7 +31,7 @@ def test_a_look_sees_everything_that_the_folder_holds(tmp_path):
     assert (rsso.total, len(rsso.tally.units), len(rsso.tally.errored), rsso.trials) == (2, 0, 1, ())
     assert sso.spent.tokens == 2 * 13 + 13 + 1100, "of what is finished, begun and under way"
     assert rsso.spent.tokens == 2 * 13 + 10, "and of what was abandoned"
-    assert (seen.state, seen.done, seen.left, seen.over) == ("playing", 2, 4, False)
+    assert (seen.state, seen.done, seen.left, seen.is_over) == ("playing", 2, 4, False)
     assert [event["event"] for event in seen.news] == ["started", "unit", "unit"]
     assert seen.remaining == seen.elapsed
 
@@ -50,18 +50,20 @@ def test_a_folder_from_before_the_log_has_unknown_totals(rsso, tmp_path):
 def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
     store = begun(tmp_path)
     read = []
-    load = Store._load
-    monkeypatch.setattr(Store, "_load", lambda self, path, form: (read.append(path.name), load(self, path, form))[1])
-    watched = Watched(tmp_path, lambda _: None)
-    watched.look()
+    load = Store._load_record
+    monkeypatch.setattr(
+        Store, "_load_record", lambda self, path, form: (read.append(path.name), load(self, path, form))[1]
+    )
+    watched = RunMonitor(tmp_path, lambda _: None)
+    watched.take_snapshot()
     assert sorted(read) == ["22-s0.json", "22-s0.json", "27-s0.json"]
     read.clear()
-    assert watched.look().news == ()
+    assert watched.take_snapshot().news == ()
     assert read == []
     store.save(record("rsso", "boil", 22, [[10], [60]]))
     store.save(record("sso", "boil", 27, [[10], [70]]))
     store.note_event("unit", {"unit": LEFT[1], "trials": 2, "best": 60, "error": None})
-    seen = watched.look()
+    seen = watched.take_snapshot()
     assert sorted(read) == ["22-s0.json", "27-s0.json"]
     assert [row.tally.mean for row in seen.rows] == [55, 60]
     assert seen.errors == 0, "what was played again has no error any more"
@@ -70,14 +72,14 @@ def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
 
 def test_a_line_that_is_being_written_is_left_for_the_next_look(tmp_path):
     begun(tmp_path, finished=False)
-    watched = Watched(tmp_path, lambda _: None)
-    watched.look()
+    watched = RunMonitor(tmp_path, lambda _: None)
+    watched.take_snapshot()
     with (tmp_path / "run.log.jsonl").open("ab") as log:
         log.write(b'no entry\n{"event": 5}\n{"event": "trial", "unit": "sso/boil')
         log.flush()
-        assert watched.look().news == ()
+        assert watched.take_snapshot().news == ()
         log.write(b'::22/s0", "error": "\xff"}\n')
-    (event,) = watched.look().news
+    (event,) = watched.take_snapshot().news
     assert event["event"] == "trial"
 
 
@@ -140,27 +142,27 @@ def test_without_a_log_a_run_is_whole_when_nothing_of_it_is_only_begun(rsso, tmp
 def test_a_run_that_begins_while_it_is_looked_at_is_not_cut_off(tmp_path, monkeypatch, end, state):
     store = begun(tmp_path, finished=False)
     store.note_event("interrupted", {})
-    watched = Watched(tmp_path, lambda _: None)
-    assert watched.look().state == "interrupted"
+    watched = RunMonitor(tmp_path, lambda _: None)
+    assert watched.take_snapshot().state == "interrupted"
     with ExitStack() as stack:
-        read = Log.read
+        read = RunLog.read
 
-        def begins_first(log: Log) -> list:
-            monkeypatch.setattr(Log, "read", read if end is None else ends_first)
+        def begins_first(log: RunLog) -> list:
+            monkeypatch.setattr(RunLog, "read", read if end is None else ends_first)
             stack.enter_context(store.lock())
             store.note_event("started", {"left": LEFT, "jobs": 2, "engine": "threads"})
             return read(log)
 
-        def ends_first(log: Log) -> list:
-            monkeypatch.setattr(Log, "read", read)
+        def ends_first(log: RunLog) -> list:
+            monkeypatch.setattr(RunLog, "read", read)
             store.note_event(end, {})
             return read(log)
 
-        real = Store.playing
-        monkeypatch.setattr(Log, "read", begins_first)
+        real = Store.is_playing
+        monkeypatch.setattr(RunLog, "read", begins_first)
         if end:  # it is over before it is asked for again
-            monkeypatch.setattr(Store, "playing", lambda self: stack.close() or real(self))
-        seen = watched.look()
+            monkeypatch.setattr(Store, "is_playing", lambda self: stack.close() or real(self))
+        seen = watched.take_snapshot()
         assert seen.state == state
         assert [event["event"] for event in seen.news] == ["started", *([end] if end else [])]
 
@@ -173,7 +175,7 @@ def test_a_folder_without_a_run_is_an_error_unless_it_is_waited_for(rsso, tmp_pa
     def appear(_: float) -> None:
         begun(tmp_path / "run", finished=False).note_event("interrupted", {})
 
-    monkeypatch.setattr("rsso_dspy.cli.watch._pause", appear)
+    monkeypatch.setattr("rsso_dspy.cli.watch._sleep_in_naps", appear)
     code, out, err = rsso("watch", "run", "--wait", "--once")
     assert "waiting for a run in run" in err
     assert "0/2" in out
@@ -185,7 +187,7 @@ def test_watching_never_keeps_a_run_out(tmp_path):
 
     def look_again_and_again() -> None:
         while not over.wait(0.005):  # far more often than any watcher, and yet not all the time
-            store.playing()
+            store.is_playing()
 
     lookers = [threading.Thread(target=look_again_and_again) for _ in range(3)]
     for looker in lookers:
@@ -193,36 +195,36 @@ def test_watching_never_keeps_a_run_out(tmp_path):
     try:
         for _ in range(50):
             with Store(tmp_path).lock():
-                assert store.playing() is True
+                assert store.is_playing() is True
     finally:
         over.set()
         for looker in lookers:
             looker.join()
-    assert store.playing() is False
-    assert Store(tmp_path / "nowhere").playing() is False
+    assert store.is_playing() is False
+    assert Store(tmp_path / "nowhere").is_playing() is False
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_events_in_words_are_safe_to_show():
-    assert said({"event": "trial", "unit": "a+b/boil::22/s0", "trial": 2, "error": "E: \x1b[2J\nx"}) == (
+    assert describe_event({"event": "trial", "unit": "a+b/boil::22/s0", "trial": 2, "error": "E: \x1b[2J\nx"}) == (
         "a+b boil::22 trial 2: error: E: \N{REPLACEMENT CHARACTER}[2J x"
     )
-    assert said({"event": "later", "unit": 5}) == "later"
-    assert said({"event": "started", "left": []}) == "started: 0 to play, None at once on None"
-    assert [clock(timedelta(seconds=n)) for n in (5, 65, 3725)] == ["0:05", "1:05", "1:02:05"]
+    assert describe_event({"event": "later", "unit": 5}) == "later"
+    assert describe_event({"event": "started", "left": []}) == "started: 0 to play, None at once on None"
+    assert [format_duration(timedelta(seconds=n)) for n in (5, 65, 3725)] == ["0:05", "1:05", "1:02:05"]
 
 
 def test_a_run_that_is_killed_is_called_cut_off(tmp_path):
     store = begun(tmp_path)
-    needs = "from pathlib import Path; from rsso_dspy.protocol.store import Store"
+    needs = "from pathlib import Path; from rsso_dspy.store.unit_store import Store"
     code = f"{needs}\nwith Store(Path({str(tmp_path)!r})).lock(): print(flush=True); input()"
-    watched = Watched(tmp_path, lambda _: None)
+    watched = RunMonitor(tmp_path, lambda _: None)
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as held:
         assert held.stdout is not None
         held.stdout.readline()
-        assert watched.look().state == "playing"
+        assert watched.take_snapshot().state == "playing"
         held.kill()
-    seen = watched.look()
-    assert (seen.state, seen.over, seen.whole) == ("cut off", True, False)
+    seen = watched.take_snapshot()
+    assert (seen.state, seen.is_over, seen.is_complete) == ("cut off", True, False)
     assert [row.trials for row in seen.rows] == [(), ()], "nothing is under way any more"
-    assert store.playing() is False
+    assert store.is_playing() is False

@@ -16,7 +16,7 @@ from typing import Self
 
 import pytest
 
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.unit_store import Store
 from tests.cli.begun import LEFT, begun
 from tests.records import record
 
@@ -95,7 +95,7 @@ def test_the_name_of_an_arm_is_no_markup(rsso, tmp_path, terminal):
 
 def test_on_a_terminal_nothing_is_cut_off_and_the_picture_follows_the_run(tmp_path):
     store = begun(tmp_path / "run")
-    store.open(store.about()[0], {"a-compiled-program+of-a-long-name": "1"})
+    store.open(store.read_identity()[0], {"a-compiled-program+of-a-long-name": "1"})
     store.save(replace(record("rsso", "boil", 27, [[100]]), arm="a-compiled-program+of-a-long-name"))
     priced = [word for price in PRICES for word in ("--set", price)]
     sizes = ((48, 12), (100, 24))

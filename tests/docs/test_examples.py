@@ -13,12 +13,12 @@ import pytest
 from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.experiment.session import Session
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import METHODS, Method
 from rsso_dspy.programs.roles import MEMORIES, add_method
-from rsso_dspy.protocol.session import Session
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.unit_store import Store
 from tests.chaos.setup import scripted as answering
 from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted
@@ -163,10 +163,10 @@ def test_a_folder_is_bound_to_what_a_region_tells_the_actor():
     for name, told in (("cold", "how cold it is"), ("mild", "how mild it is")):
         add_method(Method(name, "flat", ("reflections",), "", regions=(("weather", told),)))
     add_method(Method("plain", "flat", ("reflections",), ""))
-    cold, mild, plain, known = (fingerprint(Agent(name)) for name in ("cold", "mild", "plain", "reflexion"))
+    cold, mild, plain, known = (fingerprint_program(Agent(name)) for name in ("cold", "mild", "plain", "reflexion"))
     assert len({cold, mild, plain}) == 3
     assert plain == known
-    assert fingerprint(Agent("cold+constitution")) == fingerprint(Agent("cold").deepcopy()) == cold
+    assert fingerprint_program(Agent("cold+constitution")) == fingerprint_program(Agent("cold").deepcopy()) == cold
 
 
 def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys, monkeypatch, tmp_path):
@@ -197,7 +197,7 @@ def test_the_backends_and_the_embedder_of_the_page_answer(typed, capsys):
 def test_the_hello_example_is_short_and_its_memory_is_read(live: Session, capsys):
     file = Path(__file__).parents[2] / "examples/hello_agent.py"
     assert len(list(filter(str.strip, file.read_text(encoding="utf-8").splitlines()))) < 40
-    with live.shared():
+    with live.activate_for_user():
         runpy.run_path(str(file), run_name="__main__")
     retries, remembering = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"AgentPrediction\(react-sso on .*: score 0\.30, points 30, .*\)", retries)

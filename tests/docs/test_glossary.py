@@ -8,7 +8,7 @@ from typing import get_args
 from rsso_dspy.config import ProtocolConfig, Role
 from rsso_dspy.programs.methods import Scaffold, Writing
 from rsso_dspy.programs.roles import MEMORIES
-from rsso_dspy.trajectory import ZERO_SHOT, Category, Outcome, Split
+from rsso_dspy.records import ZERO_SHOT, Category, Outcome, Split
 from tests.docs.blocks import page
 
 PACKAGE = Path(__file__).parents[2] / "rsso_dspy"

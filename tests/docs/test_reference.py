@@ -10,13 +10,13 @@ from pathlib import Path
 import typer
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.cli.reference import COMMAND, page
-from rsso_dspy.config import template
+from rsso_dspy.cli.reference import COMMAND, build_reference_page
+from rsso_dspy.config import render_config_template
+from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol import store
-from rsso_dspy.protocol.presets import PRESETS
 from rsso_dspy.signatures import SkillActor
+from rsso_dspy.store import unit_store
 from tests.docs.blocks import blocks
 from tests.docs.blocks import page as docs_page
 
@@ -24,11 +24,13 @@ FILE = Path(__file__).parents[2] / "docs/CLI.md"
 
 
 def test_it_is_up_to_date():
-    assert FILE.read_text(encoding="utf-8") == page(), f"docs/CLI.md is out of date; make it anew: {COMMAND}"
+    assert FILE.read_text(encoding="utf-8") == build_reference_page(), (
+        f"docs/CLI.md is out of date; make it anew: {COMMAND}"
+    )
 
 
 def test_it_holds_every_verb_and_every_option():
-    said = page()
+    said = build_reference_page()
     groups = {group.name: group.typer_instance for group in app.registered_groups}
     for group, verbs in {"": app, **groups}.items():
         for verb in verbs.registered_commands:
@@ -50,21 +52,21 @@ def test_terminal_and_place_do_not_matter(tmp_path):
         done = subprocess.run(
             command, cwd=place, capture_output=True, text=True, check=True, env={**os.environ, **more}
         )
-        assert done.stdout == page()
+        assert done.stdout == build_reference_page()
     (tmp_path / "CLI.md").touch()
     subprocess.run([*command, str(tmp_path / "CLI.md")], check=True)
-    assert (tmp_path / "CLI.md").read_text(encoding="utf-8") == page()
+    assert (tmp_path / "CLI.md").read_text(encoding="utf-8") == build_reference_page()
 
 
 def test_the_configuration_is_what_the_program_writes():
     (shown,) = [block.text for block in blocks(docs_page("CONFIG.md")) if block.language == "toml"]
-    assert shown == template(), "put what `rsso-dspy config init FILE` writes into docs/CONFIG.md"
+    assert shown == render_config_template(), "put what `rsso-dspy config init FILE` writes into docs/CONFIG.md"
 
 
 def test_every_file_of_a_run_is_explained():
     """Names as the store's own summary has them."""
     explained = docs_page("PROTOCOL.md")
-    names = re.findall(r"^    DIR/(\S+)", store.__doc__ or "", re.M)
+    names = re.findall(r"^    DIR/(\S+)", unit_store.__doc__ or "", re.M)
     assert len(names) > 5
     assert not [name for name in names if f"`{name}`" not in explained]
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from rsso_dspy.config import load
-from rsso_dspy.environments.benchmark import DEFAULT, benchmark, benchmarks
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark, list_benchmarks
 from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.feedback import feedback
+from rsso_dspy.optimize.feedback import build_feedback
 from tests.optimize.test_feedback import trial
 from tests.toy_benchmark import BENCHMARK, Counting, installed
 
@@ -17,23 +17,27 @@ PLAN = "Do not push the red button.\nFirst, add 2."
 
 
 def test_the_default_one_is_there_and_hashes_say_nothing_of_it():
-    assert benchmarks()[0] == DEFAULT == load().benchmark
-    assert benchmark() is load().played
-    assert "benchmark" not in load().resolved()
-    assert load(overrides=["benchmark=scienceworld"]).hash() == load().hash()
+    assert list_benchmarks()[0] == DEFAULT == load_config().benchmark
+    assert get_benchmark() is load_config().active_benchmark
+    assert "benchmark" not in load_config().resolve_settings()
+    assert load_config(overrides=["benchmark=scienceworld"]).hash() == load_config().hash()
 
 
 def test_another_one_is_part_of_the_hash(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed(tmp_path))
-    benchmark.cache_clear()
-    other = load(overrides=["benchmark=toy"])
-    assert other.resolved()["benchmark"] == "toy"
-    assert (other.hash() != load().hash(), other.simplification, other.played.name) == (True, "", "toy")
+    get_benchmark.cache_clear()
+    other = load_config(overrides=["benchmark=toy"])
+    assert other.resolve_settings()["benchmark"] == "toy"
+    assert (other.hash() != load_config().hash(), other.simplification, other.active_benchmark.name) == (
+        True,
+        "",
+        "toy",
+    )
 
 
 def test_one_that_is_not_installed_is_no_configuration():
     with pytest.raises(UnknownName, match="unknown benchmark 'toys'"):
-        load(overrides=["benchmark=toys"])
+        load_config(overrides=["benchmark=toys"])
 
 
 def test_the_selection_of_a_table_without_samples_is_the_first_of_the_test_split():
@@ -46,7 +50,7 @@ def test_the_selection_of_a_table_without_samples_is_the_first_of_the_test_split
 
 def test_held_out_variants_of_any_benchmark_calibrate_nothing(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(installed(tmp_path))
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
     one, other, held_out = map(BENCHMARK.table.parse, ("up::0", "up::1", "up::9"))
     assert Calibration((one,), (other,), benchmark="toy").keys == ("up::0", "up::1")
     with pytest.raises(SplitError, match="up::9"):
@@ -65,8 +69,8 @@ def test_held_out_variants_of_any_benchmark_calibrate_nothing(monkeypatch, tmp_p
     ],
 )
 def test_templates_make_a_grammar(text, means):
-    grammar = Grammar.of_templates("One:\nTemplates:\nadd\nmove OBJ to CONTAINER\nstack A on B with C\nturn OBJ off")
-    (line,) = grammar.lines(text)
+    grammar = Grammar.from_templates("One:\nTemplates:\nadd\nmove OBJ to CONTAINER\nstack A on B with C\nturn OBJ off")
+    (line,) = grammar.parse_advice(text)
     assert (line.command and line.command.text) == means
 
 
@@ -74,17 +78,17 @@ def test_feedback_is_judged_in_the_grammar_of_the_benchmark():
     """The plan forbids a mistake of the one and orders what pays in the other."""
     went = (trial(("push red button", -5), ("add 2", 40)), trial(("push red button", -5), ("add 2", 0)))
     outputs = {"what_went_wrong": "", "plan": PLAN}
-    from rsso_dspy.programs.transcript import transcript
+    from rsso_dspy.programs.transcript import render_transcript
 
-    read = {"transcript": transcript(went[0].trajectory)}
-    said = {of.name: feedback("reflector", read, outputs, went, (), of) for of in (BENCHMARK, benchmark())}
+    read = {"transcript": render_transcript(went[0].trajectory)}
+    said = {of.name: build_feedback("reflector", read, outputs, went, (), of) for of in (BENCHMARK, get_benchmark())}
     assert "The plan leaves out actions" not in said["toy"]
     goals = [(Goal("Arrive", False, True),)]
-    told = feedback("actor", {}, {"action": "x"}, went, goals, BENCHMARK)
+    told = build_feedback("actor", {}, {"action": "x"}, went, goals, BENCHMARK)
     assert "These kinds of goals were missed: a number reached." in told
     assert "Always stop at the number." in told
     assert "focus" not in told
-    assert "focus" in feedback("actor", {}, {"action": "x"}, went, (), benchmark())
+    assert "focus" in build_feedback("actor", {}, {"action": "x"}, went, (), get_benchmark())
 
 
 def test_goal_progress_is_what_an_environment_may_offer():

@@ -157,13 +157,13 @@ def test_repair_after_sending_gives_the_outcomes_of_repair_before_sending(
             text = PERTURBATIONS[number % len(PERTURBATIONS)](action)
             transition = env.step(text)
             valid = simulator.call("getValidActionObjectCombinations")
-            first = actions.equal_action(text, valid) or text.lower()
+            first = actions.find_equal_action(text, valid) or text.lower()
             answer = simulator.call("step", first)
             assert answer.startswith(transition.state.observation), (key, text)
             assert transition.state.look == simulator.call("freeActionLook").strip(), (key, text)
             assert transition.score == round(100 * simulator.call("getScore")), (key, text)
             assert transition.ticks == simulator.call("getNumMoves"), (key, text)
-            repaired += transition.action != actions.clean(text)
+            repaired += transition.action != actions.clean_action(text)
     assert repaired > 10
 
 
@@ -182,7 +182,7 @@ def test_a_hanging_step_ends_the_trial_and_not_the_environment():
         start = env.reset(variant)
         scored = env.step("focus on banana tree")
         assert scored.reward > 0
-        hung = env._live().pid
+        hung = env._require_jvm().pid
         env._step_limit = 0.5
         freeze(hung)
         stalled = env.step("wait")
@@ -219,7 +219,7 @@ def test_a_step_that_grows_over_the_limit_stalls():
 
 
 def test_a_variant_that_does_not_exist_is_refused(env: ScienceWorld):
-    from rsso_dspy.trajectory import Variant
+    from rsso_dspy.records import Variant
 
     with pytest.raises(UsageError, match="cannot load boil::9999"):
         env.reset(Variant("boil", 9999))

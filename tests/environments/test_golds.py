@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import golds, tasks
+from rsso_dspy.environments.scienceworld import gold_lengths, tasks
 from rsso_dspy.errors import GoldUnknown
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
 
 SHIPPED = {"1.2.3": {"easy": {"lifespan-longest-lived": {"98": 8, "106": 5}}}}
 
@@ -15,7 +15,7 @@ def no_simulator(*_: object) -> None:
 
 
 def test_every_variant_a_run_may_take_is_shipped(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(golds, "Jvm", no_simulator)
+    monkeypatch.setattr(gold_lengths, "Jvm", no_simulator)
     for task in tasks.tasks():
         for variant in (
             *tasks.held_out(task),
@@ -23,51 +23,53 @@ def test_every_variant_a_run_may_take_is_shipped(monkeypatch: pytest.MonkeyPatch
             *tasks.train_sample(task),
             *tasks.dev_sample(task),
         ):
-            assert golds.gold_length(variant) >= 2
-    assert len(golds.shipped_lengths()) == 569
+            assert gold_lengths.get_gold_length(variant) >= 2
+    assert len(gold_lengths.shipped_lengths()) == 569
 
 
 def test_shipped_lengths_are_those_of_the_paths(gold_paths: dict[str, tuple[str, ...]]):
     for key, path in gold_paths.items():
-        assert golds.gold_length(tasks.parse(key)) == len(path)
+        assert gold_lengths.get_gold_length(tasks.parse(key)) == len(path)
 
 
 def test_a_path_does_not_depend_on_what_was_solved_before():
     """The simulator's solver keeps the first random walk through the house that it needed, for as long as it runs."""
     boil = [tasks.parse(f"boil::{index}") for index in (25, 24, 25)]
-    first, other, again = golds.compute_gold(boil)
+    first, other, again = gold_lengths.compute_gold_paths(boil)
     assert first == again != other
 
 
 def test_recomputing_finds_the_wrong_entry_and_only_that(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(golds, "_shipped", lambda: SHIPPED)
+    monkeypatch.setattr(gold_lengths, "_read_shipped_table", lambda: SHIPPED)
     wrong = tasks.parse("lifespan-longest-lived::106")
-    checks = list(golds.recompute())
+    checks = list(gold_lengths.recompute())
     assert len(checks) == 2
-    assert [check for check in checks if not check.holds] == [golds.Check(wrong, shipped=5, computed=4)]
+    assert [check for check in checks if not check.holds] == [
+        gold_lengths.GoldLengthCheck(wrong, shipped=5, computed=4)
+    ]
 
 
 def test_others_are_computed_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
     variant = tasks.parse("find-plant::299")
-    assert variant not in golds.shipped_lengths()
-    length = golds.gold_length(variant)
+    assert variant not in gold_lengths.shipped_lengths()
+    length = gold_lengths.get_gold_length(variant)
     assert length == 12
-    monkeypatch.setattr(golds, "Jvm", no_simulator)
-    assert golds.gold_length(variant) == length
+    monkeypatch.setattr(gold_lengths, "Jvm", no_simulator)
+    assert gold_lengths.get_gold_length(variant) == length
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     file.write_text("{")  # as a full disk, or another program, might leave it
-    monkeypatch.setattr(golds, "compute_gold", lambda _: [("wait",) * 9])
-    assert golds.gold_length(variant) == 9
-    assert golds.gold_length(Variant("find-plant", 299, simplification="openDoors")) == 9
+    monkeypatch.setattr(gold_lengths, "compute_gold_paths", lambda _: [("wait",) * 9])
+    assert gold_lengths.get_gold_length(variant) == 9
+    assert gold_lengths.get_gold_length(Variant("find-plant", 299, simplification="openDoors")) == 9
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 2
 
 
 def test_several_may_compute_the_same_length(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
-    monkeypatch.setattr(golds, "compute_gold", lambda _: [("wait",) * 9])
+    monkeypatch.setattr(gold_lengths, "compute_gold_paths", lambda _: [("wait",) * 9])
     with ThreadPoolExecutor(8) as threads:
-        lengths = list(threads.map(golds.gold_length, [tasks.parse("find-plant::299")] * 40))
+        lengths = list(threads.map(gold_lengths.get_gold_length, [tasks.parse("find-plant::299")] * 40))
     assert lengths == [9] * 40
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 1
 
@@ -79,7 +81,7 @@ def test_an_error_text_is_no_length(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         def call(self, method: str, *_: object, **__: object) -> object:
             return "" if method == "load" else ["ERROR: Unable to find gold path."]
 
-        def forget_walks(self) -> None: ...
+        def clear_path_cache(self) -> None: ...
 
         def __enter__(self) -> "Failing":
             return self
@@ -87,9 +89,9 @@ def test_an_error_text_is_no_length(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         def __exit__(self, *_: object) -> None: ...
 
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
-    monkeypatch.setattr(golds, "Jvm", Failing)
+    monkeypatch.setattr(gold_lengths, "Jvm", Failing)
     with pytest.raises(GoldUnknown, match=r"find-plant::299.*no step budget.*Unable to find"):
-        golds.gold_length(tasks.parse("find-plant::299"))
+        gold_lengths.get_gold_length(tasks.parse("find-plant::299"))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
 
 
@@ -97,4 +99,4 @@ def test_an_error_text_is_no_length(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_the_real_simulator_fails_without_a_length(variant: Variant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
     with pytest.raises(GoldUnknown, match=variant.key):
-        golds.gold_length(variant)
+        gold_lengths.get_gold_length(variant)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import actions, tasktext
-from rsso_dspy.environments.scienceworld.lessons import PATTERNS, drawn
-from rsso_dspy.trajectory import State, Step
+from rsso_dspy.environments.scienceworld import actions, task_parser
+from rsso_dspy.environments.scienceworld.lessons import PATTERNS, draw_lessons
+from rsso_dspy.records import State, Step
 from tests.environments.lesson_lines import lines
 
 BOIL = "Your task is to boil water. First, focus on the substance. Then, take actions that will cause it to change."
@@ -43,13 +43,13 @@ def episode(*moves, look=KITCHEN, inventory=NOTHING):
     steps = []
     for action, answer, *elsewhere in moves:
         states.append(State(answer, *(elsewhere or [look]), inventory))
-        steps.append(Step(action, action, states[-1], 0, 0, understood=actions.understood(answer)))
+        steps.append(Step(action, action, states[-1], 0, 0, understood=actions.is_understood(answer)))
     return states, steps
 
 
 def names_of(task, states, steps):
     """Which rows hold: those whose lesson was drawn."""
-    found = drawn(task, states, steps)
+    found = draw_lessons(task, states, steps)
     return [
         row.name
         for row in PATTERNS
@@ -160,7 +160,7 @@ def test_where_nothing_went_wrong_no_mistake_is_made_up(until):
 
 
 def test_nothing_is_drawn_before_the_first_step():
-    assert drawn(BOIL, episode()[0], []) == []
+    assert draw_lessons(BOIL, episode()[0], []) == []
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_nothing_is_drawn_before_the_first_step():
     ],
 )
 def test_a_focus_counts_as_wrong_only_where_the_task_says_so(task, name, wrong):
-    assert tasktext.wrong(task, name, frozenset({"steam"})) is wrong
+    assert task_parser.is_wrong_focus(task, name, frozenset({"steam"})) is wrong

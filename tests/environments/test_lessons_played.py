@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from rsso_dspy.environments.scienceworld import ScienceWorld, tasks, tasktext
-from rsso_dspy.environments.scienceworld.lessons import drawn
-from rsso_dspy.trajectory import Step
+from rsso_dspy.environments.scienceworld import ScienceWorld, task_parser, tasks
+from rsso_dspy.environments.scienceworld.lessons import draw_lessons
+from rsso_dspy.records import Step
 from tests.environments.lesson_lines import lines
 
 
@@ -129,10 +129,12 @@ def test_lessons_are_the_same_again_and_whatever_the_rewards(env: ScienceWorld):
     )
     states, steps, _ = play(env, "boil::3", *script)
     for until in range(1, len(steps) + 1):
-        told = drawn(env.task, states[: until + 1], steps[:until])
+        told = draw_lessons(env.task, states[: until + 1], steps[:until])
         others = [replace(step, reward=7 * n - 20, score=90 - n) for n, step in enumerate(steps[:until])]
         assert (
-            drawn(env.task, states[: until + 1], others) == told == drawn(env.task, states[: until + 1], steps[:until])
+            draw_lessons(env.task, states[: until + 1], others)
+            == told
+            == draw_lessons(env.task, states[: until + 1], steps[:until])
         )
         assert [*env.lessons(states[: until + 1], steps[:until])] == told
 
@@ -155,7 +157,7 @@ def test_the_devices_of_a_room_are_the_same_in_every_task(env: ScienceWorld):
     """Why they may be a lasting lesson."""
     found = set()
     for task in tasks.tasks()[::4]:
-        rooms = [f"teleport {room}" for room in sorted(tasktext.ROOMS)]
+        rooms = [f"teleport {room}" for room in sorted(task_parser.ROOMS)]
         key = tasks.variant(task, tasks.indices(task, "train")[-1]).key
         found.add(tuple(line for _, line in play(env, key, *rooms)[2]))
     assert len(found) == 1

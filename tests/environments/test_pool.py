@@ -5,19 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rsso_dspy.environments.pool import Pool
+from rsso_dspy.environments.pool import EnvironmentPool
 from rsso_dspy.environments.scienceworld import ScienceWorld, tasks
 from rsso_dspy.errors import SimulatorDied
 
 
 def test_a_killed_simulator_is_reported_and_replaced():
     variant = tasks.parse("find-plant::229")
-    with Pool(ScienceWorld) as pool:
+    with EnvironmentPool(ScienceWorld) as pool:
         with pool.lease() as env:
             start = env.reset(variant)
         with pool.lease() as again:
             assert again is env
-            os.kill(env._live().pid, signal.SIGKILL)
+            os.kill(env._require_jvm().pid, signal.SIGKILL)
             for _ in range(2):
                 with pytest.raises(SimulatorDied):
                     env.step("look around")
@@ -47,7 +47,7 @@ def test_environments_are_made_when_needed_and_never_more_than_the_size():
         made.append(Fake())
         return made[-1]
 
-    with Pool(factory, size=2) as pool:  # type: ignore[type-var]
+    with EnvironmentPool(factory, size=2) as pool:  # type: ignore[type-var]
         assert not made
         for _ in range(3):
             with pool.lease():
@@ -72,7 +72,7 @@ def test_environments_are_made_when_needed_and_never_more_than_the_size():
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_environment_comes_back_however_the_block_ends(error: type[BaseException]):
-    pool = Pool(Fake)  # type: ignore[type-var]
+    pool = EnvironmentPool(Fake)  # type: ignore[type-var]
     with pytest.raises(error), pool.lease() as env:
         raise error
     with pool.lease() as again:
@@ -88,7 +88,7 @@ def test_a_factory_that_fails_keeps_no_slot():
             raise answer
         return answer
 
-    pool = Pool(factory)  # type: ignore[type-var]
+    pool = EnvironmentPool(factory)  # type: ignore[type-var]
     with pytest.raises(OSError, match="no memory"), pool.lease():
         pass
     with pool.lease() as env:
@@ -96,7 +96,7 @@ def test_a_factory_that_fails_keeps_no_slot():
 
 
 def test_closing_ends_lent_ones_too_and_lends_no_more():
-    pool = Pool(Fake)  # type: ignore[type-var]
+    pool = EnvironmentPool(Fake)  # type: ignore[type-var]
     with pool.lease() as env:
         pool.close()
         assert not env.alive
@@ -107,4 +107,4 @@ def test_closing_ends_lent_ones_too_and_lends_no_more():
 
 def test_a_pool_needs_a_size():
     with pytest.raises(ValueError, match="at least one"):
-        Pool(Fake, size=0)  # type: ignore[type-var]
+        EnvironmentPool(Fake, size=0)  # type: ignore[type-var]

@@ -3,11 +3,11 @@ from collections.abc import Callable
 import pytest
 
 from rsso_dspy.environments import Environment
-from rsso_dspy.environments.scienceworld import ScienceWorld, golds, tasks
+from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.environments.scienceworld.goal_progress import Goal, parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.environments.scienceworld.progress import Goal, parse
 from rsso_dspy.errors import SimulatorDied, SplitError
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
 
 TEXT = """Completed keys: move1, move2a
 -----
@@ -30,11 +30,11 @@ KEYS = ("find-living-thing::28", "lifespan-longest-lived::40", "use-thermometer:
 
 @pytest.fixture(scope="module")
 def solutions() -> dict[str, tuple[str, ...]]:
-    return dict(zip(KEYS, golds.compute_gold(map(tasks.parse, KEYS)), strict=True))
+    return dict(zip(KEYS, gold_lengths.compute_gold_paths(map(tasks.parse, KEYS)), strict=True))
 
 
 def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():
-    assert parse(TEXT) == (
+    assert parse_goal_progress(TEXT) == (
         Goal("GoalFind", done=True, required=True),
         Goal("GoalObjectInContainer", done=False, required=True),
         Goal("GoalInRoomWithObject", done=False, required=False),
@@ -43,11 +43,11 @@ def test_a_goal_is_its_kind_whether_it_is_done_and_whether_it_is_required():
 
 @pytest.mark.parametrize("text", ["", "Completed keys: \n", "0\ttrue\tGoalFind\ta row under no heading"])
 def test_a_text_without_rows_has_no_goals(text: str):
-    assert parse(text) == ()
+    assert parse_goal_progress(text) == ()
 
 
 def test_descriptions_are_nowhere_in_the_result():
-    goals = parse(TEXT)
+    goals = parse_goal_progress(TEXT)
     assert "sodium" in TEXT
     assert "sodium" not in repr(goals)
     assert "box" not in repr(goals)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import rsso_dspy
-from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import EmbedderConfig
+from rsso_dspy.embedders import Embedder
 from rsso_dspy.memory.skills import load_library
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.store import Store
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 
 ARCHIVE = Path(__file__).with_name("bb9b97b.tar.xz")
@@ -46,7 +46,7 @@ def test_every_table_of_its_reports_comes_out_the_same(golden, rsso, run):  # no
 def test_every_record_is_believed(golden, run):
     store = Store(golden / "runs" / run)
     store.read_only = True
-    records = [*store.units(), *store.trainings(), *store.begun()]
+    records = [*store.units(), *store.trainings(), *store.load_begun()]
     files = [file for kind in ("units", "trainings") for file in (store.folder / kind).rglob("*.json")]
     begun = list((store.folder / "started").rglob("*.json"))
     assert len(records) == len(files) + len(begun)
@@ -56,7 +56,7 @@ def test_every_record_is_believed(golden, run):
 def test_what_a_kill_cut_short_is_on_the_bill(golden):
     store = Store(golden / "runs/killed")
     store.read_only = True
-    assert sum(usage.calls for _, _, usage in store.under_way()) > 0
+    assert sum(usage.calls for _, _, usage in store.read_under_way()) > 0
 
 
 @pytest.mark.parametrize("file", ["compiled.json", "baseline.json"])

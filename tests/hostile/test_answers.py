@@ -4,13 +4,13 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from rsso_dspy.backends.adapters import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.programs.actor import choose_target, first_line, read_answer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol.store import _text
+from rsso_dspy.records import TrialResult
 from rsso_dspy.signatures import FlatActor, Reflect, SkillActor
-from rsso_dspy.trajectory import TrialResult
+from rsso_dspy.store.record_files import record_text
 from tests.live import REWARDED, Engine, acting, model, says
 from tests.records import record
 
@@ -132,6 +132,6 @@ def test_what_could_not_be_read_is_kept_with_the_step(live):
 
 
 def test_records_say_nothing_of_what_did_not_happen():
-    text = _text(record("react", "boil", 22, [[10]]))
+    text = record_text(record("react", "boil", 22, [[10]]))
     assert not [name for name in ("unread", "rejected", "asked_back", "no_effect") if f'"{name}"' in text]
     assert TrialResult(1, None).unread == {}

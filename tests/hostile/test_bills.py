@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.cli.report import of
+from rsso_dspy.cli.report import collect_played
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.protocol.merge import merge
-from rsso_dspy.protocol.pooling import Pool
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.units import Arm, Unit
-from rsso_dspy.report.analysis import analyse
-from rsso_dspy.report.bills import bill_json, spent_elsewhere
-from rsso_dspy.trajectory import Usage, Variant
+from rsso_dspy.records import Usage, Variant
+from rsso_dspy.report.analysis import analyze_run
+from rsso_dspy.report.cost_report import describe_unreported_costs, serialize_cost_report
+from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Unit
 from tests.cli.conftest import rsso
 from tests.hostile.played import INPUT, OUTPUT, PATIENCE, TASK, VARIANT, Model, counting
-from tests.protocol.test_store import IDENTITY
 from tests.records import record
+from tests.store.test_store import IDENTITY
 
 __all__ = ["rsso"]
 
@@ -51,8 +51,8 @@ def killed(tmp_path_factory) -> Iterator[Killed]:
             if list(folder.glob("started/units/*/*/*.json")):  # written before the second trial asks for anything
                 after.append(model.given)
             if len(after) == LATER:
-                bill = analyse(of(Pool([Store(folder)]))).bill
-                run.seen, run.words = bill_json(bill), spent_elsewhere(bill)
+                bill = analyze_run(collect_played(PooledRuns([Store(folder)]))).bill
+                run.seen, run.words = serialize_cost_report(bill), describe_unreported_costs(bill)
                 model.kill()
 
         model.before = before
@@ -104,11 +104,11 @@ def test_merging_carries_it_once_however_often(killed, tmp_path):
     whole = Store(tmp_path / "whole")
     source = copy_of(killed, tmp_path / "run")
     for _ in range(2):
-        merge([source], whole)
-        assert answers_on(bill_json(analyse(of(Pool([whole]))).bill)) == killed.paid
+        merge_shards([source], whole)
+        assert answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([whole]))).bill)) == killed.paid
     Store(source).recover_under_way(Unit(Arm(METHODS["reflexion"]), variant(VARIANT), 0, 60))
-    merge([source], whole)
-    assert answers_on(bill_json(analyse(of(Pool([whole]))).bill)) == killed.paid, (
+    merge_shards([source], whole)
+    assert answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([whole]))).bill)) == killed.paid, (
         "the part has noted it itself meanwhile"
     )
 
@@ -117,7 +117,10 @@ def test_played_to_its_end_every_answer_is_on_the_bill(killed, tmp_path):
     folder, before = copy_of(killed, tmp_path / "run"), killed.model.given
     assert killed.model.start(*RUN, "--out", folder).wait(PATIENCE) == 0
     played = killed.model.given - before
-    assert answers_on(bill_json(analyse(of(Pool([Store(folder)]))).bill)) == killed.paid + played
+    assert (
+        answers_on(serialize_cost_report(analyze_run(collect_played(PooledRuns([Store(folder)]))).bill))
+        == killed.paid + played
+    )
 
 
 def variant(key: str) -> Variant:
@@ -133,7 +136,7 @@ TWO, ONE = [[10], [20]], [[10]]
 
 
 def spent(store: Store) -> int:
-    return sum(usage.calls for _, usage in store.spent())
+    return sum(usage.calls for _, usage in store.read_spending())
 
 
 def journal(store: Store, trial: int) -> None:
@@ -170,7 +173,7 @@ def test_an_error_is_noted_once_when_a_kill_leaves_its_record(tmp_path):
     path = store.save(record("rsso", "boil", 22, [[10], None]))
     noted = {"actor": Usage(calls=2)}
     store.note_abandoned("rsso", UNIT.key, noted, path.stat().st_mtime_ns)  # and then the kill
-    store.give_up("rsso", UNIT.key, path, noted)
+    store.abandon_file("rsso", UNIT.key, path, noted)
     assert not path.exists()
     assert spent(store) == 4
 
@@ -212,18 +215,18 @@ def test_a_merged_run_has_all_on_its_bill_that_its_parts_paid(tmp_path, case):
         if held[1:]:
             store.save_started(unit)
         else:
-            if unit.errored and len(unit.trials) > 1:
+            if unit.has_errors and len(unit.trials) > 1:
                 store.save_started(record("rsso", "boil", 22, held[0][:-1]))
             store.save(unit)
     whole = Store(tmp_path / "whole")
     for _ in range(2):
-        merge(parts, whole)
+        merge_shards(parts, whole)
         assert spent(whole) == expected
-    before = whole.path("rsso", "boil", 22, 0)
-    if whole.load(before) is not None and whole.load(before).errored:
-        whole.give_up("rsso", UNIT.key, before, {"actor": Usage(calls=2)})
+    before = whole.unit_path("rsso", "boil", 22, 0)
+    if whole.load(before) is not None and whole.load(before).has_errors:
+        whole.abandon_file("rsso", UNIT.key, before, {"actor": Usage(calls=2)})
         assert spent(whole) == expected, "the trials before the error are there to go on from"
-    merge(parts, whole)
+    merge_shards(parts, whole)
     assert spent(whole) == expected
 
 
@@ -233,10 +236,10 @@ def test_a_part_that_plays_is_merged_without_its_trial_under_way_and_it_is_said(
         store.open(IDENTITY, {"rsso": "1"})
         store.save_started(record("rsso", "boil", 22, ONE))
         journal(store, trial=2)
-        merge([store.folder], whole, said.append)
+        merge_shards([store.folder], whole, said.append)
     assert spent(whole) == 2
     assert "is being played" in said[0]
-    merge([store.folder], whole, said.append)
+    merge_shards([store.folder], whole, said.append)
     assert spent(whole) == 4
 
 

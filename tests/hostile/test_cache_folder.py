@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.cache import CACHE_VARIABLE, cache_folder
+from rsso_dspy.paths import CACHE_VARIABLE, get_cache_folder
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other platforms have other places")
@@ -26,5 +26,5 @@ def test_the_cache_is_where_it_is_said_to_be_and_is_not_made(variables, place, m
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value.format(home=tmp_path))
-    assert cache_folder() == Path(place.format(home=tmp_path))
+    assert get_cache_folder() == Path(place.format(home=tmp_path))
     assert not list(tmp_path.iterdir())

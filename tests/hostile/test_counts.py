@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, MOST_POINTS, MOST_SHARDS
 from rsso_dspy.cli.app import app
-from rsso_dspy.config import Config, load
+from rsso_dspy.config import Config, load_config
 from rsso_dspy.errors import ConfigError
 from tests.cli.conftest import rsso as rsso
 
@@ -61,7 +61,7 @@ def numbers(model: type[BaseModel] = Config, path: str = "") -> Iterator[tuple[s
 def test_every_numeric_key_has_bounds(key, value):
     rest = ['prices."p/m".input=1', 'prices."p/m".output=1'] if key.startswith("prices") else []
     with pytest.raises(ConfigError, match=key.rpartition(".")[2]) as raised:
-        load(overrides=[*rest, f"{key}={value}"])
+        load_config(overrides=[*rest, f"{key}={value}"])
     assert len(str(raised.value)) < 500
 
 

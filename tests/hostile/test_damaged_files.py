@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld.golds import known_length
+from rsso_dspy.environments.scienceworld.gold_lengths import find_known_length
 from rsso_dspy.errors import DamagedFile
-from rsso_dspy.optimize.shelf import Shelf
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.reading import MOST_LEVELS, read_json, read_lines, read_toml
-from rsso_dspy.trajectory import Usage, Variant
+from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.records import Usage, Variant
+from rsso_dspy.safe_read import MOST_LEVELS, read_json, read_lines, read_toml
+from rsso_dspy.store.unit_store import Store
 from tests.hostile.conftest import ORDER
 
 UNIT = "lifespan-longest-lived::98"
@@ -139,12 +139,12 @@ def test_a_run_makes_room_for_its_journals(run, damage):
     for file in files:
         put(file, damage)
     store = Store(run)
-    store.open(*store.about())
+    store.open(*store.read_identity())
     store.note_seconds("u", 1, 1.0)
     store.note_abandoned("rsso", "u", {"actor": Usage(calls=1)})
     store.note_event("trial", {})
     if damage != "ten gigabytes":
-        assert store.abandoned() == [("rsso", "actor", Usage(calls=1))]
+        assert store.read_abandoned() == [("rsso", "actor", Usage(calls=1))]
         assert set(store.set_aside) == {file.with_name(f"{file.name}.damaged") for file in files}
 
 
@@ -169,13 +169,13 @@ def test_a_run_makes_room_for_its_journals(run, damage):
 )
 def test_a_line_that_says_nothing_is_read_past(rsso, run, line):
     store = Store(run)
-    before = store.abandoned()
+    before = store.read_abandoned()
     journal = run / "started/units/rsso/lifespan-longest-lived/22-s0.under-way"
     journal.parent.mkdir(parents=True, exist_ok=True)
     for file in (run / "run.log.jsonl", run / "abandoned.jsonl", journal):
         with file.open("a") as opened:
             opened.write(f"{line}\n")
-    assert store.abandoned() == before
+    assert store.read_abandoned() == before
     for words in (REPORT, WATCH):
         assert rsso(*words)[0] in (0, 1)
 
@@ -198,9 +198,9 @@ def test_wrong_types_in_the_runs_file_are_named(rsso, run, key):
 
 
 def test_an_order_that_is_lost_does_not_keep_a_run_from_going_on(run):
-    from rsso_dspy.config import load
-    from rsso_dspy.protocol.given import Given, kept
-    from rsso_dspy.protocol.run_spec import RunSpec
+    from rsso_dspy.config import load_config
+    from rsso_dspy.store.manifest import Manifest, load_invocations
+    from rsso_dspy.store.run_spec import RunSpec
 
     for damage in ("a named pipe", "a folder", "deep lists", "no UTF-8"):
         for name in ("orders.jsonl", "config.toml"):
@@ -208,28 +208,28 @@ def test_an_order_that_is_lost_does_not_keep_a_run_from_going_on(run):
             if file.is_dir():
                 file.rmdir()
             put(file, damage)
-        Given.of(load(), RunSpec(methods=("sso",), out=run)).keep(run)
-        assert [asked.methods for asked in kept(run)] == [("sso",)]
+        Manifest.from_run_spec(load_config(), RunSpec(methods=("sso",), out=run)).save(run)
+        assert [asked.methods for asked in load_invocations(run)] == [("sso",)]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
     variant = Variant("boil", 22, simplification="noSuch")
-    from rsso_dspy.environments.scienceworld.golds import _cache_file
+    from rsso_dspy.environments.scienceworld.gold_lengths import _get_cache_file
 
-    put(_cache_file(variant), damage)
-    assert known_length(variant) is None
-    shelf = Shelf(tmp_path / "shelf")
+    put(_get_cache_file(variant), damage)
+    assert find_known_length(variant) is None
+    shelf = RolloutCache(tmp_path / "shelf")
     put(tmp_path / "shelf/p/boil-22.json", damage)
-    assert shelf.find("p", variant) is None
+    assert shelf.find_rollout("p", variant) is None
 
 
 @pytest.mark.parametrize("damage", NO_FILE)
 def test_a_vector_cache_that_is_none_is_left_aside(tmp_path, damage):
     import numpy as np
 
-    from rsso_dspy.backends.embedders.cache import VectorCache
+    from rsso_dspy.embedders.vector_cache import VectorCache
 
     put(tmp_path / "vectors.sqlite", damage)
     cache = VectorCache({"model": "m"}, tmp_path)

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.benchmark import benchmark
-from rsso_dspy.environments.starts import Starting
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.environments.start_queue import StartProgress
 from rsso_dspy.errors import BackendFailure, FolderGone, LimitReached
-from rsso_dspy.programs.methods import method
-from rsso_dspy.protocol import events as module
-from rsso_dspy.protocol.events import (
+from rsso_dspy.experiment import events as module
+from rsso_dspy.experiment.events import (
     Event,
     EventStream,
     RunEnded,
@@ -25,19 +24,20 @@ from rsso_dspy.protocol.events import (
     UnitFinished,
     UsageSpent,
 )
-from rsso_dspy.protocol.executor import Outcome, announced
-from rsso_dspy.protocol.held_out import prepare
-from rsso_dspy.protocol.log_writer import write_log
-from rsso_dspy.protocol.run_spec import RunSpec
-from rsso_dspy.protocol.session import session
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.units import Arm, Training, Unit
-from rsso_dspy.trajectory import Failure, TrainingRecord, Usage, Variant
+from rsso_dspy.experiment.executor import RunOutcome, announced
+from rsso_dspy.experiment.run import plan_run
+from rsso_dspy.experiment.run_log_writer import write_log
+from rsso_dspy.experiment.session import session
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import Failure, TrainingRecord, Usage, Variant
+from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Training, Unit
 from tests.provider_server import provider
 from tests.records import record
 from tests.toy_benchmark import installed
 
-ARM = Arm(method("rsso"))
+ARM = Arm(get_method("rsso"))
 UNIT = Unit(ARM, Variant("boil", 22), 0, 9)
 TRAINING = Training(ARM, "boil", 0, (Variant("boil", 1),), (9,))
 PLAYED = record("rsso", "boil", 22, [[10, 40], None])
@@ -46,7 +46,7 @@ TRAINED = TrainingRecord(**ABOUT, rule_based=True, seed=0, trials=PLAYED.trials[
 STARTED = RunStarted((UNIT.key,), 2, "threads")
 EVERY = (
     STARTED,
-    SimulatorsStarting(Starting(1, 2)),
+    SimulatorsStarting(StartProgress(1, 2)),
     UsageSpent(UNIT, "actor", Usage(1, 2, 3)),
     RunLimited("why"),
     TrialFinished(UNIT, PLAYED.trials[0]),
@@ -61,7 +61,7 @@ LINES: dict[str, tuple[Event, str | None]] = {
         RunStarted((), 1, "ray", {"http://a": "http://b"}),
         '"event": "started", "left": [], "jobs": 1, "engine": "ray", "proxies": {"http://a": "http://b"}',
     ),
-    "simulators": (SimulatorsStarting(Starting(1, 2)), '"event": "simulators", "ready": 1, "wanted": 2'),
+    "simulators": (SimulatorsStarting(StartProgress(1, 2)), '"event": "simulators", "ready": 1, "wanted": 2'),
     "a trial": (
         TrialFinished(UNIT, PLAYED.trials[0]),
         '"event": "trial", "unit": "rsso/boil::22/s0", "trial": 1, "variant": "boil::22", "outcome": "budget", '
@@ -179,7 +179,7 @@ def test_how_a_run_ended_is_told_once_whatever_ended_it(error, end):
         with announced(events, STARTED) as ended:
             if error:
                 raise error
-            ended(Outcome(4, [PLAYED], [UNIT, UNIT]))
+            ended(RunOutcome(4, [PLAYED], [UNIT, UNIT]))
 
     with pytest.raises(type(error)) if error else nullcontext():
         run()
@@ -206,29 +206,29 @@ def test_an_end_that_cannot_be_noted_is_told_all_the_same(tmp_path, monkeypatch)
 
 def play(out: Path, events: EventStream, config, limit: int | None = None) -> dict[str, bytes]:
     """The toy benchmark, which needs no simulator; gives the records."""
-    planned = prepare(config, RunSpec(methods=("react", "reflexion"), tasks=("up",), per_task=1, out=out))
+    planned = plan_run(config, RunSpec(methods=("react", "reflexion"), tasks=("up",), per_task=1, out=out))
     with session(config) as live:
-        planned.play(live, 1, planned.purse(max_tokens=limit), events)
+        planned.execute(live, 1, planned.make_spend_limit(max_tokens=limit), events)
     return {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/*/*/*.json")}
 
 
 @pytest.fixture
 def toy(monkeypatch, tmp_path_factory):
     """Its configuration, with a model of its own."""
-    from rsso_dspy.config import load
+    from rsso_dspy.config import load_config
     from tests.cli.test_benchmark import counting
 
     monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
     with provider(counting) as served:
-        yield load(
+        yield load_config(
             overrides=[
                 "benchmark=toy", "backend=mine", "backends.mine.model=hosted_vllm/counter",
                 f"backends.mine.base_url={served.url}", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60",
                 "protocol.trials=2",
             ]
         )  # fmt: skip
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
 
 
 def test_a_run_leaves_the_same_records_whoever_fails_to_hear_of_it(toy, tmp_path):

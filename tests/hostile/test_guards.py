@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rsso_dspy.config import Config, load
-from rsso_dspy.environments.benchmark import DEFAULT, benchmark
+from rsso_dspy.config import Config, load_config
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.experiment import guards
+from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.memory.constitution import Constitution, Rule
-from rsso_dspy.memory.constitution.file import Book
+from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import Library
-from rsso_dspy.memory.skills.offline import offline
+from rsso_dspy.memory.skills.library import SkillLibraryFile
+from rsso_dspy.memory.skills.offline import create_offline_memory
 from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol import guards
-from rsso_dspy.protocol.held_out import HeldOut, prepare
-from rsso_dspy.protocol.run_spec import RunSpec, Shard
-from rsso_dspy.trajectory import ZERO_SHOT, Lesson
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.records import ZERO_SHOT, Lesson
+from rsso_dspy.store.run_spec import RunSpec, Shard
 from tests.optimize.test_compiled import a_program
 from tests.toy_benchmark import installed
 
@@ -54,7 +54,7 @@ class Case:
     more: dict = field(default_factory=dict)
 
 
-def environment(**changes: str) -> Edit:
+def describe_environment(**changes: str) -> Edit:
     return lambda program: replace(program, environment=replace(program.environment, **changes))
 
 
@@ -72,7 +72,7 @@ CASES = {
     ),
     "a program of another version": Case(
         rf"mine\.json was compiled in another environment \({DEFAULT} 1\.1\.3, simplification easy\)",
-        program=environment(version="1.1.3"),
+        program=describe_environment(version="1.1.3"),
     ),
     "a program of another simplification": Case(
         r"compiled in another environment .*simplification easy\) than this one .*openDoors",
@@ -139,14 +139,16 @@ CASES = {
 
 def book(provenance: dict) -> str:
     rule = Rule("A1", Lesson("abstract", "Doors open."), "", "an episode")
-    return Book(Constitution((rule,), (), 1), provenance, ("You are in a hall.",)).text()
+    return ConstitutionFile(Constitution((rule,), (), 1), provenance, ("You are in a hall.",)).to_json()
 
 
 def written(case: Case, folder: Path) -> RunSpec:
     """The files of a case, and the run that is asked for with them."""
     texts = {
         "library.json": case.library is not None
-        and Library(case.library, offline(lambda _: np.zeros((0, 0)), SkillSettings.sso_adapt_1()).snapshot()).text(),
+        and SkillLibraryFile(
+            case.library, create_offline_memory(lambda _: np.zeros((0, 0)), SkillSettings.sso_adapt_1()).snapshot()
+        ).to_json(),
         "book.json": case.constitution is not None and book(case.constitution),
         "examples.json": case.examples is not None and book(case.examples),
     }
@@ -177,7 +179,7 @@ def settings_of(case: Case) -> list[str]:
 def toy(monkeypatch, tmp_path_factory, tmp_path) -> None:
     monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
     monkeypatch.chdir(tmp_path)
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -186,7 +188,7 @@ def test_a_caller_in_python_meets_every_guard(name, tmp_path):
     spec = written(case, tmp_path)
     programs = {"mine": case.program(a_program())} if case.program else {}
     with pytest.raises(case.error, match=case.said):
-        prepare(load(overrides=settings_of(case)), spec, programs)
+        plan_run(load_config(overrides=settings_of(case)), spec, programs)
     assert not (tmp_path / "run").exists()
 
 
@@ -205,26 +207,26 @@ def test_the_command_line_meets_the_same(rsso, name, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def planned(config: Config, program: Compiled, said: list[str], **more: object) -> HeldOut:
+def planned(config: Config, program: Compiled, said: list[str], **more: object) -> Run:
     spec = RunSpec(methods=("rsso",), programs=("mine",), variants=(PLAYED,), out=Path("run"), **more)
-    return prepare(config, spec, {"mine": program}, say=said.append)
+    return plan_run(config, spec, {"mine": program}, say=said.append)
 
 
 def test_a_program_that_has_seen_nothing_of_it_is_the_one_that_is_played():
     said: list[str] = []
     program = a_program()
-    run = planned(load(overrides=FAST), program, said)
+    run = planned(load_config(overrides=FAST), program, said)
     (agent,) = run.programs.values()
-    assert fingerprint(agent) == program.program
+    assert fingerprint_program(agent) == program.program
     assert said == [f"mine was compiled under {program.protocol}, and is played under {run.plan.protocol}"]
 
 
 def test_all_variants_of_a_run_are_held_out_and_not_only_those_of_a_shard():
-    config = load(overrides=FAST)
+    config = load_config(overrides=FAST)
     spec = RunSpec(methods=("rsso",), programs=("mine",), variants=(PLAYED, "find-plant::229"), out=Path("run"))
     program = replace(a_program(), seen=("find-plant::229",))
     with pytest.raises(SplitError, match="compiled on find-plant::229"):
-        prepare(config, replace(spec, shard=Shard(1, 2)), {"mine": program})
+        plan_run(config, replace(spec, shard=Shard(1, 2)), {"mine": program})
 
 
 def test_each_guard_has_one_caller_below_the_command_line():
@@ -234,7 +236,7 @@ def test_each_guard_has_one_caller_below_the_command_line():
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 callers.setdefault(node.func.id, []).append(file.relative_to(package).as_posix())
-    assert callers["check_readers"] == callers["check_programs"] == ["protocol/held_out.py"]
-    assert callers["check_held_out"] == ["protocol/programs.py"]
+    assert callers["check_readers"] == callers["check_programs"] == ["experiment/run.py"]
+    assert callers["check_held_out"] == ["experiment/run_programs.py"]
     named = {name: where for name, where in callers.items() if name in vars(guards) or name == "check_environment"}
     assert not [name for name, where in named.items() if name.startswith("check_") and "cli" in " ".join(where)]

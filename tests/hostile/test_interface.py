@@ -5,24 +5,24 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from rsso_dspy.backends.adapters import ChatAdapter
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.environments import choose_interface, list_verbs
 from rsso_dspy.environments.scienceworld import actions, listing, repairs, tasks
 from rsso_dspy.environments.scienceworld.complete import Parser, did_nothing
 from rsso_dspy.environments.scienceworld.questions import Question
+from rsso_dspy.experiment.protocols import PRESETS, interface_of, resolve_protocol
+from rsso_dspy.experiment.provenance import hash_prompts, make_run_identity
+from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.skills import Skill
-from rsso_dspy.memory.skills.retrieve import render, render_fully
-from rsso_dspy.memory.skills.skill import Scores, Window
-from rsso_dspy.memory.skills.use import just_reached
+from rsso_dspy.memory.skills.retrieve import render_fully, render_skills
+from rsso_dspy.memory.skills.skill import SkillScores, Window
+from rsso_dspy.memory.skills.skill_usage import just_reached
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.programs.transcript import history
-from rsso_dspy.protocol.presets import PRESETS, configured, interface_of
-from rsso_dspy.protocol.provenance import identity, prompts
+from rsso_dspy.programs.transcript import render_history
+from rsso_dspy.records import State, Step
 from rsso_dspy.signatures import FlatActor, SkillActor
 from rsso_dspy.signatures.complete import speak_completely
-from rsso_dspy.trajectory import State, Step
 from tests.live import REWARDED, acting, model, region, scripted
 
 SEEN = (
@@ -46,6 +46,7 @@ SEEN = (
         ("open door to the hallway (that is open)", "open door to the hallway"),
         ("open cupboard. that shows what is in it.", "open cupboard"),
         ("the cupboard is closed. open cupboard.", "open cupboard"),
+        ("it takes time. wait.", "wait"),
         ("turn on the stove", "activate stove"),
         ("activate stove, which is turned off", "activate stove"),
         ("pour cup into bowl", "pour cup in bowl"),
@@ -89,7 +90,7 @@ class Scripted:
 def test_no_repair_sends_what_sets_the_task_back(said):
     simulator = Scripted()
     simulator.parser(["reset task"]).take(said, None)
-    assert not any(actions.resets_task(sent) for sent in simulator.sent)
+    assert not any(actions.is_task_reset(sent) for sent in simulator.sent)
 
 
 CUPS = f"{actions.AMBIGUOUS} Please enter the number\n0:\tpour cup (in studio) in bowl (in table, in studio)\n" + (
@@ -162,7 +163,7 @@ def _state(said, room, things, carried="an orange"):
 
 def test_a_room_is_listed_whole_when_it_is_entered_and_looked_at():
     cup, box = "a cup (containing an orange)", "a box"
-    told = listing.render(
+    told = listing.render_states(
         [
             _state("You begin.", "kitchen", [box, cup]),
             _state("You open the box.", "kitchen", ["an open box", cup]),
@@ -183,12 +184,14 @@ def test_a_room_is_listed_whole_when_it_is_entered_and_looked_at():
 def test_steps_have_the_numbers_of_the_trial(scaffold):
     states = [_state(f"This is moment {number}.", "hall", ["a cup"]) for number in range(14)]
     steps = [Step("wait", "wait", state, 0, 0, True) for state in states[1:]]
-    shown = history(states, steps, listing.render, scaffold, interface="complete")
+    shown = render_history(states, steps, listing.render_states, scaffold, interface="complete")
     assert shown.startswith("Only the last steps are shown, from step 5 on")
     assert "Step 5:\nThis is moment 4." in shown
     assert shown.count("Step ") == 10
     assert "Current subgoal" not in shown
-    assert "Only the last" not in history(states[:9], steps[:8], listing.render, scaffold, interface="complete")
+    assert "Only the last" not in render_history(
+        states[:9], steps[:8], listing.render_states, scaffold, interface="complete"
+    )
 
 
 def test_both_scaffolds_are_told_the_same_where_no_skill_is_offered():
@@ -209,7 +212,13 @@ def test_an_instruction_that_was_compiled_is_the_one_that_is_sent():
 
 WINDOW = Window(0, 0, 2, (_state("", "hall", ["a cup"]), _state("", "hall", [])), ("open box",), (0, 5))
 SKILL = Skill(
-    "id", "s", "Open up", ("teleport to hall", "open OBJ"), "The box is open.", (WINDOW, WINDOW), Scores(*[0.0] * 6)
+    "id",
+    "s",
+    "Open up",
+    ("teleport to hall", "open OBJ"),
+    "The box is open.",
+    (WINDOW, WINDOW),
+    SkillScores(*[0.0] * 6),
 )
 
 
@@ -218,7 +227,7 @@ def test_skills_are_shown_with_name_and_beginning():
         "Subgoal 1: The box is open.\n  Name: Open up\n  Began: This room is called the hall\n"
         "  1. teleport to hall\n  2. open OBJ"
     )
-    assert render_fully([SKILL]).targets == render([SKILL]).targets
+    assert render_fully([SKILL]).targets == render_skills([SKILL]).targets
     assert render_fully([]).text == ""
 
 
@@ -241,17 +250,17 @@ def test_presets_name_their_interface():
         "sso-adapt/1-cap60": "sso",
         "release": "sso",
     }
-    assert configured(load()).id == "adapt/2"
-    assert configured(load(overrides=["protocol.interface=sso"])).id == "adapt/2 interface=sso"
+    assert resolve_protocol(load_config()).id == "adapt/2"
+    assert resolve_protocol(load_config(overrides=["protocol.interface=sso"])).id == "adapt/2 interface=sso"
     assert interface_of({"preset": "sso-adapt/1"}) == interface_of({}) == "sso"
     assert interface_of({"preset": "sso-adapt/1", "interface": "complete"}) == "complete"
 
 
 def test_what_folders_of_0_1_0_are_bound_to_stays():
-    config = load(overrides=["protocol.preset=sso-adapt/1"])
-    assert "interface" not in config.resolved()["protocol"]
-    assert prompts(config.played, "complete") != prompts(config.played)
-    assert identity(config, configured(config))["prompts"] == prompts(config.played)
+    config = load_config(overrides=["protocol.preset=sso-adapt/1"])
+    assert "interface" not in config.resolve_settings()["protocol"]
+    assert hash_prompts(config.active_benchmark, "complete") != hash_prompts(config.active_benchmark)
+    assert make_run_identity(config, resolve_protocol(config))["prompts"] == hash_prompts(config.active_benchmark)
 
 
 def test_an_environment_with_one_interface_has_it_under_both_names():

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.backends.served import describe_models, list_models
 from rsso_dspy.bounds import MOST_SECONDS
 from rsso_dspy.cli.options import name_model
-from rsso_dspy.cli.progress import Watch
-from rsso_dspy.config import load
+from rsso_dspy.cli.progress import RunProgress
+from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.protocol.forecast import Estimate, Spread
-from rsso_dspy.protocol.pace import Pace, Stopwatch, in_words, measured, range_in_words
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
+from rsso_dspy.experiment.pace import Pace, Stopwatch, in_words, measured, range_in_words
+from rsso_dspy.lm.served import describe_models, list_models
+from rsso_dspy.records import Usage
+from rsso_dspy.store.unit_store import Store
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_server import provider
@@ -49,12 +49,12 @@ def plain(body: dict) -> Said:
     ],
 )
 def test_a_line_names_a_model_as_a_file_would(words, table):
-    config = load(overrides=["backend=model", *name_model(*words, None)])
+    config = load_config(overrides=["backend=model", *name_model(*words, None)])
     assert {name: getattr(config.active_backend, name) for name in table} == table
 
 
 def test_a_named_backend_keeps_what_the_line_does_not_say():
-    config = load(overrides=["backend=vllm", "backends.vllm.max_tokens=7", *name_model(NAME, None, "vllm")])
+    config = load_config(overrides=["backend=vllm", "backends.vllm.max_tokens=7", *name_model(NAME, None, "vllm")])
     assert (config.active_backend.model, config.active_backend.max_tokens) == (NAME, 7)
     assert config.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert name_model(None, None, None) == []
@@ -68,9 +68,9 @@ def test_every_key_is_shown_and_no_secret(rsso):
     shown = json.loads(out)
     assert code == 0
     assert "hush" not in out
-    assert shown["backends"]["model"].keys() == load().active_backend.model_dump().keys()
+    assert shown["backends"]["model"].keys() == load_config().active_backend.model_dump().keys()
     assert shown["backends"]["model"]["base_url"] == "http://127.0.0.1:9/v1"
-    config = load(overrides=["backend=model", *name_model(NAME, url, None)])
+    config = load_config(overrides=["backend=model", *name_model(NAME, url, None)])
     assert shown.keys() - {"hash"} == config.model_dump().keys()
     assert shown["hash"] == config.hash()
 
@@ -135,7 +135,7 @@ def test_many_models_are_not_all_named():
     ],
 )  # fmt: skip
 def test_doctor_times_the_server_and_says_what_a_run_takes(rsso, monkeypatch, answer, models, said):
-    monkeypatch.setattr("rsso_dspy.cli.doctor._simulator", lambda _: "left out")
+    monkeypatch.setattr("rsso_dspy.cli.doctor._check_simulator", lambda _: "left out")
     with provider(answer) as served:
         served.models += models
         _, out, _ = rsso("doctor", "--model", NAME, "--base-url", served.url, "--set", "embedder.model=hash")
@@ -147,7 +147,7 @@ def test_doctor_times_the_server_and_says_what_a_run_takes(rsso, monkeypatch, an
     assert ("name: tiny is not in the server's list; the server has other" in out) is (models == ["other"])
 
 
-ESTIMATE = Estimate(Spread(100, 80, 120), Spread(0, 0, 0), Spread(0, 0, 0), None, 0, 1)
+ESTIMATE = CostEstimate(ExpectedRange(100, 80, 120), ExpectedRange(0, 0, 0), ExpectedRange(0, 0, 0), None, 0, 1)
 
 
 def test_the_rest_takes_as_long_a_call_as_the_first_ones_did():
@@ -158,13 +158,13 @@ def test_the_rest_takes_as_long_a_call_as_the_first_ones_did():
     assert watch.left() is None
     now[0] = 40.0
     watch.hear(6)
-    assert watch.left() == Spread(360, 280, 440)
+    assert watch.left() == ExpectedRange(360, 280, 440)
     watch.hear(500)
-    assert watch.left() == Spread(0, 0, 0)
+    assert watch.left() == ExpectedRange(0, 0, 0)
 
 
 def test_a_pace_is_shared_by_what_is_played_at_once():
-    assert Pace(10, 20.0).take(Spread(100, 50, 200), jobs=4) == Spread(50, 25, 100)
+    assert Pace(10, 20.0).take(ExpectedRange(100, 50, 200), jobs=4) == ExpectedRange(50, 25, 100)
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_a_pace_is_shared_by_what_is_played_at_once():
 def test_durations_are_as_coarse_as_they_are_known(seconds, words):
     assert words is None or in_words(seconds) == words
     assert re.fullmatch(r"[\d.]+ (s|min|h|days)", in_words(seconds))
-    assert range_in_words(Spread(60, 30, 7200)) == "60 s (30 s to 2.0 h)"
+    assert range_in_words(ExpectedRange(60, 30, 7200)) == "60 s (30 s to 2.0 h)"
 
 
 def test_a_watch_without_a_plan_hears_answers_and_says_nothing(capsys):
-    watch = Watch([])
+    watch = RunProgress([])
     for _ in range(10):
         watch.answered(replace(Usage(), calls=1))
     assert "left" not in capsys.readouterr().err

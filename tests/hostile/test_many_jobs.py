@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rsso_dspy.config import load
-from rsso_dspy.environments.pool import CLOSED, Pool
-from rsso_dspy.environments.starts import Starting, Starts
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.pool import CLOSED, EnvironmentPool
+from rsso_dspy.environments.start_queue import StartProgress, StartQueue
 from rsso_dspy.errors import Stopped
-from rsso_dspy.protocol.events import EventStream, SimulatorsStarting
-from rsso_dspy.protocol.held_out import prepare
-from rsso_dspy.protocol.run_spec import RunSpec
-from rsso_dspy.protocol.session import session
+from rsso_dspy.experiment.events import EventStream, SimulatorsStarting
+from rsso_dspy.experiment.run import plan_run
+from rsso_dspy.experiment.session import session
+from rsso_dspy.store.run_spec import RunSpec
 
 LONG = 60.0
 """Seconds after which something that should have happened never will."""
@@ -48,11 +48,11 @@ class Factory:
         return Fake()
 
 
-def pooled(factory: Callable[[], Fake], size: int, starts: Starts) -> Pool[Fake]:  # type: ignore[type-var]
-    return Pool(factory, size, starts)  # type: ignore[type-var]
+def pooled(factory: Callable[[], Fake], size: int, starts: StartQueue) -> EnvironmentPool[Fake]:  # type: ignore[type-var]
+    return EnvironmentPool(factory, size, starts)  # type: ignore[type-var]
 
 
-def lease_at_once(pool: Pool[Fake], threads: int) -> None:  # type: ignore[type-var]
+def lease_at_once(pool: EnvironmentPool[Fake], threads: int) -> None:  # type: ignore[type-var]
     """Have so many threads hold an environment at the same time."""
     all_there = threading.Barrier(threads)
 
@@ -66,14 +66,14 @@ def lease_at_once(pool: Pool[Fake], threads: int) -> None:  # type: ignore[type-
 
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 def test_so_many_start_at_once_and_no_more(at_once: int):
-    factory, starts = Factory(at_once), Starts(at_once)
+    factory, starts = Factory(at_once), StartQueue(at_once)
     with pooled(factory, 8, starts) as pool:
         lease_at_once(pool, 8)
     assert (factory.made, factory.most) == (8, at_once)
 
 
 def test_starts_are_told_while_some_wait_and_not_otherwise():
-    starts, told = Starts(2), list[Starting]()
+    starts, told = StartQueue(2), list[StartProgress]()
     starts.told = told.append
     made = Factory(2)
 
@@ -84,8 +84,8 @@ def test_starts_are_told_while_some_wait_and_not_otherwise():
     with pooled(factory, 8, starts) as pool:
         lease_at_once(pool, 8)
         assert [each.ready for each in told] == [*range(1, 9)]
-        assert told[-1] == Starting(8, 8)
-        assert [each.over for each in told] == [False] * 7 + [True]
+        assert told[-1] == StartProgress(8, 8)
+        assert [each.has_all_started for each in told] == [False] * 7 + [True]
     told.clear()
     with pooled(Factory(2), 2, starts) as pool:
         lease_at_once(pool, 2)
@@ -100,7 +100,7 @@ def test_a_job_plays_while_the_next_simulator_starts():
         made.set()
         return Fake()
 
-    with pooled(factory, 2, Starts(1)) as pool, ThreadPoolExecutor(2) as executor:
+    with pooled(factory, 2, StartQueue(1)) as pool, ThreadPoolExecutor(2) as executor:
         both = threading.Barrier(2)
 
         def play(_: int) -> None:
@@ -120,13 +120,13 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def test_who_comes_first_starts_first():
-    starts, order = Starts(1), list[int]()
+    starts, order = StartQueue(1), list[int]()
 
     def start(number: int) -> None:
-        with starts.turn():
+        with starts.take_turn():
             order.append(number)
 
-    with ThreadPoolExecutor(6) as executor, starts.turn():
+    with ThreadPoolExecutor(6) as executor, starts.take_turn():
         for number in range(6):
             executor.submit(start, number)
             wait_until(lambda: len(starts._waiting) == number + 1)  # noqa: B023
@@ -135,20 +135,20 @@ def test_who_comes_first_starts_first():
 
 def test_who_waits_for_a_turn_is_stopped_without_having_started_anything():
     stopping = threading.Event()
-    starts = Starts(1, stopping.is_set)
-    with ThreadPoolExecutor(5) as executor, starts.turn():
-        waiting = [executor.submit(lambda: starts.turn().__enter__()) for _ in range(5)]
+    starts = StartQueue(1, stopping.is_set)
+    with ThreadPoolExecutor(5) as executor, starts.take_turn():
+        waiting = [executor.submit(lambda: starts.take_turn().__enter__()) for _ in range(5)]
         wait_until(lambda: len(starts._waiting) == 5)
         stopping.set()
         for each in waiting:
             with pytest.raises(Stopped):
                 each.result(LONG)
-    with starts.turn():
+    with starts.take_turn():
         pass
 
 
 def test_a_start_that_fails_passes_its_turn_on_and_is_not_ready():
-    starts, told, answers = Starts(1), list[Starting](), iter([OSError("no memory"), Fake(), Fake()])
+    starts, told, answers = StartQueue(1), list[StartProgress](), iter([OSError("no memory"), Fake(), Fake()])
     starts.told = told.append
 
     def factory() -> Fake:
@@ -167,11 +167,11 @@ def test_a_start_that_fails_passes_its_turn_on_and_is_not_ready():
 
     with pooled(factory, 3, starts) as pool, ThreadPoolExecutor(3) as executor:
         assert sorted(executor.map(play, range(3))) == ["no memory", "played", "played"]
-    assert told == [Starting(0, 2), Starting(1, 2), Starting(2, 2)]
+    assert told == [StartProgress(0, 2), StartProgress(1, 2), StartProgress(2, 2)]
 
 
 def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
-    starts, made = Starts(1), list[Fake]()
+    starts, made = StartQueue(1), list[Fake]()
 
     def factory() -> Fake:
         made.append(Fake())
@@ -184,7 +184,7 @@ def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
             pass
 
     with ThreadPoolExecutor(3) as executor:
-        with starts.turn():
+        with starts.take_turn():
             waiting = [executor.submit(play) for _ in range(3)]
             wait_until(lambda: len(starts._waiting) == 3)
             pool.close()
@@ -195,17 +195,17 @@ def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
 
 
 def test_a_run_says_how_far_its_simulators_have_come(tmp_path):
-    config = load(overrides=["embedder.model=hash", "protocol.trials=1"])
+    config = load_config(overrides=["embedder.model=hash", "protocol.trials=1"])
     order = RunSpec(methods=("react-sso",), tasks=("find-plant",), per_task=2, out=tmp_path / "run")
-    planned = prepare(config, order)
-    heard: list[Starting] = []
+    planned = plan_run(config, order)
+    heard: list[StartProgress] = []
     events = EventStream()
     events.subscribe(SimulatorsStarting, lambda event: heard.append(event.starting))
     with session(config, jobs=2) as live:
         live.starts.at_once = 1
-        outcome = planned.play(live, 2, events=events)
+        outcome = planned.execute(live, 2, events=events)
     assert outcome.played == 2
     assert not outcome.errored
     lines = map(json.loads, (tmp_path / "run/run.log.jsonl").read_text().splitlines())
-    noted = [Starting(line["ready"], line["wanted"]) for line in lines if line["event"] == "simulators"]
-    assert noted == heard == [Starting(1, 2), Starting(2, 2)]
+    noted = [StartProgress(line["ready"], line["wanted"]) for line in lines if line["event"] == "simulators"]
+    assert noted == heard == [StartProgress(1, 2), StartProgress(2, 2)]

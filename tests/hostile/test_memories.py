@@ -6,26 +6,26 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from rsso_dspy.backends.adapters import ChatAdapter
-from rsso_dspy.config import load
-from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import RunMismatch
+from rsso_dspy.experiment.plan import make_plan
+from rsso_dspy.experiment.protocols import PRESETS, resolve_protocol
+from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings
-from rsso_dspy.memory.constitution.constitution import Edit
-from rsso_dspy.memory.constitution.file import examples_of as shipped_examples
+from rsso_dspy.memory.constitution.constitution import RuleEdit
+from rsso_dspy.memory.constitution.file import format_examples as shipped_examples
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import Library, load_library
+from rsso_dspy.memory.skills.library import SkillLibraryFile, load_library
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.asking import asking_for
-from rsso_dspy.programs.calls import Ledger, RoleCalls
-from rsso_dspy.programs.methods import method
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
 from rsso_dspy.programs.roles import MEMORIES, Roles
+from rsso_dspy.programs.rule_categories import select_category_fields
 from rsso_dspy.programs.runtime import Runtime, TrialRules
-from rsso_dspy.protocol.plan import make_plan
-from rsso_dspy.protocol.presets import PRESETS, configured
-from rsso_dspy.protocol.units import Arm
+from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import SummarizeConstitution, WriteRules
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.store.units import Arm
 from tests.live import Engine, Recorder, acting, model, region, says, scripted
 from tests.memory.lessons import error, fact, left
 from tests.memory.memory_cases import hash_embed, skill_memory, trajectory, walk
@@ -64,7 +64,7 @@ def test_one_trial_makes_a_skill_by_itself_only_where_the_setting_says_so(settin
 )
 def test_the_papers_protocols_pair_trials_and_the_release_whatever_is_stored(preset, pairs):
     assert PRESETS[preset].skills.pairs == pairs
-    changed = configured(load(overrides=[f"protocol.preset={preset}", "memory.skills.pairs=any"]))
+    changed = resolve_protocol(load_config(overrides=[f"protocol.preset={preset}", "memory.skills.pairs=any"]))
     assert changed.skills.pairs == "any"
     assert ("skills.pairs=any" in changed.id) == (pairs != "any")
 
@@ -87,10 +87,10 @@ def test_a_library_from_before_pairs_could_be_set_is_one_of_any_pairs(tmp_path):
     for piece in stored["pieces"]:
         del piece["trajectory"]
     file = tmp_path / "library.json"
-    file.write_text(Library({}, stored).text(), encoding="utf-8")
+    file.write_text(SkillLibraryFile({}, stored).to_json(), encoding="utf-8")
     old = load_library(file, hash_embed)
     assert old.library == memory.library
-    assert old.inspect().pieces == memory.inspect().pieces
+    assert old.inspect_update().pieces == memory.inspect_update().pieces
     with pytest.raises(RunMismatch, match=r"pairs 'any' \(now 'across-trials'\)"):
         load_library(file, hash_embed, SkillSettings())
 
@@ -126,7 +126,7 @@ def test_skills_learn_from_the_trial_that_solves_the_variant(live, gold_paths, l
 @pytest.mark.parametrize("preset", PRESETS)
 def test_learning_from_a_success_is_the_default_and_a_departure_is_named(preset):
     assert PRESETS[preset].rules.learn_after_success
-    off = configured(load(overrides=[f"protocol.preset={preset}", "protocol.learn_after_success=false"]))
+    off = resolve_protocol(load_config(overrides=[f"protocol.preset={preset}", "protocol.learn_after_success=false"]))
     assert not off.rules.learn_after_success
     assert "learn_after_success=False" in off.id
 
@@ -139,15 +139,15 @@ def test_what_a_solved_last_trial_may_cost_is_in_the_forecast():
         (TrialRules(2), True, 4 * (48 // 8 + 96 // 8)),
         (TrialRules(2, frozen=True), True, 0),
     ):
-        plan = replace(make_plan("p", rules, [Arm(method("sso"))], budgets, 0), alone=alone)
-        assert plan.forecast().calls.get("verbalizer", 0) == verbalizer
+        plan = replace(make_plan("p", rules, [Arm(get_method("sso"))], budgets, 0), alone=alone)
+        assert plan.forecast_calls().calls.get("verbalizer", 0) == verbalizer
 
 
 @pytest.mark.parametrize(("kept", "calls"), [(ALL, 3 + 1), (("error",), 3 + 1), (("progress",), 3), ((), 0)])
 def test_the_forecast_counts_no_call_that_is_not_made(kept, calls):
-    plan = make_plan("p", TrialRules(1), [Arm(method("omnireflect-neural"))], {Variant("boil", 22): 35}, 0)
+    plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): 35}, 0)
     plan = replace(plan, writings=ConstitutionSettings(categories=kept))
-    assert plan.forecast().calls.get("advisor", 0) == calls
+    assert plan.forecast_calls().calls.get("advisor", 0) == calls
 
 
 # Constitutions: what a summary may lose.
@@ -167,20 +167,20 @@ def book():
 )
 def test_a_category_that_a_summary_leaves_empty_stands_as_it_was(summary, kept, gone):
     before = book()
-    after = before.summarized(summary, "boil::9")
-    assert after.of(kept) == before.of(kept)
+    after = before.apply_summary(summary, "boil::9")
+    assert after.select_rules(kept) == before.select_rules(kept)
     assert after.progress == before.progress
     assert not {rule.id for rule in after.rules} & set(gone)
     (edit,) = (edit for edit in after.edits if edit.what == "keep")
-    names = tuple(rule.id for rule in before.of(kept))
-    assert edit == Edit("keep", names[0], "boil::9", of=names, why=f"no {kept} rules in the summary")
+    names = tuple(rule.id for rule in before.select_rules(kept))
+    assert edit == RuleEdit("keep", names[0], "boil::9", of=names, why=f"no {kept} rules in the summary")
     assert Constitution.load(json.loads(json.dumps(after.dump()))) == after
 
 
 def test_a_summary_of_both_categories_keeps_nothing_by_the_way():
-    after = book().summarized([fact("Doors open."), error("Waited.", "Look.")], "boil::9")
+    after = book().apply_summary([fact("Doors open."), error("Waited.", "Look.")], "boil::9")
     assert "keep" not in {edit.what for edit in after.edits}
-    assert [rule.lesson.text for rule in after.of("abstract", "error")] == ["Doors open.", "Waited."]
+    assert [rule.lesson.text for rule in after.select_rules("abstract", "error")] == ["Doors open.", "Waited."]
 
 
 ABSTRACT, ERRORS, NONE = '["Doors open and water boils."]', '[{"mistake": "Idled.", "solution": "Look."}]', "[]"
@@ -201,7 +201,7 @@ ABSTRACT, ERRORS, NONE = '["Doors open and water boils."]', '[{"mistake": "Idled
 def test_no_answer_of_a_summarizer_wipes_a_category(answer, held, counts):
     advisor = Advisor(lambda _: says(**answer))
     memory = advisor.memory(ConstitutionSettings(s_freq=1, r_freq=100))
-    memory.restore(book().without(["progress"]).dump())
+    memory.restore(book().drop_categories(["progress"]).dump())
     learnt = play(memory, 3)
     assert [rule.id for rule in memory.constitution.rules] == held
     assert (learnt["summaries"], learnt["malformed"]) == counts
@@ -223,7 +223,7 @@ class Advisor:
             constitution=settings, examples=examples,
         )  # fmt: skip
         roles = Roles(self.agent.modules, self.agent.method)
-        self.ledger = Ledger(runtime.spend)
+        self.ledger = TrialLedger(runtime.spend)
         roles.call = RoleCalls(runtime, 1, self.ledger)
         memory = MEMORIES["constitution"](roles, runtime)
         memory.preamble()
@@ -238,7 +238,7 @@ def play(memory, count):
     memory.preamble()
     with dspy.context(adapter=ChatAdapter()):
         for n in range(1, count):
-            memory.notice(variant, "task", [seen] * (n + 1), steps[:n])
+            memory.observe(variant, "task", [seen] * (n + 1), steps[:n])
         return memory.learn(Trajectory(variant, 1, "task", seen, 0, tuple(steps), "budget"))
 
 
@@ -249,7 +249,7 @@ ABLATIONS = [("abstract", "error"), ("abstract", "progress"), ("error", "progres
 def test_a_category_that_is_not_kept_is_neither_asked_for_nor_shown(kept):
     advisor = Advisor(None, "omnireflect-neuro-symbolic")
     memory = advisor.memory(
-        ConstitutionSettings(r_freq=2, s_freq=1, categories=kept), shipped_examples(None, benchmark().examples())
+        ConstitutionSettings(r_freq=2, s_freq=1, categories=kept), shipped_examples(None, get_benchmark().examples())
     )
     counts = play(memory, 4)
     assert counts["calls"] == 2
@@ -274,12 +274,12 @@ def test_no_call_is_made_whose_answer_would_be_thrown_away(kept, calls):
     advisor = Advisor(None)
     play(advisor.memory(ConstitutionSettings(r_freq=2, s_freq=1, categories=kept)), 8)
     assert len(advisor.engine.prompts) == calls
-    assert sum(usage.calls for usage in advisor.ledger.usage().values()) == calls
+    assert sum(usage.calls for usage in advisor.ledger.usage_by_role().values()) == calls
 
 
 def test_with_all_categories_the_prompt_is_that_of_the_signatures():
     """A compiled program's instruction is somebody else's: of it goes what is plainly about another category."""
-    assert all(asking_for(signature, ALL) is signature for signature in (WriteRules, SummarizeConstitution))
+    assert all(select_category_fields(signature, ALL) is signature for signature in (WriteRules, SummarizeConstitution))
     advisor = Advisor(None)
     writer = advisor.agent.constitution_writer.write
     writer.signature = writer.signature.with_instructions("Write rules. Error rules matter most. Be brief.")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas
 import pytest
 
-from rsso_dspy.backends.policies import recorded
-from rsso_dspy.protocol.older_records import read_failure, read_sources, upgrade
-from rsso_dspy.protocol.sources import describe, sources_of
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.files import report_files
-from rsso_dspy.trajectory import Failure, Source, UnitRecord
+from rsso_dspy.lm.error_policy import lookup_recorded_policy
+from rsso_dspy.records import Failure, Source, UnitRecord
+from rsso_dspy.report.report_files import build_report_files
+from rsso_dspy.store.memory_sources import describe, sources_of
+from rsso_dspy.store.older_records import read_failure, read_sources, upgrade
+from rsso_dspy.store.unit_store import Store
 from tests.records import record
 
 A, B = "0123456789ab", "ba9876543210"
@@ -93,14 +93,14 @@ def test_a_failure_is_written_for_older_versions_too_and_a_success_says_nothing_
 
 
 def test_the_kind_decides_whatever_the_message_says():
-    assert recorded(Failure("LMServerError", "LMAuthError: no")) == "retry"
-    assert recorded(Failure("LMAuthError", "LMServerError: no")) == "stop"
-    assert recorded(Failure("SimulatorDied", "LMAuthError: no")) is None
-    assert recorded(None) is None
+    assert lookup_recorded_policy(Failure("LMServerError", "LMAuthError: no")) == "retry"
+    assert lookup_recorded_policy(Failure("LMAuthError", "LMServerError: no")) == "stop"
+    assert lookup_recorded_policy(Failure("SimulatorDied", "LMAuthError: no")) is None
+    assert lookup_recorded_policy(None) is None
     made = record("react", "boil", 22, [None])
     made = replace(made, trials=(replace(made.trials[0], failure=Failure("Odd", "the prompt: hello"), error=None),))
     assert made.trials[0].error == "Odd: the prompt: hello"
-    errored = json.loads(report_files([made], [], lambda _: None)["report.json"])["errored"]
+    errored = json.loads(build_report_files([made], [], lambda _: None)["report.json"])["errored"]
     assert errored == [{"arm": "react", "unit": "boil::22", "seed": 0, "error": "Odd"}]
 
 

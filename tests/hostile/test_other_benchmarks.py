@@ -7,28 +7,28 @@ import dspy
 import pytest
 
 from rsso_dspy import metric
-from rsso_dspy.config import load
-from rsso_dspy.environments.benchmark import DEFAULT, benchmark
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.environments.goals import Goal
-from rsso_dspy.optimize.feedback import feedback
+from rsso_dspy.experiment.session import session
+from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.session import session
-from rsso_dspy.protocol.store import Store
-from tests.protocol.test_store import IDENTITY
+from rsso_dspy.store.unit_store import Store
 from tests.records import record
+from tests.store.test_store import IDENTITY
 from tests.toy_benchmark import installed
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path_factory) -> None:
     monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
-    benchmark.cache_clear()
+    get_benchmark.cache_clear()
 
 
 @pytest.fixture
 def played() -> dspy.Prediction:
     """A trial of the other benchmark, outside of any compile."""
-    with session(load(overrides=["benchmark=toy", "embedder.model=hash", "protocol.trials=1"])):
+    with session(load_config(overrides=["benchmark=toy", "embedder.model=hash", "protocol.trials=1"])):
         return Agent("react")(variant="up::0")
 
 
@@ -39,7 +39,7 @@ def test_a_prediction_says_what_was_played_and_the_metric_goes_by_it(played):
     prediction = dspy.Prediction(**{**played, "progress": missed})
     said = metric(None, prediction, pred_name="actor").feedback
     of_toy, of_default = (
-        feedback("actor", {}, {}, played.trials, missed, benchmark(name)) for name in ("toy", DEFAULT)
+        build_feedback("actor", {}, {}, played.trials, missed, get_benchmark(name)) for name in ("toy", DEFAULT)
     )
     assert said == of_toy != of_default
     assert "Always stop at the number." in said

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.atomic import find_owning_run
+from rsso_dspy.experiment.protocols import get_protocol
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.constitution.file import Book
-from rsso_dspy.memory.skills.offline import offline
-from rsso_dspy.protocol import store as store_module
-from rsso_dspy.protocol.presets import preset
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.whole import owner
+from rsso_dspy.memory.constitution.file import ConstitutionFile
+from rsso_dspy.memory.skills.offline import create_offline_memory
+from rsso_dspy.store import unit_store as store_module
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.optimize.test_compiled import a_program
 from tests.records import record
@@ -56,14 +56,14 @@ def place(rsso, tmp_path):  # noqa: F811
     """An empty folder with a run, a compiled program and a constitution; gives what types commands in it."""
     store = Store(tmp_path / "run")
     store.open({"protocol": "sso-adapt/1"}, {"sso": "1", "rsso": "2"})
-    skills = offline(lambda _: [], preset("sso-adapt/1").skills).snapshot()
+    skills = create_offline_memory(lambda _: [], get_protocol("sso-adapt/1").skills).snapshot()
     for arm in ("sso", "rsso"):
         store.save(replace(record(arm, "boil", 22, [[10], [60]]), memories={"skills": skills}))
     store.note_event("started", {"left": []})
     (store.folder / "given").mkdir()
     (store.folder / "given" / "config.toml").write_text("seed = 0\n")
     a_program().save(tmp_path / "program.json")
-    (tmp_path / "book.json").write_text(Book(Constitution()).text())
+    (tmp_path / "book.json").write_text(ConstitutionFile(Constitution()).to_json())
     return rsso
 
 
@@ -138,9 +138,9 @@ def test_every_file_of_a_run_is_known_as_its_own(tmp_path):
     names = re.findall(r"^    DIR/(\S+)", store_module.__doc__ or "", re.M)
     assert len(names) > 5
     for name in names:
-        assert owner(tmp_path / name.replace("*", "x").replace("...", "x")) == tmp_path, name
-    assert owner(tmp_path / "report.html") is None
-    assert owner(tmp_path) is None
+        assert find_owning_run(tmp_path / name.replace("*", "x").replace("...", "x")) == tmp_path, name
+    assert find_owning_run(tmp_path / "report.html") is None
+    assert find_owning_run(tmp_path) is None
 
 
 @pytest.mark.parametrize(("verb", "folder"), [("compile", "x.json.rollouts"), ("constitution build", "x.json.run")])

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import RunMismatch
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import UnitRecord
+from rsso_dspy.records import UnitRecord
+from rsso_dspy.store.unit_store import Store
 from tests.records import record
 
 SKILLS = "boil.json (0123456789ab)"

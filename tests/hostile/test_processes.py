@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.backends.embedders import Embedder
 from rsso_dspy.config import EmbedderConfig
-from rsso_dspy.environments.scienceworld import java, jvm
-from rsso_dspy.environments.scienceworld.java import java_candidates
+from rsso_dspy.embedders import Embedder
+from rsso_dspy.environments.scienceworld import java_process, jvm
+from rsso_dspy.environments.scienceworld.java_process import list_java_candidates
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import JavaMissing, SimulatorDied
 from tests.chaos.process import python, until
@@ -61,8 +61,8 @@ def started(pids: Path) -> list[int]:
 @pytest.fixture
 def bare_path(monkeypatch, tmp_path, pids):
     """A path with a Java that says nothing, which is not waited for long."""
-    monkeypatch.setattr(java, "START_LIMIT", 0.3)
-    monkeypatch.setattr(java, "_silent", set())
+    monkeypatch.setattr(java_process, "START_LIMIT", 0.3)
+    monkeypatch.setattr(java_process, "_silent", set())
     silent = put_on_path(SAYS_NOTHING, tmp_path / "bin", pids)
     monkeypatch.setenv("PATH", str(silent.parent))
     return silent
@@ -80,24 +80,24 @@ def test_a_java_that_says_nothing_is_named_with_the_limit_and_the_fix(bare_path,
 def test_a_java_that_says_nothing_is_passed_over_and_waited_for_once(bare_path):
     with monkeypatched_limit(60.0, after=bare_path), Jvm() as simulator:
         assert simulator.java != str(bare_path)
-    assert java_candidates()[-1] == str(bare_path)
+    assert list_java_candidates()[-1] == str(bare_path)
 
 
 @contextmanager
 def monkeypatched_limit(seconds: float, after: Path) -> Iterator[None]:
     """The limit stays short for the first Java and is long for the next."""
-    short = java.START_LIMIT
-    original = java._greeting
+    short = java_process.START_LIMIT
+    original = java_process._read_greeting
 
     def greeting(process, which, stopped):
-        java.START_LIMIT = short if which == str(after) else seconds
+        java_process.START_LIMIT = short if which == str(after) else seconds
         return original(process, which, stopped)
 
-    java._greeting = greeting
+    java_process._read_greeting = greeting
     try:
         yield
     finally:
-        java._greeting, java.START_LIMIT = original, short
+        java_process._read_greeting, java_process.START_LIMIT = original, short
 
 
 def test_a_call_without_a_limit_of_its_own_that_hangs_is_a_simulator_that_died(monkeypatch):

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import dspy
 import pytest
 
-from rsso_dspy.addresses import is_here, keep_direct, plain, proxy_for
-from rsso_dspy.backends import Backend
-from rsso_dspy.backends.embedders import Embedder
+from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
 from rsso_dspy.config import BackendConfig, EmbedderConfig
+from rsso_dspy.embedders import Embedder
 from rsso_dspy.errors import BackendUnreachable, ConfigError
-from rsso_dspy.protocol.tracking import reach
+from rsso_dspy.integrations.mlflow_tracking import connect_server
+from rsso_dspy.lm import Backend
 from tests.embedding_server import embedding_server, vector
 from tests.live import says
 from tests.provider_formats import FORMATS, WIRES, Said
@@ -108,7 +108,7 @@ def test_a_model_on_this_machine_is_asked_without_the_proxy(proxy, monkeypatch, 
     with provider(lambda _: ANSWER, wire=wire) as served:
         models = backend(wire, served)
         models = at(models, models.config.base_url.replace("127.0.0.1", host))
-        models.reach()
+        models.check_connections()
         assert ask(models) == "yes"
     assert len(served.requests) == 1
     assert proxy.asked == []
@@ -123,7 +123,7 @@ def test_a_model_elsewhere_is_asked_through_the_proxy(proxy, monkeypatch, wire, 
     with provider(lambda _: ANSWER, wire=wire) as served:
         models = backend(wire, served)
         models = at(models, models.config.base_url.replace(urlsplit(served.url).netloc, host))
-        models.reach()
+        models.check_connections()
         assert ask(models) == "yes"
         assert served.requests == []
     assert {urlsplit(url).hostname for url in proxy.asked} == {host}
@@ -134,10 +134,10 @@ def test_no_proxy_is_honoured(proxy, monkeypatch):
     monkeypatch.setenv("http_proxy", proxy.url)
     for spared in ("model.invalid", "invalid", "*"):
         monkeypatch.setenv("NO_PROXY", spared)
-        assert proxy_for(THERE) == ""
-        assert proxy_for("http://other.example") == ("" if spared == "*" else proxy.url)
+        assert find_proxy(THERE) == ""
+        assert find_proxy("http://other.example") == ("" if spared == "*" else proxy.url)
     monkeypatch.setenv("no_proxy", "nothing")
-    assert proxy_for(THERE) == proxy.url
+    assert find_proxy(THERE) == proxy.url
 
 
 @pytest.mark.parametrize(
@@ -163,17 +163,17 @@ def test_no_proxy_is_honoured(proxy, monkeypatch):
 )
 def test_which_addresses_are_this_machines(proxy, monkeypatch, address, here):
     monkeypatch.setenv("ALL_PROXY", proxy.url)
-    assert is_here(address) == here
-    assert proxy_for(address) == ("" if here else proxy.url)
+    assert is_local(address) == here
+    assert find_proxy(address) == ("" if here else proxy.url)
 
 
 def test_without_a_proxy_the_environment_stays_as_it_is(proxy, monkeypatch):
     before = dict(os.environ)
-    keep_direct("http://127.0.0.1:1")
+    bypass_proxy("http://127.0.0.1:1")
     assert dict(os.environ) == before
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
     monkeypatch.setenv("NO_PROXY", "*")
-    keep_direct("http://127.0.0.1:1")
+    bypass_proxy("http://127.0.0.1:1")
     assert "no_proxy" not in os.environ
 
 
@@ -211,7 +211,7 @@ def test_a_tracking_server_on_this_machine_is_told_without_the_proxy(proxy, monk
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        assert reach(f"http://localhost:{server.server_port}").experiment == "7"
+        assert connect_server(f"http://localhost:{server.server_port}").experiment == "7"
         server.shutdown()
     assert len(asked) == 1
     assert proxy.asked == []
@@ -228,7 +228,7 @@ def words(url: str) -> list[str]:
 
 @pytest.mark.parametrize("verb", SECRETIVE)
 def test_who_asks_is_told_of_the_proxy_and_not_of_its_password(rsso, proxy, monkeypatch, verb):
-    monkeypatch.setattr("rsso_dspy.cli.doctor._simulator", lambda _: "left out")
+    monkeypatch.setattr("rsso_dspy.cli.doctor._check_simulator", lambda _: "left out")
     monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
     code, out, err = rsso(*verb, *words(THERE))
     assert code == 0, (out, err)
@@ -264,7 +264,7 @@ def test_a_run_keeps_its_proxy_beside_its_results_and_apart_from_what_they_depen
 def test_a_proxy_that_does_not_answer_is_named(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://bob:hunter22pw@127.0.0.1:9")
     with pytest.raises(BackendUnreachable, match=r"the proxy http://127\.0\.0\.1:9 .*no_proxy") as refused:
-        Backend(BackendConfig(model="hosted_vllm/m", base_url=THERE)).reach()
+        Backend(BackendConfig(model="hosted_vllm/m", base_url=THERE)).check_connections()
     assert "hunter22" not in str(refused.value)
 
 
@@ -279,5 +279,5 @@ def test_a_proxy_that_cannot_be_spoken_to_is_refused_at_once(monkeypatch, scheme
 
 
 def test_an_address_is_shown_without_what_may_be_secret():
-    assert plain("http://user:pw@host:1/v1?key=x#y") == "http://host:1/v1"
-    assert plain("http://user:pw@[::1/v1?key=x") == "http://[::1/v1"
+    assert strip_credentials("http://user:pw@host:1/v1?key=x#y") == "http://host:1/v1"
+    assert strip_credentials("http://user:pw@[::1/v1?key=x") == "http://[::1/v1"

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from py4j.protocol import escape_new_line
 
-from rsso_dspy.environments.scienceworld.jvm import Jvm, _argument, _command, _value
+from rsso_dspy.environments.scienceworld.jvm import Jvm, _decode_answer, _encode_argument, _encode_command
 
 HARD = [
     "",
@@ -23,7 +23,7 @@ HARD = [
 
 
 def echo(simulator: Jvm, text: str) -> str:
-    return simulator._send(_command("z:java.util.Objects", "toString", (text,)))
+    return simulator._send_command(_encode_command("z:java.util.Objects", "toString", (text,)))
 
 
 @pytest.mark.parametrize("text", HARD)
@@ -43,26 +43,26 @@ def test_java_says_back_any_text(simulator: Jvm, text: str):
      ("!yd0.5", 0.5), ("!ys", ""), ("!ysa\\\\n\\n\\r", "a\\n\n\r"), ("!yro7", "o7"), ("!ylo8", "o8")],
 )  # fmt: skip
 def test_an_answer_of_every_type_is_read(answer, value):
-    found = _value(f"{answer}\n")
+    found = _decode_answer(f"{answer}\n")
     assert found == value
     assert isinstance(found, type(value))
 
 
 @pytest.mark.parametrize(
     ("value", "sent"),
-    [("a\nb", "sa\\nb\n"), ("", "s\n"), (21, "i21\n"), (_value("!yro7\n"), "ro7\n"), (False, "bFalse\n")],
+    [("a\nb", "sa\\nb\n"), ("", "s\n"), (21, "i21\n"), (_decode_answer("!yro7\n"), "ro7\n"), (False, "bFalse\n")],
 )
 def test_an_argument_is_sent_by_its_type(value, sent):
-    assert _argument(value) == sent
+    assert _encode_argument(value) == sent
 
 
 def test_a_long_text_is_read_in_few_calls():
     """Of Python functions and generators; not in one a character."""
     answer, frames = f"!ys{escape_new_line('You see a door. ' * 100 + chr(10))}\n", []
-    _value(answer)  # imports, once
+    _decode_answer(answer)  # imports, once
     sys.setprofile(lambda frame, event, _: event == "call" and frames.append(frame.f_code.co_name))
     try:
-        _value(answer)
+        _decode_answer(answer)
     finally:
         sys.setprofile(None)
     assert 0 < len(frames) < 20

@@ -14,28 +14,28 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.backends import Backend
-from rsso_dspy.backends.recording import Packer, Tape
-from rsso_dspy.backends.replaying import Replay
 from rsso_dspy.cli import main
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import NotRecorded, UsageError
-from rsso_dspy.protocol.merge import merge
-from rsso_dspy.protocol.playing import Player
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.tapes import about_of, recordings_beside
-from rsso_dspy.protocol.taping import Taping, name_of
+from rsso_dspy.experiment.tapes import about_of, recordings_beside
+from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.lm import Backend
+from rsso_dspy.lm.recording import Packer, Tape
+from rsso_dspy.lm.replaying import Replay
 from rsso_dspy.recordings import Exchange, Recordings, members
+from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.taping import Taping, name_of
+from rsso_dspy.store.unit_store import Store
 from tests.chaos.process import Process, python
 from tests.chaos.setup import scripted
 from tests.cli.conftest import at_hand, rsso
 from tests.hostile.played import PATIENCE, VARIANT, Model, counting
-from tests.protocol.test_store import IDENTITY
 from tests.provider_formats import WIRES, Said
 from tests.provider_runs import KEY, VARIABLE, Run, run_against
 from tests.provider_server import Provider, provider
 from tests.records import record
+from tests.store.test_store import IDENTITY
 
 __all__ = ["at_hand", "rsso"]
 
@@ -204,7 +204,7 @@ def test_a_folder_without_recordings_is_refused(tmp_path, rsso, run):
 
 KILLED = """
 import os, signal
-from rsso_dspy.backends.replaying import Replay
+from rsso_dspy.lm.replaying import Replay
 find, left = Replay.find, iter(range({answers}))
 def killing(self, *asked):
     if next(left, None) is None:
@@ -266,7 +266,7 @@ def test_every_provider_is_recorded_and_replayed(wire, live, tmp_path, monkeypat
     with run_against(live, wire, tmp_path / "run", {2: "overloaded"}, retries=1) as run:
         record_all(run)
         run.play(units=1)
-    assert not any(each.errored for each in run.records)
+    assert not any(each.has_errors for each in run.records)
     assert replayed(run, tmp_path / "again") == records(tmp_path / "run")
 
 
@@ -276,7 +276,7 @@ def test_a_trial_that_ended_in_an_error_replays_to_that_error(live, tmp_path, mo
         record_all(run)
         run.play(units=1)
     (played,) = run.records
-    assert played.errored
+    assert played.has_errors
     assert replayed(run, tmp_path / "again") == records(tmp_path / "run")
 
 
@@ -288,9 +288,11 @@ def record_all(run: Run) -> None:
 def replayed(run: Run, out: Path) -> dict[str, bytes]:
     """The records of the same run, from its recordings: its server is gone."""
     store, player = Store(out), run.executor.player
-    store.open(run.store.about()[0])
+    store.open(run.store.read_identity()[0])
     source = Recordings.of(run.store.folder)
-    Player(player.live, store, player.programs, player.provenance, source=source).play(run.plan, run.plan.units[0])
+    UnitRunner(player.live, store, player.programs, player.provenance, source=source).run_job(
+        run.plan, run.plan.units[0]
+    )
     return records(out)
 
 
@@ -360,7 +362,7 @@ def test_merging_takes_them_along(tmp_path):
         store.save(unit)
         parts.append(store.folder)
     whole = Store(tmp_path / "whole")
-    merge(parts, whole)
+    merge_shards(parts, whole)
     assert whole.recorded
     assert [each.text for each in exchanges_of(whole.folder)] == ["unit 22", "unit 23"]
 
@@ -425,7 +427,7 @@ def test_lines_that_tell_of_no_exchange_are_read_past():
 
 def test_outside_of_a_run_recordings_answer_nothing_and_nothing_is_sent(recorded, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
-    config = load(overrides=["backend=replay", f"backends.replay.replay={recorded.folder}"])
+    config = load_config(overrides=["backend=replay", f"backends.replay.replay={recorded.folder}"])
     assert config.backend == "mine"
     with pytest.raises(UsageError, match="openai/m is not asked"):
         Backend(config.active_backend).lm("actor", 0)("hello")

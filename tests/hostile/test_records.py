@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import TrainingRecord
+from rsso_dspy.records import TrainingRecord
+from rsso_dspy.store.unit_store import Store
 from tests.hostile.conftest import ORDER
 from tests.records import record
 
@@ -124,15 +124,15 @@ def test_a_record_that_cannot_be_is_set_aside_and_played_again(rsso, run, unit, 
 
 
 def test_a_begun_record_is_doubted_alike(run, unit):
-    store, began = Store(run), Store(run).started(unit)
+    store, began = Store(run), Store(run).started_path(unit)
     began.parent.mkdir(parents=True, exist_ok=True)
     unit.rename(began)
     spoil(began, without_trial(1))
-    assert len(store.begun()) == 1, "it may be continued"
+    assert len(store.load_begun()) == 1, "it may be continued"
     for change in (step("reward", 999), at("protocol", "release"), at("memories", "skills", {"pool": 5})):
         copy = began.read_text()
         spoil(began, change)
-        assert store.begun() == []
+        assert store.load_begun() == []
         began.write_text(copy)
     assert len({file.suffix.rstrip("0123456789") for file in store.set_aside}) == 3
 

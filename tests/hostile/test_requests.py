@@ -10,16 +10,16 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMTimeoutError
 
-from rsso_dspy.backends import Backend
-from rsso_dspy.backends.embedders.remote import Remote
-from rsso_dspy.backends.request_limits import LONGEST_ANSWER, Overdue, within
-from rsso_dspy.config import BackendConfig, EmbedderConfig, load
+from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
+from rsso_dspy.embedders.remote import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure, ConfigError, UsageError
-from rsso_dspy.programs.calls import Ledger
+from rsso_dspy.lm import Backend
+from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout
+from rsso_dspy.programs.role_calls import TrialLedger
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.report.analysis import Played, analyse
-from rsso_dspy.report.files import report_files
-from rsso_dspy.report.tables import methods_table
+from rsso_dspy.report.analysis import RunRecords, analyze_run
+from rsso_dspy.report.report_files import build_report_files
+from rsso_dspy.report.tables import build_methods_table
 from tests.hostile.dripping import BEFORE, dripping
 from tests.provider_formats import WIRES, Said
 from tests.provider_runs import KEY, VARIABLE, backend, look, run_against
@@ -40,9 +40,9 @@ def _key(monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
 
 
-def ask(models: Backend, role: str = "actor", ledger: Ledger | None = None) -> str:
-    ledger = ledger or Ledger(lambda _role, _usage: None)
-    with dspy.context(adapter=models.adapter, disable_history=True), ledger.role(role):
+def ask(models: Backend, role: str = "actor", ledger: TrialLedger | None = None) -> str:
+    ledger = ledger or TrialLedger(lambda _role, _usage: None)
+    with dspy.context(adapter=models.adapter, disable_history=True), ledger.book_under_role(role):
         return dspy.Predict("question -> answer")(question="Is water wet?", lm=models.lm(role, 3)).answer
 
 
@@ -105,20 +105,20 @@ def test_a_setting_that_a_provider_would_drop_is_refused_before_anything_is_sent
 @pytest.mark.parametrize("override", ["top_p=0", "top_p=1.1", "top_k=0", "repetition_penalty=0"])
 def test_settings_out_of_their_range_are_refused(override):
     with pytest.raises(ConfigError, match=override.partition("=")[0]):
-        load(overrides=[f"backends.vllm.{override}"])
+        load_config(overrides=[f"backends.vllm.{override}"])
 
 
 def test_settings_are_in_the_identity_and_those_not_set_leave_it_as_it_was():
-    plain = load(overrides=["backend=vllm"]).resolved()
+    plain = load_config(overrides=["backend=vllm"]).resolve_settings()
     assert not {"top_p", "top_k", "repetition_penalty", "seed"} & plain["backends"]["vllm"].keys()
     assert "retry_temperature" not in plain["protocol"]
     changed = ["backends.vllm.top_p=0.9", "backends.vllm.seed=true", "backends.vllm.roles.actor.top_k=3"]
-    used = load(overrides=["backend=vllm", "protocol.retry_temperature=0.7", *changed]).resolved()
+    used = load_config(overrides=["backend=vllm", "protocol.retry_temperature=0.7", *changed]).resolve_settings()
     assert used["backends"]["vllm"]["top_p"] == 0.9
     assert used["backends"]["vllm"]["seed"] is True
     assert used["backends"]["vllm"]["roles"]["actor"]["top_k"] == 3
     assert used["protocol"]["retry_temperature"] == 0.7
-    cold = load(overrides=["protocol.retry_temperature=0"]).resolved()
+    cold = load_config(overrides=["protocol.retry_temperature=0"]).resolve_settings()
     assert cold["protocol"]["retry_temperature"] == 0, "0 is set, too"
 
 
@@ -127,7 +127,7 @@ def test_settings_are_in_the_identity_and_those_not_set_leave_it_as_it_was():
 def test_a_server_that_drips_bytes_is_a_timeout(wire, where):
     with dripping(where) as url:
         served = type("Served", (), {"root": url.removesuffix("/v1")})
-        ledger = Ledger(lambda _role, _usage: None)
+        ledger = TrialLedger(lambda _role, _usage: None)
         with pytest.raises(LMTimeoutError):
             ask(backend(wire, served, timeout=0.5, retries=1), ledger=ledger)
         assert ledger.failures == {"LMTimeoutError": 2}
@@ -142,14 +142,14 @@ def test_an_embedder_that_drips_bytes_is_given_up(where, monkeypatch):
     with dripping(where) as url:
         config = EmbedderConfig(model="litellm/openai/m", base_url=url, timeout=0.5, retries=0)
         with pytest.raises(BackendFailure, match=r"within 0\.5 s"):
-            Remote(config).encode(["a thermometer"])
+            LiteLLMRoute(config).encode(["a thermometer"])
 
 
 ENDS = """
 import sys, threading, warnings
 warnings.simplefilter("ignore")
 from concurrent.futures import ThreadPoolExecutor
-from rsso_dspy.backends import Backend
+from rsso_dspy.lm import Backend
 from rsso_dspy.config import BackendConfig
 
 lm = Backend(BackendConfig(model="hosted_vllm/m", base_url=sys.argv[1], timeout=1.0, retries=0)).lm("actor", 0)
@@ -170,7 +170,7 @@ def test_a_process_ends_although_a_request_hangs():
 def test_an_answer_that_comes_too_late_books_nothing():
     gate, books = threading.Event(), []
     with provider(lambda _: gate.wait(30) and ANSWER, wire="vllm") as served:
-        ledger = Ledger(lambda role, usage: books.append((role, usage)))
+        ledger = TrialLedger(lambda role, usage: books.append((role, usage)))
         with pytest.raises(LMTimeoutError):
             ask(backend("vllm", served, timeout=0.5), ledger=ledger)
         gate.set()
@@ -180,11 +180,11 @@ def test_an_answer_that_comes_too_late_books_nothing():
 
 
 def test_what_a_request_raises_and_gives_passes_through():
-    assert within(30, lambda: dspy.settings.get("adapter")) is dspy.settings.get("adapter")
+    assert call_with_timeout(30, lambda: dspy.settings.get("adapter")) is dspy.settings.get("adapter")
     with pytest.raises(TimeoutError, match="mine"):
-        within(30, lambda: (_ for _ in ()).throw(TimeoutError("mine")))
-    with pytest.raises(Overdue):
-        within(0.05, lambda: threading.Event().wait(2))
+        call_with_timeout(30, lambda: (_ for _ in ()).throw(TimeoutError("mine")))
+    with pytest.raises(RequestTimeout):
+        call_with_timeout(0.05, lambda: threading.Event().wait(2))
 
 
 def answering(name: str | None = None, first: str | None = None):
@@ -206,16 +206,16 @@ def test_the_name_the_server_answers_under_is_recorded_and_said(live, tmp_path):
         (record,) = run.records
     assert record.trials[0].answered == {"actor": (dated,)}
     assert record.trials[0].sent == {"actor": {"temperature": 0.25, "max_tokens": 77}}
-    assert analyse(Played([record])).facts["answered by"] == (f"{dated} (actor)",)
+    assert analyze_run(RunRecords([record])).facts["answered by"] == (f"{dated} (actor)",)
 
 
 def test_a_name_that_changes_within_a_run_is_said_below_the_table(live, tmp_path):
     names = iter(["a", "b", "b", "b"])
     with run_against(live, "openai", tmp_path / "run", answer=lambda b: answering(next(names))(b)) as run:
         run.play(2)
-        found = analyse(Played(run.records))
-    assert any("answered as actor under 2 names: a, b" in note for note in methods_table(found).notes)
-    assert "under 2 names" in report_files(run.records, [], lambda _: None)["report.md"]
+        found = analyze_run(RunRecords(run.records))
+    assert any("answered as actor under 2 names: a, b" in note for note in build_methods_table(found).notes)
+    assert "under 2 names" in build_report_files(run.records, [], lambda _: None)["report.md"]
 
 
 def test_an_answer_of_any_length_stays_out_of_the_records(live, tmp_path):

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.backends import Backend
-from rsso_dspy.config import BackendConfig, load
+from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import ConfigError
-from rsso_dspy.protocol.plan import plan_held_out
-from rsso_dspy.protocol.presets import configured
-from rsso_dspy.protocol.retries import unvarying
-from rsso_dspy.protocol.session import session
-from rsso_dspy.report.analysis import Played, analyse, as_json
-from rsso_dspy.report.tables import methods_table
+from rsso_dspy.experiment.plan import plan_held_out
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.retry_warnings import list_retry_warnings
+from rsso_dspy.experiment.session import session
+from rsso_dspy.lm import Backend
+from rsso_dspy.report.analysis import RunRecords, analyze_run, serialize_analysis
+from rsso_dspy.report.tables import build_methods_table
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.live import says
 from tests.provider_formats import Said
@@ -74,7 +74,7 @@ def test_the_actor_retries_at_the_temperature_of_the_protocol(live, tmp_path):
 def test_a_training_variant_that_was_not_played_before_is_no_retry(live):
     """Numbers of trials go on from variant to variant there."""
     from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.programs.runtime import Start
+    from rsso_dspy.programs.runtime import ResumeState
 
     asked = []
 
@@ -84,17 +84,17 @@ def test_a_training_variant_that_was_not_played_before_is_no_retry(live):
 
     rules = replace(live.runtime.rules, retry_temperature=0.7)
     runtime = replace(live.runtime, lm=lm, rules=rules, budget=lambda _: 1)
-    with live.here(), runtime.active():
+    with live.activate_for_run(), runtime.activate():
         first = Agent("react")(variant="find-plant::229", trials=1)
-        Agent("react")(variant=SHORT, trials=2, start=Start(played=first.trials))
+        Agent("react")(variant=SHORT, trials=2, start=ResumeState(played=first.trials))
         assert asked == [None, None]
-        Agent("react")(variant="find-plant::229", trials=2, start=Start(played=first.trials))
+        Agent("react")(variant="find-plant::229", trials=2, start=ResumeState(played=first.trials))
     assert asked == [None, None, 0.7]
 
 
 def test_a_temperature_that_the_actor_does_not_take_is_refused_before_anything_is_played():
     overrides = ["backend=mine", "backends.mine.model=anthropic/claude-sonnet-4-6", "protocol.retry_temperature=1.5"]
-    with pytest.raises(ConfigError, match="1 is the highest"), session(load(overrides=overrides)):
+    with pytest.raises(ConfigError, match="1 is the highest"), session(load_config(overrides=overrides)):
         pass
 
 
@@ -121,9 +121,9 @@ MEMORIES = "further trials of sso, rsso differ from the first by what memories h
     ],
 )
 def test_a_plan_whose_retries_cannot_differ_says_so(backend, protocol, said):
-    config = load(overrides=["protocol.trials=3", *protocol])
+    config = load_config(overrides=["protocol.trials=3", *protocol])
     plan = plan_held_out(config, ["react", "react-sso", "sso", "rsso"], variants=[SHORT])
-    warnings = unvarying(plan, Backend(BackendConfig(**backend)))
+    warnings = list_retry_warnings(plan, Backend(BackendConfig(**backend)))
     assert len(warnings) == len(said)
     assert all(words in warning for words, warning in zip(said, warnings, strict=True))
     assert not said or "protocol.retry_temperature=0.7" in warnings[0]
@@ -138,10 +138,10 @@ def test_a_run_says_it_before_anything_is_paid(rsso):  # noqa: F811
 def test_trials_that_were_equal_are_said_below_the_table(live, tmp_path):
     with run_against(live, "openai", tmp_path / "run", settings=TWO) as run:
         run.play(2)
-    found = analyse(Played(run.records))
+    found = analyze_run(RunRecords(run.records))
     assert found.repeated == {"react": (2, 2)}
-    assert any("react 2 of 2" in note and "retry_temperature" in note for note in methods_table(found).notes)
-    assert as_json(found)["repeated"] == {"react": {"equal": 2, "units": 2}}
+    assert any("react 2 of 2" in note and "retry_temperature" in note for note in build_methods_table(found).notes)
+    assert serialize_analysis(found)["repeated"] == {"react": {"equal": 2, "units": 2}}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_trials_that_were_equal_are_said_below_the_table(live, tmp_path):
 )
 def test_only_trials_of_a_language_model_that_are_equal_in_every_action_are_counted(rule_based, trials, expected):
     unit = replace(record("react", "boil", 1, trials), rule_based=rule_based)
-    assert analyse(Played([unit])).repeated == expected
+    assert analyze_run(RunRecords([unit])).repeated == expected
 
 
 def test_trials_that_differ_are_not_said_to_be_equal(live, tmp_path):
@@ -164,14 +164,20 @@ def test_trials_that_differ_are_not_said_to_be_equal(live, tmp_path):
     answer = lambda _: Said(says(thought="hm", action=next(actions)))  # noqa: E731
     with run_against(live, "openai", tmp_path / "run", settings=TWO, answer=answer) as run:
         run.play(1)
-    assert analyse(Played(run.records)).repeated == {"react": (1, 1)}
+    assert analyze_run(RunRecords(run.records)).repeated == {"react": (1, 1)}
     actions = iter(["look around"] * STEPS + ["inventory"] * STEPS)
     with run_against(live, "openai", tmp_path / "other", settings=TWO, answer=answer) as run:
         run.play(1)
-    assert analyse(Played(run.records)).repeated == {}
+    assert analyze_run(RunRecords(run.records)).repeated == {}
 
 
 def test_the_embedded_model_plays_as_before():
-    assert configured(load()).id == "sso-adapt/1"
-    config = load()
-    assert set(config.resolved()["backends"]["embedded"]) == {"model", "temperature", "max_tokens", "adapter", "roles"}
+    assert resolve_protocol(load_config()).id == "adapt/2"
+    config = load_config()
+    assert set(config.resolve_settings()["backends"]["embedded"]) == {
+        "model",
+        "temperature",
+        "max_tokens",
+        "adapter",
+        "roles",
+    }

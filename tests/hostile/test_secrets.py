@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from rsso_dspy.backends import Backend
-from rsso_dspy.config import BackendConfig, load
+from rsso_dspy.atomic import atomic_write_text
+from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import ConfigError, MissingKey
+from rsso_dspy.lm import Backend
 from rsso_dspy.redaction import redact, redact_json, register_address, register_secret, watch_variable
-from rsso_dspy.whole import write_whole
 from tests.embedding_server import embedding_server, fault
 from tests.live import says
 from tests.provider_formats import Said
@@ -76,7 +76,7 @@ def leaks(folder: Path, *said: str, key: str = KEY) -> list[tuple[str, str]]:
 @pytest.fixture(autouse=True)
 def _no_simulator_of_its_own(monkeypatch):
     """Doctor starts no simulator, which is no part of what is asked here."""
-    monkeypatch.setattr("rsso_dspy.cli.doctor._simulator", lambda _: "left out")
+    monkeypatch.setattr("rsso_dspy.cli.doctor._check_simulator", lambda _: "left out")
 
 
 def options(url: str, **more: str) -> list[str]:
@@ -165,7 +165,7 @@ def test_what_is_written_whole_holds_no_key_and_reads_as_it_did(monkeypatch, tmp
     watch_variable(VARIABLE)
     monkeypatch.setenv(VARIABLE, KEY)
     for name in ("a.json", "a.toml", "a.md"):
-        write_whole(tmp_path / name, json.dumps({"n": 10**12, "said": f"Bearer {KEY}\r\n"}))
+        atomic_write_text(tmp_path / name, json.dumps({"n": 10**12, "said": f"Bearer {KEY}\r\n"}))
     assert leaks(tmp_path) == []
     assert json.loads((tmp_path / "a.json").read_text()) == {"n": 10**12, "said": "Bearer ***\r\n"}
 
@@ -294,7 +294,7 @@ def test_the_password_in_an_address_is_shown_nowhere(rsso, tmp_path, model, addr
 )
 def test_an_address_of_no_use_is_quoted_without_its_password(address):
     with pytest.raises(ConfigError) as raised:
-        load(overrides=[f'backends.vllm.base_url="{address}"'])
+        load_config(overrides=[f'backends.vllm.base_url="{address}"'])
     assert "s3cret" not in str(raised.value)
     assert "not an address like" in str(raised.value)
 
@@ -324,14 +324,14 @@ def test_a_crash_prints_its_traceback_without_keys(rsso, monkeypatch):
 
 
 def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
-    from rsso_dspy.protocol.cluster.away import play as play_away
+    from rsso_dspy.integrations.ray.worker import run_task as play_away
 
     monkeypatch.setenv("CLUSTER_API_KEY", KEY)
 
-    def begin(_: object) -> None:
+    def issue_ticket(_: object) -> None:
         raise ValueError(f"refused: {LOUD}")
 
-    home = SimpleNamespace(begin=SimpleNamespace(remote=begin))
+    home = SimpleNamespace(issue_ticket=SimpleNamespace(remote=issue_ticket))
     with ThreadPoolExecutor(1) as elsewhere:  # in the main thread it would turn Ctrl-C off
         error = elsewhere.submit(play_away, home, None, None, None).exception()
     assert "ValueError: refused: <***>" in str(error)
@@ -345,13 +345,13 @@ def test_what_is_registered_is_struck_out_without_any_variable():
 
 
 def test_what_a_tracking_server_is_told_holds_no_key(monkeypatch, tmp_path):
-    from rsso_dspy.protocol.held_out import prepare
-    from rsso_dspy.protocol.mlflow_payload import parameters, tags_of
-    from rsso_dspy.protocol.run_spec import RunSpec
+    from rsso_dspy.experiment.run import plan_run
+    from rsso_dspy.integrations.mlflow_payload import build_parameters, build_tags
+    from rsso_dspy.store.run_spec import RunSpec
 
     monkeypatch.setenv("TRACKED_API_KEY", KEY)
-    config = load(overrides=["backend=mine", f"backends.mine.model=hosted_vllm/{KEY}", "embedder.model=hash"])
-    planned = prepare(config, RunSpec(methods=("react",), variants=(SHORT,), out=tmp_path / "run"))
-    told = {**parameters(planned), **tags_of(planned)}
+    config = load_config(overrides=["backend=mine", f"backends.mine.model=hosted_vllm/{KEY}", "embedder.model=hash"])
+    planned = plan_run(config, RunSpec(methods=("react",), variants=(SHORT,), out=tmp_path / "run"))
+    told = {**build_parameters(planned), **build_tags(planned)}
     assert told["model.actor"] == "hosted_vllm/***"
     assert leaks(tmp_path, *told.values()) == []

@@ -7,12 +7,12 @@ from pathlib import Path
 import pandas
 import pytest
 
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.protocol.plan import plan_held_out
-from rsso_dspy.protocol.stalled import give_up_stalled, stalled
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.trajectory import TrainingRecord, Trajectory, UnitRecord, Usage
+from rsso_dspy.experiment.plan import plan_held_out
+from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
+from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord, Usage
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import FAST, at_hand, rsso  # noqa: F401
 from tests.environments.frozen import freeze
 from tests.records import record
@@ -63,7 +63,7 @@ def test_a_stalled_trial_is_told_and_played_again_to_the_record_of_a_run_without
     assert "--retry stalled plays their units again" in err
     assert "Stalled: react-sso 1 of 2 trials, rsso 1 of 2 trials." in " ".join(out.split())
     code, _, err = rsso(*ASKED, "--retry", "stalled", "--dry-run")
-    assert (code, store.abandoned()) == (0, [])
+    assert (code, store.read_abandoned()) == (0, [])
     assert "0 units finished, 2 to play" in err
     played = seconds(store)
 
@@ -72,7 +72,7 @@ def test_a_stalled_trial_is_told_and_played_again_to_the_record_of_a_run_without
     again = ["react-sso 1", "react-sso 2", "rsso 2"]
     assert seconds(store)[len(played) :] == again
     lost: dict[str, Usage] = {}
-    for arm, _, usage in store.abandoned():
+    for arm, _, usage in store.read_abandoned():
         lost[arm] = lost.get(arm, Usage()) + usage
     for arm, first in STALLED.items():
         given_up = [usage for trial in before[arm].trials[first - 1 :] for usage in trial.usage.values()]
@@ -86,7 +86,7 @@ def test_a_simulator_that_is_paused_is_told(rsso, env: ScienceWorld, monkeypatch
     step = env.step
 
     def paused(action: str):
-        freeze(env._live().pid)
+        freeze(env._require_jvm().pid)
         with monkeypatch.context() as short:
             short.setattr(env, "_step_limit", 0.3)
             return step(action)
@@ -145,7 +145,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path, case, state):
     numbers, learnt, standing = CASES[case]
-    plan = plan_held_out(load(), ["sso"], ["boil"], ["boil::22", "boil::27"])
+    plan = plan_held_out(load_config(), ["sso"], ["boil"], ["boil::22", "boil::27"])
     store = Store(tmp_path)
     store.open({}, {"sso": "1"})
     made = record("sso", "boil", 22, [[10], [20], [30]])
@@ -163,19 +163,19 @@ def test_trials_before_a_stalled_one_stand_where_no_memory_learnt_since(tmp_path
     sound = record("sso", "boil", 27, [[10], [20]])
     store.save(sound)
 
-    assert [work.name for work in stalled(plan, store)] == ["boil::22"]
-    give_up_stalled(plan, store)
+    assert [work.name for work in list_stalled_jobs(plan, store)] == ["boil::22"]
+    discard_stalled_trials(plan, store)
     assert list(store.units()) == [sound]
-    left = [(each.trials, each.memories) for each in store.begun()]
+    left = [(each.trials, each.memories) for each in store.load_begun()]
     assert left == ([(made.trials[:standing], made.memories)] if standing else [])
     spent = Usage(calls=2, input=10, output=3)
-    assert [usage for _, _, usage in store.abandoned()] == [spent] * (3 + (state == "errored") - standing)
-    assert stalled(plan, store) == []
+    assert [usage for _, _, usage in store.read_abandoned()] == [spent] * (3 + (state == "errored") - standing)
+    assert list_stalled_jobs(plan, store) == []
 
 
 def test_units_after_a_stalled_training_are_played_again(tmp_path):
     settings = ["protocol.setting=transfer", "protocol.train_trials=1", "protocol.train_per_task=2"]
-    plan = plan_held_out(load(overrides=settings), ["rsso"], ["boil", "freeze"], per_task=1)
+    plan = plan_held_out(load_config(overrides=settings), ["rsso"], ["boil", "freeze"], per_task=1)
     store = Store(tmp_path)
     store.open({}, {"rsso": "1"})
     for unit in plan.units:
@@ -189,10 +189,10 @@ def test_units_after_a_stalled_training_are_played_again(tmp_path):
                 **shared, rule_based=True, seed=0, trials=made.trials, task=training.task, budgets=training.budgets
             )
         )
-    assert [work.key.split("/")[1] for work in stalled(plan, store)] == [
+    assert [work.key.split("/")[1] for work in list_stalled_jobs(plan, store)] == [
         "boil (training)",
         next(unit.name for unit in plan.units if unit.variant.task == "boil"),
     ]
-    give_up_stalled(plan, store)
+    discard_stalled_trials(plan, store)
     assert [unit.variant.task for unit in store.units()] == ["freeze"]
     assert [training.task for training in store.trainings()] == ["freeze"]

@@ -8,18 +8,18 @@ from dataclasses import replace
 import dspy
 import pytest
 
-from rsso_dspy.backends import Backend
-from rsso_dspy.backends.adapters import schemas
-from rsso_dspy.backends.adapters.schemas import LONGEST_TEXT, build_schema, takes_bounds
-from rsso_dspy.config import BackendConfig, load
+from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.admissible import keep_in_sight, keep_templates, list_numbers
 from rsso_dspy.errors import ConfigError, EnvironmentFailure, UsageError
-from rsso_dspy.programs.calls import Ledger
+from rsso_dspy.experiment.action_choice import check_action_choice
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.lm import Backend
+from rsso_dspy.lm.adapters import schemas
+from rsso_dspy.lm.adapters.schemas import LONGEST_TEXT, build_schema, takes_bounds
 from rsso_dspy.programs.choosing import offer_actions
-from rsso_dspy.protocol.action_choice import check_action_choice
-from rsso_dspy.protocol.presets import configured
+from rsso_dspy.programs.role_calls import TrialLedger
 from rsso_dspy.signatures import FlatActor, Reflect, SkillActor, WriteRules
 from tests.provider_formats import WIRES, Said
 from tests.provider_runs import KEY, VARIABLE, backend, run_against
@@ -45,15 +45,15 @@ def _nothing_said_yet(monkeypatch):
     monkeypatch.setattr(schemas, "_told", set())
 
 
-def ask(models: Backend, ledger: Ledger | None = None, **choices) -> dspy.Prediction:
+def ask(models: Backend, ledger: TrialLedger | None = None, **choices) -> dspy.Prediction:
     ledger, lm = ledger or booked(), models.lm("actor", 3)
     fields = {"task": "Look.", "action_templates": "look around", "history": "A room."}
-    with dspy.context(adapter=models.adapter, lm=lm, disable_history=True, **choices), ledger.role("actor"):
+    with dspy.context(adapter=models.adapter, lm=lm, disable_history=True, **choices), ledger.book_under_role("actor"):
         return dspy.Predict(FlatActor)(**fields)
 
 
-def booked() -> Ledger:
-    return Ledger(lambda _role, _usage: None)
+def booked() -> TrialLedger:
+    return TrialLedger(lambda _role, _usage: None)
 
 
 def sent_schema(body: dict) -> dict:
@@ -192,9 +192,9 @@ def test_a_provider_is_asked_again_as_before(table, again):
 
 
 def test_settings_that_are_new_change_no_hash_where_they_are_not_set():
-    config = load(overrides=["backend=vllm"])
-    assert not {"ask_again", "action_choice"} & set(re.findall(r"\w+", json.dumps(config.resolved())))
-    assert load(overrides=["backend=vllm", "backends.vllm.ask_again=true"]).hash() != config.hash()
+    config = load_config(overrides=["backend=vllm"])
+    assert not {"ask_again", "action_choice"} & set(re.findall(r"\w+", json.dumps(config.resolve_settings())))
+    assert load_config(overrides=["backend=vllm", "backends.vllm.ask_again=true"]).hash() != config.hash()
 
 
 def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
@@ -202,7 +202,7 @@ def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
     with provider(lambda _: Said(STEP, output=5, ending="length")) as served:
         for _ in range(2):
             ask(backend("vllm", served, adapter="json"), ledger)
-    assert ledger.usage()["actor"].truncated == 2
+    assert ledger.usage_by_role()["actor"].truncated == 2
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -219,13 +219,13 @@ def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
     ],
 )
 def test_a_choice_that_cannot_be_is_refused_before_anything_is_played(settings, said):
-    config = load(overrides=settings)
+    config = load_config(overrides=settings)
     if said:
         with pytest.raises(ConfigError, match=re.escape(said)):
             check_action_choice(config)
     else:
         check_action_choice(config)
-    assert ("action_choice=" in configured(config).id) is ("free" not in str(settings) and bool(settings))
+    assert ("action_choice=" in resolve_protocol(config).id) is ("free" not in str(settings) and bool(settings))
 
 
 def test_the_answer_is_held_to_what_can_be_done_in_the_room(live, tmp_path):
@@ -368,9 +368,11 @@ def test_a_users_own_adapter_does_not_drop_the_constraint_without_a_word():
 
 
 def test_a_benchmark_says_whether_its_lists_are_short(monkeypatch):
-    listed = load(overrides=["protocol.action_choice=listed"])
+    listed = load_config(overrides=["protocol.action_choice=listed"])
     for admissible, said in (("short", ""), ("none", "does not list them")):
-        monkeypatch.setattr(type(listed), "played", property(lambda _, a=admissible: replace(BENCHMARK, admissible=a)))
+        monkeypatch.setattr(
+            type(listed), "active_benchmark", property(lambda _, a=admissible: replace(BENCHMARK, admissible=a))
+        )
         if said:
             with pytest.raises(ConfigError, match=said):
                 check_action_choice(listed)

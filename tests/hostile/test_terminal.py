@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.terminal import escaped, visible
+from rsso_dspy.report.terminal import escape_controls, replace_controls
+from rsso_dspy.store.unit_store import Store
 from tests.hostile.conftest import ORDER
 
 ATTACK = (
@@ -111,18 +111,18 @@ def test_brackets_stand_as_they_are(rsso, hostile):
 
 def test_json_loses_nothing():
     data = {"text": ATTACK}
-    shown = escaped(json.dumps(data, ensure_ascii=False))
+    shown = escape_controls(json.dumps(data, ensure_ascii=False))
     assert not ACTS.search(shown)
     assert json.loads(shown) == data
 
 
 def test_a_text_keeps_its_lines():
-    assert visible("a\n\tb") == "a\n\tb"
+    assert replace_controls("a\n\tb") == "a\n\tb"
 
 
 def test_every_verb_prints_through_the_one_exit():
-    """`prose.echo`, or a console that shows texts as it does."""
+    """`terminal_text.echo`, or a console that shows texts as it does."""
     for file in (Path(__file__).parents[2] / "rsso_dspy/cli").glob("*.py"):
         text = file.read_text()
-        if file.name not in ("prose.py", "reference.py", "__init__.py"):
+        if file.name not in ("terminal_text.py", "reference.py", "__init__.py"):
             assert not re.search(r"typer\.s?echo\(|(?<![\w.])print\(|(?<!Safe)Console\(", text), file

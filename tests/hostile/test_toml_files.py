@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsso_dspy.config import PROFILES, Config, load, override
-from rsso_dspy.protocol.given import toml_of
-from rsso_dspy.protocol.reproduction import settings_of
-from rsso_dspy.protocol.sweeps import Point
+from rsso_dspy.config import PROFILES, Config, format_override, load_config
+from rsso_dspy.store.manifest import dump_config_toml
+from rsso_dspy.workflows.reproduce import list_changed_settings
+from rsso_dspy.workflows.sweeps import SweepPoint
 
 NAMES = ["openai", "embedded", "my.own", "a b", 'a "quoted" \\n name', "", "\x7f\x85\u2028", "漢字 😀"]
 TEXTS = st.text(st.sampled_from("\\nr\n\r\t'\"#[]={}. \x00\x1f\x7f") | st.characters(exclude_categories=["Cs"]))
@@ -59,8 +59,8 @@ def test_any_configuration_survives_its_file(data):
     config = made(data)
     with TemporaryDirectory() as folder:
         file = Path(folder) / "config.toml"
-        file.write_text(toml_of(config)[0], encoding="utf-8")
-        assert load(file) == config
+        file.write_text(dump_config_toml(config)[0], encoding="utf-8")
+        assert load_config(file) == config
 
 
 @settings(deadline=None, max_examples=60)
@@ -71,12 +71,12 @@ def test_any_configuration_survives_as_settings(data):
     roles = data["table"].get("roles", {})
     data["table"]["roles"] = {role: own for role, own in roles.items() if own.keys() & {"model", "temperature"}}
     config = made(data)
-    again = load(Path(os.devnull), settings_of(config.resolved()))
-    assert again.resolved() == config.resolved()
+    again = load_config(Path(os.devnull), list_changed_settings(config.resolve_settings()))
+    assert again.resolve_settings() == config.resolve_settings()
 
 
 @pytest.mark.parametrize("value", [1e22, float("inf"), True, ["a", "b\x7f"], [], 'a\x7f\n"\\', "\x00", "true", "3", ""])
 def test_a_value_of_a_sweep_is_the_value_that_is_played(value):
-    (setting,) = Point({"some.key": value}).overrides
-    assert setting == override("some.key", value)
+    (setting,) = SweepPoint({"some.key": value}).overrides
+    assert setting == format_override("some.key", value)
     assert tomllib.loads(setting)["some"]["key"] == value

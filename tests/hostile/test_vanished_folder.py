@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.cli.sweep import stay
-from rsso_dspy.config import load
+from rsso_dspy.cli.sweep import check_folder_unchanged
+from rsso_dspy.config import load_config
 from rsso_dspy.errors import FolderGone
-from rsso_dspy.optimize.shelf import Shelf
-from rsso_dspy.protocol.events import EventStream, TrialFinished
-from rsso_dspy.protocol.held_out import prepare
-from rsso_dspy.protocol.place import Place
-from rsso_dspy.protocol.run_spec import RunSpec
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.protocol.watching import Watched
-from rsso_dspy.report.bills import unpriced
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.experiment.events import EventStream, TrialFinished
+from rsso_dspy.experiment.run import plan_run
+from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.records import Usage
+from rsso_dspy.report.cost_report import return_no_price
+from rsso_dspy.store.guarded_folder import GuardedFolder
+from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.run_monitor import RunMonitor
 from tests.chaos.process import until
 from tests.hostile.played import PATIENCE, TASK, VARIANT, counting
 from tests.live import FAST
-from tests.protocol.test_store import IDENTITY
+from tests.store.test_store import IDENTITY
 
 AWAY = "away"
 MANY = 8
@@ -69,10 +69,10 @@ def files(folder: Path) -> dict[str, bytes] | None:
 @pytest.mark.parametrize("write", ["write", "append", "remove"])
 def test_every_way_to_write_refuses_and_leaves_what_is_there_alone(tmp_path, happen, words, write):
     folder = tmp_path / "run"
-    place = Place(folder)
+    place = GuardedFolder(folder)
     place.hold()
     place.write(folder / "run.json", "mine")
-    place.mark("run.json")
+    place.watch_file("run.json")
     place.append(folder / "a/b.jsonl", "line")
     assert files(folder) == {"run.json": b"mine", "a/b.jsonl": b"line\n"}
     happen(folder)
@@ -80,7 +80,7 @@ def test_every_way_to_write_refuses_and_leaves_what_is_there_alone(tmp_path, hap
     with pytest.raises(FolderGone, match=words):
         getattr(place, write)(folder / "a/b.jsonl", *arguments[write])
     assert files(folder) == before
-    place.let_go()
+    place.release()
 
 
 def test_a_folder_that_is_unmounted_is_another_one(tmp_path):
@@ -89,19 +89,19 @@ def test_a_folder_that_is_unmounted_is_another_one(tmp_path):
     mount = ["mount", "-t", "tmpfs", "tmpfs", str(folder)]
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("mounting is not allowed here")
-    place = Place(folder)
+    place = GuardedFolder(folder)
     place.hold()
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
     with pytest.raises(FolderGone, match="unmounted"):
         place.write(folder / "a", "text")
     assert files(folder) == {}
-    place.let_go()
+    place.release()
 
 
 def test_a_folder_that_is_not_held_is_like_any_other(tmp_path):
-    place = Place(tmp_path / "run")
+    place = GuardedFolder(tmp_path / "run")
     place.hold()
-    place.let_go()
+    place.release()
     shutil.rmtree(tmp_path / "run")
     place.write(tmp_path / "run/a", "text")
     assert files(tmp_path / "run") == {"a": b"text"}
@@ -118,11 +118,11 @@ def test_a_run_whose_folder_goes_stops_at_once_and_writes_nothing_more(tmp_path,
             before.append(files(folder))
 
     order = RunSpec(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
-    config = load(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
+    config = load_config(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
     events = EventStream()
     events.subscribe(TrialFinished, tell)
     with pytest.raises(FolderGone, match=words):
-        prepare(config, order).play(live, 1, events=events)
+        plan_run(config, order).execute(live, 1, events=events)
     assert len(told) == 1
     assert [files(folder)] == before
 
@@ -164,23 +164,23 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
 
 
 def test_a_sweep_whose_folder_goes_between_two_points_is_not_begun_anew(tmp_path):
-    place = Place(tmp_path / "sweep")
-    stay(place)
+    place = GuardedFolder(tmp_path / "sweep")
+    check_folder_unchanged(place)
     assert not place.folder.exists(), "the first point makes it"
     place.folder.mkdir()
-    stay(place)
+    check_folder_unchanged(place)
     move(place.folder)
     with pytest.raises(FolderGone, match="--out"):
-        stay(place)
-    place.let_go()
+        check_folder_unchanged(place)
+    place.release()
 
 
 def test_rollouts_are_kept_in_no_other_folder(tmp_path):
-    shelf = Shelf.beside(tmp_path / "file.json")
-    shelf.open({})
+    shelf = RolloutCache.for_output(tmp_path / "file.json")
+    shelf.open_for_request({})
     shutil.rmtree(shelf.folder)
     with pytest.raises(FolderGone, match="was deleted"):
-        shelf.note_spent("actor", Usage(calls=1))
+        shelf.append_usage("actor", Usage(calls=1))
     assert not shelf.folder.exists()
 
 
@@ -190,9 +190,9 @@ def test_who_watches_is_told(tmp_path, happen, words):
     store = Store(folder)
     with suppress(FolderGone), store.lock():
         store.open(IDENTITY, {"rsso": "1"})
-        watched = Watched(folder, unpriced)
-        assert watched.look().state == "playing"
+        watched = RunMonitor(folder, return_no_price)
+        assert watched.take_snapshot().state == "playing"
         happen(folder)
         with pytest.raises(FolderGone, match=words.partition(" .* ")[0]) as told:
-            watched.look()
+            watched.take_snapshot()
     assert str(told.value).endswith("while it was watched.")

@@ -1,6 +1,6 @@
 """Lessons of the three categories, as a writer of rules gives them."""
 
-from rsso_dspy.trajectory import Lesson
+from rsso_dspy.records import Lesson
 
 
 def fact(text: str) -> Lesson:

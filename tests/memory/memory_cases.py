@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rsso_dspy.memory.skills import Skill, SkillMemory, SkillSettings, Verbalization, Window
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.records import State, Step, Trajectory, Variant
 
 BOIL = Variant("boil", 22)
 

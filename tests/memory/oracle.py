@@ -10,7 +10,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.trajectory import Trajectory
+from rsso_dspy.records import Trajectory
 
 
 class Spot(NamedTuple):

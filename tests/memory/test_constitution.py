@@ -9,12 +9,12 @@ from rsso_dspy.memory.constitution import (
     Constitution,
     ConstitutionMemory,
     ConstitutionSettings,
-    Writer,
-    condensed,
-    merged,
+    RuleWriter,
+    condense_rules,
+    merge_lasting_rules,
 )
-from rsso_dspy.memory.constitution.rules import said
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.memory.constitution.rules import clean_rule_text
+from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.lessons import error, fact, left
 
 BOIL = Variant("boil", 3, "train")
@@ -49,10 +49,10 @@ class Scripted:
 
     def summarize(self, book):
         self.known.append(book.text)
-        return self.summaries.pop(0) if self.summaries else condensed(book)
+        return self.summaries.pop(0) if self.summaries else condense_rules(book)
 
     def writer(self, **more):
-        return Writer("scripted", self.write, self.summarize, **more)
+        return RuleWriter("scripted", self.write, self.summarize, **more)
 
 
 def play(memory: ConstitutionMemory, count: int, variant: Variant = BOIL, trial: int = 1, learn: bool = True):
@@ -62,7 +62,7 @@ def play(memory: ConstitutionMemory, count: int, variant: Variant = BOIL, trial:
     for n in range(count):
         shown.append(memory.recall([state()]))
         if n < count - 1:
-            memory.notice(variant, "task", [state()] * (n + 2), steps(n + 1))
+            memory.observe(variant, "task", [state()] * (n + 2), steps(n + 1))
     return shown, memory.learn(trajectory(count, variant, trial)) if learn else None
 
 
@@ -127,7 +127,7 @@ def test_the_log_holds_every_merger_and_every_drop():
     book = Constitution().with_lessons(
         [fact("The stove heats a pot."), fact("The stove heats a pan."), fact("Bees fly far away.")], "boil", "boil::3"
     )
-    after = book.summarized([fact("The stove heats a pot or a pan.")], "boil::9")
+    after = book.apply_summary([fact("The stove heats a pot or a pan.")], "boil::9")
     merge, drop = after.edits[3:]
     assert (merge.what, merge.of, merge.id) == ("merge", ("A1", "A2"), "A4")
     assert (drop.what, drop.id, drop.why) == ("drop", "A3", "summary")
@@ -138,7 +138,7 @@ def test_the_log_holds_every_merger_and_every_drop():
 
 def test_a_rule_that_a_summary_keeps_word_for_word_keeps_its_id():
     book = Constitution().with_lessons([fact("Doors open."), fact("Water boils at 100 degrees.")], "boil", "boil::3")
-    after = book.summarized([fact("Water boils at 100 degrees."), fact("Doors open.")], "boil::9")
+    after = book.apply_summary([fact("Water boils at 100 degrees."), fact("Doors open.")], "boil::9")
     assert [rule.id for rule in after.rules] == ["A2", "A1"]
     assert after.edits == book.edits
 
@@ -152,7 +152,7 @@ def test_a_summary_brings_no_category_back_that_is_left_out():
 
 def test_a_rule_of_small_words_alone_survives_a_summary_that_keeps_it():
     book = Constitution().with_lessons([fact("It is not in."), fact("It is not in!")], "boil", "boil::3")
-    after = book.summarized([fact("It is not in.")], "boil::9")
+    after = book.apply_summary([fact("It is not in.")], "boil::9")
     assert after == book
 
 
@@ -182,7 +182,7 @@ def test_a_task_is_counted_when_the_variant_changes_whatever_the_trial_is_called
     ],
 )
 def test_what_is_said_is_one_short_printable_line_without_field_marks(text, read):
-    assert said(text) == read
+    assert clean_rule_text(text) == read
 
 
 def test_a_bound_brings_the_summary_early_and_what_is_still_too_much_is_dropped():
@@ -209,7 +209,7 @@ def test_a_category_can_be_left_out(dropped):
         ConstitutionSettings(categories=kept),
     )
     memory.preamble()
-    memory.notice(BOIL, "task", [state()] * 11, steps(10))
+    memory.observe(BOIL, "task", [state()] * 11, steps(10))
     assert {rule.lesson.category for rule in memory.constitution.rules} == set(kept)
 
 
@@ -245,7 +245,7 @@ def test_a_snapshot_restores_the_memory():
 def test_merging_constitutions_keeps_each_rule_once():
     one = Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3")
     two = Constitution().with_lessons([fact("doors open"), fact("Water boils.")], "freeze", "freeze::1")
-    both = merged([one, two])
+    both = merge_lasting_rules([one, two])
     assert [rule.lesson.text for rule in both.rules] == ["Doors open.", "x failed", "Water boils."]
     assert both.rules[0].count == 2
     assert both.rules[0].source == "boil::3 + freeze::1"

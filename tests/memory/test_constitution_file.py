@@ -8,29 +8,29 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import (
     Constitution,
 )
-from rsso_dspy.memory.constitution.file import Book, editable, edited, read_book
+from rsso_dspy.memory.constitution.file import ConstitutionFile, apply_edited_rules, format_rules, read_constitution
 from tests.memory.lessons import error, fact
 
 RULES = '{"kind": "rsso-dspy constitution", "schema": 1, "rules": '
 
 
 def test_a_file_round_trips(tmp_path):
-    book = Book(
+    book = ConstitutionFile(
         Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3"),
         {"variants": ["boil::3"]},
         ("an example",),
     )
     file = tmp_path / "book.json"
-    file.write_text(book.text(), encoding="utf-8")
-    assert read_book(file) == book
-    assert read_book(file).variants == ("boil::3",)
+    file.write_text(book.to_json(), encoding="utf-8")
+    assert read_constitution(file) == book
+    assert read_constitution(file).variants == ("boil::3",)
 
 
 def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
     file = tmp_path / "book.json"
     rows = [{"category": "abstract", "text": "Doors open."}, {"category": "error", "text": "x", "solution": "y"}]
     file.write_text(json.dumps({"kind": "rsso-dspy constitution", "schema": 1, "rules": rows}))
-    book = read_book(file).constitution
+    book = read_constitution(file).constitution
     assert [rule.id for rule in book.rules] == ["A1", "E2"]
     assert {rule.source for rule in book.rules} == {"written by hand"}
 
@@ -68,7 +68,7 @@ def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, sa
     file = tmp_path / "book.json"
     file.write_text(content)
     with pytest.raises(UsageError, match=r"book\.json") as refused:
-        read_book(file)
+        read_constitution(file)
     assert said in str(refused.value)
 
 
@@ -85,7 +85,7 @@ def test_a_rule_that_would_break_a_run_later_is_refused_at_once(tmp_path, change
     row = {"category": "error", "text": "x", "solution": "y", **change}
     file.write_text(RULES + json.dumps([row]) + "}")
     with pytest.raises(UsageError, match=wrong):
-        read_book(file)
+        read_constitution(file)
 
 
 @pytest.mark.parametrize("more", ['"provenance": {"variants": 5}', '"numbered": Infinity', '"edits": [{"id": "A"}]'])
@@ -93,25 +93,25 @@ def test_what_stands_beside_the_rules_is_checked_too(tmp_path, more):
     file = tmp_path / "book.json"
     file.write_text(RULES + f"[], {more}" + "}")
     with pytest.raises(UsageError, match=r"book\.json"):
-        read_book(file)
+        read_constitution(file)
 
 
 def test_a_number_that_was_given_is_not_given_again(tmp_path):
     file = tmp_path / "book.json"
     file.write_text(RULES + '[{"category": "abstract", "text": "t"}], "edits": [{"what": "drop", "id": "A7"}]}')
-    assert [rule.id for rule in read_book(file).constitution.rules] == ["A8"]
+    assert [rule.id for rule in read_constitution(file).constitution.rules] == ["A8"]
 
 
 def test_an_untouched_line_is_what_it_was():
     book = Constitution().with_lessons([error("Went hall => kitchen", "Look first")], "boil", "boil::3")
-    assert edited(book, editable(book)) == book
+    assert apply_edited_rules(book, format_rules(book)) == book
 
 
 def test_a_person_can_edit_the_rules():
     book = Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3")
-    text = editable(book)
-    assert edited(book, text) == book
-    changed = edited(
+    text = format_rules(book)
+    assert apply_edited_rules(book, text) == book
+    changed = apply_edited_rules(
         book, text.replace("A1: Doors open.", "A1: Doors open with a key.\nWater boils.").replace("E2:", "")
     )
     assert [(rule.id, rule.lesson.text) for rule in changed.rules] == [
@@ -135,5 +135,5 @@ def test_a_person_can_edit_the_rules():
 def test_an_edit_that_can_not_be_read_names_its_line(text, said):
     book = Constitution().with_lessons([fact("Doors open.")], "boil", "boil::3")
     with pytest.raises(UsageError) as refused:
-        edited(book, text)
+        apply_edited_rules(book, text)
     assert said in str(refused.value)

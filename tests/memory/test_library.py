@@ -7,8 +7,8 @@ import pytest
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import KIND, Library, load_library, read_library
-from rsso_dspy.trajectory import State
+from rsso_dspy.memory.skills.library import KIND, SkillLibraryFile, load_library, read_library
+from rsso_dspy.records import State
 from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, walk, words_embed
 
 ROUND = "a b c+5 d e f g+5 h i j k+5 l m n o+5"
@@ -29,7 +29,7 @@ def exported(tmp_path):
     """A memory and its file."""
     memory = taught()
     file = tmp_path / "library.json"
-    file.write_text(Library(PROVENANCE, memory.snapshot()).text(), encoding="utf-8")
+    file.write_text(SkillLibraryFile(PROVENANCE, memory.snapshot()).to_json(), encoding="utf-8")
     return memory, file
 
 
@@ -43,20 +43,22 @@ def places(number: int) -> list[State]:
     ]
 
 
-@pytest.mark.parametrize("settings", [SkillSettings.sso_adapt_1(), SkillSettings.release(), SkillSettings(retrieved=1)])
+@pytest.mark.parametrize(
+    "settings", [SkillSettings.sso_adapt_1(), SkillSettings.sso_release(), SkillSettings(retrieved=1)]
+)
 @pytest.mark.parametrize("embed", [words_embed, hash_embed])
 def test_a_restored_library_retrieves_the_same_in_the_same_order(tmp_path, settings, embed):
     memory = taught(embed, settings) if settings.build_repeats else skill_memory(settings, embed=embed)
     if not settings.build_repeats:
         for trial, text in enumerate((ROUND, OTHER, ROUND.replace("o+5", "z+5")), start=1):
             memory.learn(walk(text, trial))
-    (tmp_path / "file.json").write_text(Library(PROVENANCE, memory.snapshot()).text(), encoding="utf-8")
+    (tmp_path / "file.json").write_text(SkillLibraryFile(PROVENANCE, memory.snapshot()).to_json(), encoding="utf-8")
     restored = load_library(tmp_path / "file.json", embed)
     states = places(200)
-    firsts = {memory.nearest(state)[0][0].id for state in states}
+    firsts = {memory.rank_skills(state)[0][0].id for state in states}
     assert len(firsts) > 1, "the states must tell skills apart, or any order would do"
     for state in states:
-        assert restored.nearest(state) == memory.nearest(state)
+        assert restored.rank_skills(state) == memory.rank_skills(state)
         assert restored.recall([state]) == memory.recall([state])
 
 
@@ -65,7 +67,7 @@ def test_the_file_says_what_it_is_and_where_it_came_from(exported):
     data = json.loads(file.read_text(encoding="utf-8"))
     assert list(data) == ["kind", "schema", "provenance", "memory"]
     assert (data["kind"], data["schema"], data["provenance"]) == (KIND, 1, PROVENANCE)
-    assert read_library(file) == Library(PROVENANCE, memory.snapshot())
+    assert read_library(file) == SkillLibraryFile(PROVENANCE, memory.snapshot())
     assert load_library(file, words_embed).snapshot() == memory.snapshot()
 
 
@@ -134,8 +136,8 @@ def test_a_damaged_memory_is_refused_and_settings_of_another_version_are_named(e
 
 
 def test_an_empty_library_goes_through_a_file_too(tmp_path):
-    (tmp_path / "file.json").write_text(Library({}, skill_memory().snapshot()).text())
-    assert load_library(tmp_path / "file.json", words_embed, embedder="any").nearest(plain("room a")) == []
+    (tmp_path / "file.json").write_text(SkillLibraryFile({}, skill_memory().snapshot()).to_json())
+    assert load_library(tmp_path / "file.json", words_embed, embedder="any").rank_skills(plain("room a")) == []
 
 
 def test_a_file_from_before_a_setting_was_made_has_it_as_it_was(exported):

@@ -13,7 +13,7 @@ import pytest
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, walk
 from tests.memory.taught import FOUR, PLATEAU, taught
 
@@ -118,7 +118,7 @@ def test_without_the_flag_feedback_changes_nothing():
     used.learn(pursue(used, [0, 0]))
     for memory in (plainly, used):
         memory.learn(walk(PLATEAU, 4))
-    assert used.inspect().selected == plainly.inspect().selected
+    assert used.inspect_update().selected == plainly.inspect_update().selected
     assert used.snapshot()["feedback"] == []
 
 
@@ -143,7 +143,9 @@ NOISY = [
 ]
 
 
-@pytest.mark.parametrize("settings", [SkillSettings(feedback=True), SkillSettings.release()], ids=["paper", "release"])
+@pytest.mark.parametrize(
+    "settings", [SkillSettings(feedback=True), SkillSettings.sso_release()], ids=["paper", "release"]
+)
 @pytest.mark.parametrize("stop", [1, 2, 3])
 def test_a_restored_memory_continues_byte_for_byte(settings, stop):
     whole, first = skill_memory(settings), skill_memory(settings)
@@ -157,7 +159,7 @@ def test_a_restored_memory_continues_byte_for_byte(settings, stop):
         assert second.recall([plain("room a")]).ids == whole.recall([plain("room a")]).ids
         assert {**second.learn(walk(text, trial))} == {**whole.learn(walk(text, trial))}
         assert [skill.id for skill in second.library] == [skill.id for skill in whole.library]
-        assert second.inspect() == whole.inspect()
+        assert second.inspect_update() == whole.inspect_update()
 
 
 def test_a_snapshot_holds_every_text_once():
@@ -177,7 +179,7 @@ def test_a_snapshot_of_other_settings_is_refused():
 
 SCRIPT = """
 import json
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.memory_cases import skill_memory, walk, plain
 from test_skill_memory import NOISY
 memory = skill_memory()

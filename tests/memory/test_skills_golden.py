@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.trajectory import Trajectory
+from rsso_dspy.records import Trajectory
 from tests.memory.memory_cases import plain, skill_memory, trajectory
 
 CASES = json.loads((Path(__file__).parent / "data" / "sso_golden.json").read_text())["cases"]
@@ -26,10 +26,10 @@ def bounds(spans) -> list[list[int]]:
 
 @pytest.mark.parametrize("case", CASES, ids=["three-trials", "two-trials"])
 def test_release_preset_reproduces_the_published_code(case):
-    memory = skill_memory(SkillSettings.release())
+    memory = skill_memory(SkillSettings.sso_release())
     for states, expected in zip(case["trajectories"], case["after_each"], strict=True):
         memory.learn(played(states))
-        found = memory.inspect()
+        found = memory.inspect_update()
         assert [len(piece) for piece in found.pieces] == expected["pieces"]
         assert [bounds(item.spans) for item in found.candidates] == [item["windows"] for item in expected["candidates"]]
         for item, known in zip(found.candidates, expected["candidates"], strict=True):
@@ -42,7 +42,7 @@ def test_release_preset_reproduces_the_published_code(case):
         totals = [scores.total for _, scores in found.selected]
         assert totals == pytest.approx([item["score"] for item in expected["selected"]], abs=1e-7)
     for query in case["retrieval"]:
-        ranked = memory.nearest(plain(query["description"]))
+        ranked = memory.rank_skills(plain(query["description"]))
         windows = [bounds(window.span for window in skill.windows) for skill, _ in ranked]
         assert windows == [item["windows"] for item in query["ranked"]]
         nearness = [similarity for _, similarity in ranked]
@@ -54,7 +54,7 @@ def test_the_paper_preset_finds_other_windows_on_the_same_trials():
     memory = skill_memory(SkillSettings.sso_adapt_1())
     for states in CASES[0]["trajectories"]:
         memory.learn(played(states))
-        found = memory.inspect()
+        found = memory.inspect_update()
         for candidate in found.candidates:
             assert all(found.pieces[piece].rewards[end - 1] > 0 for piece, _, end in candidate.spans)
     assert found.candidates

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rsso_dspy.memory.skills import Candidate, SkillSettings, Span
-from rsso_dspy.memory.skills.select import select
+from rsso_dspy.memory.skills import SkillCandidate, SkillSettings, Span
+from rsso_dspy.memory.skills.select import search_skill_set
 from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, words_embed
 from tests.memory.oracle import Oracle, conflict, search
 
 PRESETS = {
     "paper": SkillSettings(),
-    "release": SkillSettings.release(),
+    "release": SkillSettings.sso_release(),
     "paper, short pieces": SkillSettings(max_piece=8, max_trajectories=3, pool_size=5),
     "paper, short pieces, pairs within a trial": SkillSettings(max_piece=8, pairs="any"),
     "release, short pieces": SkillSettings(
@@ -66,15 +66,15 @@ def test_same_candidates_scores_sets_and_retrieval(preset, played, shared_words)
     for trial in played:
         memory.learn(trial)
         slow.learn(trial)
-        found = memory.inspect()
+        found = memory.inspect_update()
         assert [(item.spans, item.state, item.action) for item in found.candidates] == slow.candidates
         assert [item.spans for item, _ in found.pool] == [entry[0] for entry in slow.pool]
         assert [score for _, score in found.pool] == pytest.approx([entry[3] for entry in slow.pool], abs=1e-6)
         assert [item.spans for item, _ in found.selected] == slow.selected
     for state in played[-1].states[:3]:
-        ranked = [tuple(window.span for window in skill.windows) for skill, _ in memory.nearest(state)]
+        ranked = [tuple(window.span for window in skill.windows) for skill, _ in memory.rank_skills(state)]
         assert ranked == slow.rank(state.description)
-    assert memory.nearest(plain("nowhere")) or not slow.selected
+    assert memory.rank_skills(plain("nowhere")) or not slow.selected
 
 
 def spans():
@@ -93,9 +93,9 @@ def spans():
 )
 def test_beam_search_agrees_and_its_set_has_no_conflict(items, width):
     ordered = sorted(items, key=lambda item: -item[2])
-    pool = [Candidate((first, second), 0, 0) for first, second, _ in ordered]
+    pool = [SkillCandidate((first, second), 0, 0) for first, second, _ in ordered]
     scores = [points for *_, points in ordered]
-    choice = select(pool, scores, width)
+    choice = search_skill_set(pool, scores, width)
     best, used = search([item.spans for item in pool], scores, width)
     assert (list(choice.best), list(choice.used)) == (best, used)
     chosen = [pool[position].spans for position in choice.best]

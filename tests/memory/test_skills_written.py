@@ -7,7 +7,7 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.extract import cut, windows
+from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
 from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, trajectory, walk
 from tests.memory.taught import FOUR, PLATEAU, taught
 
@@ -120,7 +120,7 @@ def test_an_embedder_that_answers_in_another_shape_is_named():
 @pytest.mark.parametrize("text", ["a", "a b c d e f", "a b c d+-5 e"])
 def test_a_trial_without_positive_reward_leaves_nothing(text):
     memory = taught(text)
-    assert memory.inspect().pieces == ()
+    assert memory.inspect_update().pieces == ()
     assert memory.library == ()
 
 
@@ -131,50 +131,50 @@ def test_a_single_piece_is_no_evidence():
 
 
 def test_what_follows_the_last_reward_is_dropped():
-    (piece,) = cut(walk("a b c+10 d e f+-100"), SkillSettings())
+    (piece,) = cut_trajectory(walk("a b c+10 d e f+-100"), SkillSettings())
     assert [state.observation for state in piece.states] == ["room a", "room b", "room c"]
     assert piece.actions == ("", "act b", "act c")
     assert piece.rewards == (0, 0, 10)
 
 
 def test_a_reward_after_two_steps_is_a_window_of_the_paper_and_too_short_for_the_release():
-    assert len(cut(walk("a b c+10 d"), SkillSettings())) == 1
-    assert cut(walk("a b c+10 d"), SkillSettings.release()) == []
-    assert cut(walk("a b+10 c d"), SkillSettings()) == []
+    assert len(cut_trajectory(walk("a b c+10 d"), SkillSettings())) == 1
+    assert cut_trajectory(walk("a b c+10 d"), SkillSettings.sso_release()) == []
+    assert cut_trajectory(walk("a b+10 c d"), SkillSettings()) == []
 
 
 def test_long_trials_become_pieces_of_at_most_fifty_states():
     names = [f"s{index}" for index in range(130)]
     rewards = [10 if index in (40, 100, 129) else 0 for index in range(1, 130)]
-    pieces = cut(trajectory(names, names[1:], rewards), SkillSettings())
+    pieces = cut_trajectory(trajectory(names, names[1:], rewards), SkillSettings())
     assert [(piece.offset, len(piece)) for piece in pieces] == [(0, 41), (51, 50), (101, 29)]
 
 
 def test_windows_of_the_paper_end_at_a_reward_and_cross_none():
     rewards = (0, 0, 0, 10, 0, 0, 0, 0, 0, 5, 0, 1)
-    assert windows(rewards, SkillSettings()) == [(0, 4), (1, 4), (4, 10), (5, 10), (6, 10), (7, 10), (9, 12)]
+    assert list_windows(rewards, SkillSettings()) == [(0, 4), (1, 4), (4, 10), (5, 10), (6, 10), (7, 10), (9, 12)]
 
 
 def test_windows_of_the_release_slide_and_may_overhang():
-    assert windows((0, 0, 0, 10), SkillSettings.release()) == [(0, 3), (0, 4), (0, 5), (1, 4), (1, 5)]
+    assert list_windows((0, 0, 0, 10), SkillSettings.sso_release()) == [(0, 3), (0, 4), (0, 5), (1, 4), (1, 5)]
 
 
 def test_an_exact_repeat_is_evidence_for_the_paper_and_skipped_by_the_release():
     """One example per trial, never the same window twice."""
-    paper, release = taught(PLATEAU), taught(PLATEAU, settings=SkillSettings.release())
+    paper, release = taught(PLATEAU), taught(PLATEAU, settings=SkillSettings.sso_release())
     for skill in paper.library:
         assert [window.piece for window in skill.windows] == [0, 1]
         assert (skill.scores.state, skill.scores.action) == (2.0, 2.0)
-    assert release.inspect().candidates == ()
+    assert release.inspect_update().candidates == ()
     assert release.library == ()
 
 
 def test_no_skill_has_a_single_example():
     """An identical window elsewhere is the second example, also in the release preset."""
-    memory = skill_memory(SkillSettings.release())
+    memory = skill_memory(SkillSettings.sso_release())
     memory.learn(walk("a b c+10 d e f g+10", 1))
     memory.learn(walk("x a b c+10 d e f y+10", 2))
-    found = memory.inspect()
+    found = memory.inspect_update()
     assert any(item.state_similarity == item.action_similarity == 1.0 for item in found.candidates)
     assert all(len(item.spans) == 2 for item in found.candidates)
 
@@ -186,20 +186,20 @@ def test_windows_that_say_the_same_make_one_skill():
     assert (counts["candidates"], counts["pool"], counts["library"]) == (8, 4, 2)
 
 
-@pytest.mark.parametrize("settings", [SkillSettings(), SkillSettings.release()], ids=["paper", "release"])
+@pytest.mark.parametrize("settings", [SkillSettings(), SkillSettings.sso_release()], ids=["paper", "release"])
 def test_measures_that_never_vary_count_as_average_and_never_divide(settings):
     """Warnings are errors here, so that a division by zero would show."""
     memory = skill_memory(settings, embed=lambda texts: np.ones((len(texts), 1)))
     memory.learn(walk("a b c d+10", 1))
     memory.learn(walk("e f g h+10", 2))
-    for _, scores in memory.inspect().selected:
+    for _, scores in memory.inspect_update().selected:
         assert (scores.reward, scores.state, scores.action) == (2.0, 2.0, 2.0)
     assert bool(memory.library) is settings.keep_when_constant
 
 
 def test_selected_windows_neither_overlap_nor_touch():
     memory = taught("a b c+5 d e f+5 g h i+5 j k l+5")
-    spans = sorted(span for item, _ in memory.inspect().selected for span in item.spans)
+    spans = sorted(span for item, _ in memory.inspect_update().selected for span in item.spans)
     assert spans
     for left, right in pairwise(spans):
         assert left.piece != right.piece or left.end < right.start
@@ -208,4 +208,4 @@ def test_selected_windows_neither_overlap_nor_touch():
 def test_only_the_newest_pieces_are_compared():
     memory = taught(PLATEAU, settings=SkillSettings(max_trajectories=2))
     memory.learn(walk(PLATEAU, 3))
-    assert {span.piece for item in memory.inspect().candidates for span in item.spans} == {1, 2}
+    assert {span.piece for item in memory.inspect_update().candidates for span in item.spans} == {1, 2}

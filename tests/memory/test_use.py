@@ -1,9 +1,9 @@
 """Where skills came from and what became of them, on trials small enough to count by hand."""
 
 from rsso_dspy.memory.skills import Window
-from rsso_dspy.memory.skills.library import contents
-from rsso_dspy.memory.skills.offline import plainly
-from rsso_dspy.memory.skills.use import Example, Pursuit, account
+from rsso_dspy.memory.skills.library import parse_skill_snapshot
+from rsso_dspy.memory.skills.offline import verbalize_by_actions
+from rsso_dspy.memory.skills.skill_usage import SkillExample, SkillPursuit, summarize_skill_usage
 from tests.memory.memory_cases import Writer, plain, skill_memory, trajectory, walk
 
 PLATEAU = "s a b c+10 d e f g+10 h i"
@@ -11,8 +11,8 @@ PLATEAU = "s a b c+10 d e f g+10 h i"
 
 
 def accounts(memory, *trials):
-    held, _ = contents(memory.snapshot(), "here")
-    return account(held, trials)
+    held, _ = parse_skill_snapshot(memory.snapshot(), "here")
+    return summarize_skill_usage(held, trials)
 
 
 def taught():
@@ -34,7 +34,7 @@ def test_examples_are_told_by_the_steps_of_their_trial():
             assert example.points[-1] == 10
     ends = {found.examples[0].last for found in accounts(memory)}
     assert ends == {3, 7}
-    assert isinstance(found.examples[0], Example)
+    assert isinstance(found.examples[0], SkillExample)
 
 
 def test_use_counts_prompts_and_pursuits_and_the_points_from_the_first_pursuit_on():
@@ -52,7 +52,7 @@ def test_use_counts_prompts_and_pursuits_and_the_points_from_the_first_pursuit_o
     last = trajectory(names, actions, [7, 5, -20, 3, 0], 3, use)
     known = {found.skill.id: found for found in accounts(memory, *trials, last)}
     assert (known[first.id].retrieved, known[first.id].targeted) == (5, 2)
-    assert known[first.id].pursuits == (Pursuit(3, 2, 2, 8, "failed"),)
+    assert known[first.id].pursuits == (SkillPursuit(3, 2, 2, 8, "failed"),)
     assert (known[second.id].retrieved, known[second.id].targeted) == (3, 0), "a target not in the prompt is no pursuit"
     assert known[second.id].pursuits == ()
     memory.learn(last)
@@ -63,7 +63,7 @@ def test_the_library_comes_first_and_what_left_it_is_marked():
     memory, _ = taught()
     snapshot = memory.snapshot()
     snapshot["library"] = snapshot["library"][1:]
-    found = account(contents(snapshot, "here")[0], [])
+    found = summarize_skill_usage(parse_skill_snapshot(snapshot, "here")[0], [])
     assert [entry.in_use for entry in found] == [True, False]
     assert found[0].skill.id == memory.library[1].id
 
@@ -74,11 +74,11 @@ def test_plain_words_say_what_the_examples_did_and_nothing_else():
         return Window(piece, 0, len(rooms), states, tuple(f"act {name}" for name in rooms[1:]), (0,) * len(rooms))
 
     examples = (example(0, "a", "b", "c"), example(1, "a", "x", "c"))
-    words = plainly(examples)
+    words = verbalize_by_actions(examples)
     assert words.target == "room c"
     assert words.instructions == ("act b or act x", "act c")
     assert words.summary == "from 'room a' to 'room c'"
-    assert words == plainly(examples)
-    silent = plainly((Window(0, 0, 2, (plain(""), plain("")), ("",), (0, 5)),) * 2)
+    assert words == verbalize_by_actions(examples)
+    silent = verbalize_by_actions((Window(0, 0, 2, (plain(""), plain("")), ("",), (0, 5)),) * 2)
     assert silent.instructions == ("(nothing)",)
     assert silent.target.strip(), "a skill without a target would count as malformed"

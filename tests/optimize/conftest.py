@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 import dspy
 import pytest
 
-from rsso_dspy.environments.scienceworld import golds
+from rsso_dspy.environments.scienceworld import gold_lengths
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.experiment.session import Session
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.optimize.request import Request
+from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.protocol.session import Session
 from tests.live import Recorder
 from tests.optimize.scripted import LONGEST, Keep, wanted
 
@@ -35,7 +35,7 @@ REQUESTS = {
 class Recorded:
     """A compile in which every prompt was kept and every description of a goal held the marker."""
 
-    request: Request
+    request: CompileRequest
     compiled: Compiled
     observed: Keep
     prompts: dict[str, list[str]]
@@ -60,7 +60,7 @@ def recorded(request: pytest.FixtureRequest) -> Recorded:
     return request.getfixturevalue(f"{request.param}_compile")
 
 
-def record(live: Session, request: Request) -> Recorded:
+def record(live: Session, request: CompileRequest) -> Recorded:
     prompts: dict[str, list[str]] = {}
     described: list[str] = []
     call = Jvm.call
@@ -83,7 +83,7 @@ def record(live: Session, request: Request) -> Recorded:
     observed = Keep()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Jvm, "call", marked)
-        patch.setattr(golds, "compute_gold", refuse)
+        patch.setattr(gold_lengths, "compute_gold_paths", refuse)
         within = replace(live, runtime=replace(live.runtime, lm=lm))
         compiled = compile_agent(Agent(request.method.name), within, request, events=observed)
     return Recorded(request, compiled, observed, prompts, described)

@@ -10,14 +10,14 @@ from dataclasses import replace
 import dspy
 
 from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.experiment.events import EventStream
+from rsso_dspy.experiment.session import Session
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers import optimizer
-from rsso_dspy.optimize.request import Request
-from rsso_dspy.optimize.rollouts import Limits, Rollout, RolloutFinished, Rollouts
-from rsso_dspy.programs.methods import method
-from rsso_dspy.protocol.events import EventStream
-from rsso_dspy.protocol.session import Session
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.optimize.optimizers import get_optimizer
+from rsso_dspy.optimize.request import CompileRequest
+from rsso_dspy.optimize.rollouts import CompileLimits, Rollout, RolloutFinished, Rollouts
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import Variant
 from tests.live import Engine, says
 
 LONGEST = train_sample("lifespan-longest-lived", 4)
@@ -95,17 +95,17 @@ def wanted(
     method_name: str = "react",
     trials: int = 1,
     steps: int = STEPS,
-) -> Request:
+) -> CompileRequest:
     """A small request."""
-    return Request(
-        method=method(method_name),
+    return CompileRequest(
+        method=get_method(method_name),
         calibration=Calibration(learn, choose),
         budgets=dict.fromkeys((*learn, *choose), steps),
-        optimizer=optimizer(optimizer_name),
+        optimizer=get_optimizer(optimizer_name),
         trials=trials,
         steps=steps,
         seed=0,
-        limits=Limits(rollouts, lm_calls),
+        limits=CompileLimits(rollouts, lm_calls),
     )
 
 
@@ -116,9 +116,9 @@ class Keep(EventStream):
         super().__init__()
         self.of: Rollouts | None = None
         self.told: list[tuple[str, Rollout]] = []
-        self.subscribe(RolloutFinished, self.rollout)
+        self.subscribe(RolloutFinished, self.on_rollout)
 
-    def rollout(self, event: RolloutFinished) -> None:
+    def on_rollout(self, event: RolloutFinished) -> None:
         self.of = event.rollouts
         self.told.append((event.candidate.program, event.rollout))
 
@@ -126,4 +126,4 @@ class Keep(EventStream):
 def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, steps: int = STEPS) -> Rollouts:
     """Rollouts outside a compile, on the first of `LONGEST`."""
     budgets = dict.fromkeys(LONGEST, steps)
-    return Rollouts(live, LONGEST[:1], budgets, 1, 0, Limits(limit, lm_calls), Keep())
+    return Rollouts(live, LONGEST[:1], budgets, 1, 0, CompileLimits(limit, lm_calls), Keep())

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.student import tuned
+from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
 from tests.live import says
 from tests.optimize.scripted import ADVICE, GO, LONGEST, SHORTEST, STAY, Keep, Models, advised, proposer, wanted
@@ -33,7 +33,9 @@ def test_gepa_finds_the_better_instruction_of_the_rule_writer(live):
     session = models.within(replace(live, runtime=replace(live.runtime, constitution=book)))
     request = wanted("gepa", LONGEST[:2], SHORTEST[:1], rollouts=12, method_name=METHOD, trials=2, steps=3)
     observed = Keep()
-    compiled = compile_agent(Agent(METHOD), session, replace(request, tuned=tuned(["advisor"])), events=observed)
+    compiled = compile_agent(
+        Agent(METHOD), session, replace(request, tuned=resolve_predictors(["advisor"])), events=observed
+    )
     assert compiled.improved
     assert compiled.changes == ("instruction of constitution_writer.write",)
     assert compiled.before.mean == 0

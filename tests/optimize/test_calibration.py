@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.environments.scienceworld import golds, tasks
+from rsso_dspy.environments.scienceworld import gold_lengths, tasks
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.optimize.calibration import Calibration, divide, draw, examples
-from rsso_dspy.protocol.guards import check_held_out
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.experiment.guards import check_held_out
+from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
+from rsso_dspy.records import Variant
 
 LEARN = tasks.parse("boil::0")
 CHOOSE = tasks.parse("boil::14")
@@ -80,8 +80,8 @@ def test_a_calibration_lists_its_variants_and_cannot_be_changed():
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_k_variants_of_every_task_with_shipped_gold_lengths(k: int):
-    calibration = draw(f"{k}-per-task", None, seed=0)
-    shipped = golds.shipped_lengths()
+    calibration = draw_calibration(f"{k}-per-task", None, seed=0)
+    shipped = gold_lengths.shipped_lengths()
     for part in (calibration.learn, calibration.choose):
         counted = Counter(variant.task for variant in part)
         assert {task for task, n in counted.items() if n == min(k, len(tasks.indices(task, "train")) // 2)} == set(
@@ -94,24 +94,27 @@ def test_k_variants_of_every_task_with_shipped_gold_lengths(k: int):
 
 
 def test_more_than_the_reference_sample_can_be_asked_for():
-    calibration = draw("12-per-task", ["find-plant"], seed=0)
+    calibration = draw_calibration("12-per-task", ["find-plant"], seed=0)
     assert (len(calibration.learn), len(calibration.choose), calibration.notes) == (12, 12, ())
 
 
 def test_seed_and_task_decide_which():
     def indices(task: str, seed: int) -> list[int]:
-        return [variant.index for variant in draw("3-per-task", [task], seed).variants]
+        return [variant.index for variant in draw_calibration("3-per-task", [task], seed).variants]
 
     assert indices("find-plant", 0) == indices("find-plant", 0)
     assert len({tuple(indices("find-plant", seed)) for seed in range(5)}) == 5
     # The two tasks have the same pool, and do not walk through it alike.
     assert indices("find-plant", 0) != indices("find-living-thing", 0)
-    alone = draw("1-per-task", ["grow-fruit"], seed=7).learn
-    assert draw("1-per-task", ["boil", "grow-fruit"], seed=7).learn[1:] == alone
+    alone = draw_calibration("1-per-task", ["grow-fruit"], seed=7).learn
+    assert draw_calibration("1-per-task", ["boil", "grow-fruit"], seed=7).learn[1:] == alone
 
 
 def test_another_process_draws_the_same():
-    code = "from rsso_dspy.optimize.calibration import draw; print(*draw('2-per-task', ['boil', 'find-plant'], 3).keys)"
+    code = (
+        "from rsso_dspy.optimize.calibration import draw_calibration; "
+        "print(*draw_calibration('2-per-task', ['boil', 'find-plant'], 3).keys)"
+    )
     said = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -122,20 +125,20 @@ def test_another_process_draws_the_same():
         ).stdout.split()
         for salt in ("1", "2")
     ]
-    assert said[0] == said[1] == list(draw("2-per-task", ["boil", "find-plant"], 3).keys)
+    assert said[0] == said[1] == list(draw_calibration("2-per-task", ["boil", "find-plant"], 3).keys)
 
 
 def test_a_task_with_few_variants_shares_them_out_and_says_so():
-    calibration = draw("3-per-task", [FOUR, "find-plant"], seed=0)
+    calibration = draw_calibration("3-per-task", [FOUR, "find-plant"], seed=0)
     of_four = [variant for variant in calibration.variants if variant.task == FOUR]
     assert sorted(variant.index for variant in of_four) == list(tasks.indices(FOUR, "train"))
     assert [len(calibration.learn), len(calibration.choose)] == [2 + 3, 2 + 3]
     assert calibration.notes == (f"{FOUR} has 4 train variants: 2 to learn from and 2 to choose by instead of 3 and 3",)
-    assert draw("2-per-task", [FOUR], seed=0).notes == ()
+    assert draw_calibration("2-per-task", [FOUR], seed=0).notes == ()
 
 
 def test_an_odd_one_out_is_learnt_from():
-    learn, choose, note = divide("boil", tasks.train_sample("boil", 5), 3, seed=0)
+    learn, choose, note = split_pool("boil", tasks.train_sample("boil", 5), 3, seed=0)
     assert (len(learn), len(choose)) == (3, 2)
     assert note == "boil has 5 train variants: 3 to learn from and 2 to choose by instead of 3 and 3"
     assert not set(learn) & set(choose)
@@ -143,24 +146,24 @@ def test_an_odd_one_out_is_learnt_from():
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_task_that_cannot_be_divided_is_left_out(n: int):
-    learn, choose, note = divide("boil", tasks.train_sample("boil")[:n], 1, seed=0)
+    learn, choose, note = split_pool("boil", tasks.train_sample("boil")[:n], 1, seed=0)
     assert (learn, choose) == ((), ())
     assert note is not None
     assert note.startswith(f"boil is left out: of {n} train variant")
 
 
 def test_tasks_are_named_and_taken_once():
-    assert draw("1-per-task", ["boil", "boil"], seed=0) == draw("1-per-task", ["boil"], seed=0)
+    assert draw_calibration("1-per-task", ["boil", "boil"], seed=0) == draw_calibration("1-per-task", ["boil"], seed=0)
     for text in ("1-per-task", "missing.json"):
         with pytest.raises(UnknownName, match="did you mean find-plant"):
-            draw(text, ["find-plants"], seed=0)
+            draw_calibration(text, ["find-plants"], seed=0)
 
 
 def test_the_simplification_is_that_of_the_run(write):
     file = write({"learn": ["boil::0"], "choose": ["boil::14"]})
     for text in ("1-per-task", file):
-        assert {v.simplification for v in draw(text, ["boil"], 0).variants} == {"easy"}
-        assert {v.simplification for v in draw(text, ["boil"], 0, "openDoors").variants} == {"openDoors"}
+        assert {v.simplification for v in draw_calibration(text, ["boil"], 0).variants} == {"easy"}
+        assert {v.simplification for v in draw_calibration(text, ["boil"], 0, "openDoors").variants} == {"openDoors"}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +171,7 @@ def test_the_simplification_is_that_of_the_run(write):
 )
 def test_a_text_of_neither_form_is_told_both(text: str):
     with pytest.raises(UsageError) as caught:
-        draw(text, None, seed=0)
+        draw_calibration(text, None, seed=0)
     assert "1-per-task" in str(caught.value)
     assert '{"learn": ["task::index", ...], "choose"' in str(caught.value)
 
@@ -178,34 +181,34 @@ def test_a_text_of_neither_form_is_told_both(text: str):
 
 def test_a_file_lists_train_and_dev_variants(write):
     file = write({"learn": ["boil::0", "find-plant::150"], "choose": ["find-plant::3", "boil::14"]})
-    calibration = draw(file, None, seed=0)
+    calibration = draw_calibration(file, None, seed=0)
     assert keys(calibration.learn) == ["boil::0", "find-plant::150"]
     assert keys(calibration.choose) == ["find-plant::3", "boil::14"]
     assert [variant.split for variant in calibration.variants] == ["train", "dev", "train", "dev"]
-    assert draw(file, None, seed=1) == calibration
+    assert draw_calibration(file, None, seed=1) == calibration
 
 
 def test_of_a_file_only_the_named_tasks_are_kept(write):
     file = write({"learn": ["boil::0", "find-plant::150", "freeze::1"], "choose": ["find-plant::3", "boil::14"]})
-    assert draw(file, ["boil"], seed=0).keys == ("boil::0", "boil::14")
+    assert draw_calibration(file, ["boil"], seed=0).keys == ("boil::0", "boil::14")
     with pytest.raises(
         UsageError, match=r"calib.json has no variant of grow-fruit in 'learn' and 'choose'.*boil, find"
     ):
-        draw(file, ["grow-fruit"], seed=0)
+        draw_calibration(file, ["grow-fruit"], seed=0)
     with pytest.raises(UsageError, match="no variant of freeze in 'choose':"):
-        draw(file, ["freeze"], seed=0)
+        draw_calibration(file, ["freeze"], seed=0)
 
 
 @pytest.mark.parametrize("names", [None, ["find-plant"]])
 def test_held_out_variants_in_a_file_are_refused_by_name(write, names):
     file = write({"learn": ["boil::22", "find-plant::0"], "choose": ["find-plant::1", "find-plant::229"]})
     with pytest.raises(SplitError, match=r"calib.json: .*test split: boil::22, find-plant::229; take train or dev"):
-        draw(file, names, seed=0)
+        draw_calibration(file, names, seed=0)
 
 
 def test_one_variant_in_both_lists_of_a_file_is_refused(write):
     with pytest.raises(SplitError, match=r"calib.json: .*both in learn and in choose: boil::0"):
-        draw(write({"learn": ["boil::0"], "choose": ["boil::00", "boil::1"]}), None, seed=0)
+        draw_calibration(write({"learn": ["boil::0"], "choose": ["boil::00", "boil::1"]}), None, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,7 @@ def test_one_variant_in_both_lists_of_a_file_is_refused(write):
 )
 def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
     with pytest.raises(UsageError) as caught:
-        draw(write(content), None, seed=0)
+        draw_calibration(write(content), None, seed=0)
     assert "calib.json" in str(caught.value)
     assert wrong in str(caught.value)
     assert 'expected {"learn": ["task::index", ...], "choose": ["task::index", ...]}' in str(caught.value)
@@ -233,14 +236,16 @@ def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path):
     (tmp_path / "calib.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match=r"calib.json is not JSON"):
-        draw(str(tmp_path / "calib.json"), None, seed=0)
+        draw_calibration(str(tmp_path / "calib.json"), None, seed=0)
 
 
 def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
     with pytest.raises(UsageError, match=r"calib.json lists boil::0, boil::9 more than once"):
-        draw(write({"learn": ["boil::0", "boil::0", "boil::1"], "choose": ["boil::9", " boil::09"]}), None, seed=0)
+        draw_calibration(
+            write({"learn": ["boil::0", "boil::0", "boil::1"], "choose": ["boil::9", " boil::09"]}), None, seed=0
+        )
     with pytest.raises(UsageError, match=r"calib.json: no calibration variants to choose"):
-        draw(write({"learn": ["boil::0"], "choose": []}), None, seed=0)
+        draw_calibration(write({"learn": ["boil::0"], "choose": []}), None, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +258,14 @@ def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
 )
 def test_an_entry_that_names_no_variant_is_refused(write, key, error, words):
     with pytest.raises(error, match=words):
-        draw(write({"learn": ["boil::0"], "choose": [key]}), None, seed=0)
+        draw_calibration(write({"learn": ["boil::0"], "choose": [key]}), None, seed=0)
 
 
 # What leaves this file
 
 
 def test_an_example_is_a_key_and_nothing_else():
-    first, second = examples([LEARN, CHOOSE])
+    first, second = build_examples([LEARN, CHOOSE])
     assert first.toDict() == {"variant": "boil::0"}
     assert first.inputs().toDict() == {"variant": "boil::0"}
     assert first.labels().toDict() == {}

@@ -8,15 +8,15 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
-from rsso_dspy.config import load as load_config
+from rsso_dspy.config import load_config as load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import Scores, load
+from rsso_dspy.optimize.compiled import ProgramScores, load
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.session import session
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.chaos.process import until
 from tests.live import FAST, REWARDED
 from tests.optimize.conftest import record
@@ -43,9 +43,9 @@ def test_gepa_finds_the_one_line_that_earns_points(live):
     compiled = compile_agent(Agent("react"), models.within(live), wanted())
     assert compiled.improved
     assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
-    with models.within(live).here():
+    with models.within(live).activate_for_run():
         assert compiled.agent()(variant=REWARDED, trials=1) is not None
     assert advised(models.engines["actor"].prompts[-1])
 
@@ -55,7 +55,7 @@ def test_bootstrap_finds_the_action_that_earns_points(live):
     agent = Agent("react")
     compiled = compile_agent(agent, models.within(live), wanted("bootstrap"))
     assert compiled.improved
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     demos = {name: state["demos"] for name, state in compiled.state.items()}
     assert [demo["action"] for demo in demos.pop("actor")] == [GO, GO]
     assert not any(demos.values())
@@ -84,7 +84,7 @@ def test_without_something_better_the_program_stays_as_it_was(live, goes, progra
     assert len(compiled.tried) == programs
     assert compiled.before == compiled.after
     assert compiled.state == Agent("react").dump_state()
-    assert compiled.program == fingerprint(Agent("react"))
+    assert compiled.program == fingerprint_program(Agent("react"))
 
 
 def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live):
@@ -165,7 +165,7 @@ def test_an_error_in_a_candidate_is_no_score_of_it(live, tmp_path):
     assert sum(map(advised, models.engines["actor"].prompts)) == 2
     assert [rollout.score for c in keep.of.candidates.values() for rollout in c.rollouts.values()] == [0.5] * 3
     there = load(out)
-    assert (there.ended_by, there.improved, there.before) == ("error", False, Scores(0.5, 50))
+    assert (there.ended_by, there.improved, there.before) == ("error", False, ProgramScores(0.5, 50))
 
 
 @pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
@@ -233,7 +233,7 @@ def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(l
 
 
 def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monkeypatch):
-    variant, late = Rollouts.variant, set()
+    variant, late = Rollouts.find_variant, set()
 
     def hesitate(rollouts, key):
         """A thread that comes late for what it was given."""
@@ -241,7 +241,7 @@ def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monke
             time.sleep(0.2)
         return variant(rollouts, key)
 
-    monkeypatch.setattr(Rollouts, "variant", hesitate)
+    monkeypatch.setattr(Rollouts, "find_variant", hesitate)
 
     def play(jobs, *keys):
         late.clear()
@@ -266,4 +266,4 @@ def test_a_compile_that_is_interrupted_before_anything_is_played_leaves_a_progra
         compile_agent(Agent("react"), live, wanted(), out=tmp_path / "early.json")
     there = load(tmp_path / "early.json")
     assert (there.ended_by, there.before, there.improved, there.rollouts) == ("interrupted", None, False, 0)
-    assert fingerprint(there.agent()) == fingerprint(Agent("react"))
+    assert fingerprint_program(there.agent()) == fingerprint_program(Agent("react"))

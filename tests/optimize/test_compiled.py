@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.config import load as configuration
+from rsso_dspy.config import load_config as configuration
 from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_run_identity
+from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.optimize.compiled import (
     Compiled,
-    Scores,
-    Tried,
+    ProgramScores,
+    TriedProgram,
+    derive_program_name,
+    hash_schema,
     load,
-    program_name,
-    schema_hash,
 )
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.presets import configured
-from rsso_dspy.protocol.programs import Environment
-from rsso_dspy.protocol.provenance import identity
-from rsso_dspy.trajectory import Usage
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.records import Usage
 
 HELD_OUT = "lifespan-longest-lived::98"
 
@@ -46,20 +46,23 @@ def a_program(method: str = "rsso", advice: str = "Visit another room first.") -
         max_lm_calls=None,
         learn=("lifespan-longest-lived::58",),
         choose=("lifespan-longest-lived::7",),
-        before=Scores(0.25, 25.0),
-        after=Scores(0.5, 50.0),
-        tried=(Tried("a", Scores(0.25, 25.0)), Tried(fingerprint(agent), Scores(0.5, 50.0))),
+        before=ProgramScores(0.25, 25.0),
+        after=ProgramScores(0.5, 50.0),
+        tried=(
+            TriedProgram("a", ProgramScores(0.25, 25.0)),
+            TriedProgram(fingerprint_program(agent), ProgramScores(0.5, 50.0)),
+        ),
         rollouts=8,
         lm_calls=120,
         usage={"actor": Usage(110, 1000, 100), "proposer": Usage(10, 100, 10, 1)},
         model="embedded/explorer",
         proposer="embedded/explorer",
         rule_based=True,
-        environment=Environment.of(config),
-        signatures=schema_hash(agent),
-        identity=identity(config, configured(config)),
+        environment=CompileEnvironment.of(config),
+        signatures=hash_schema(agent),
+        identity=make_run_identity(config, resolve_protocol(config)),
         versions={"dspy": version("dspy")},
-        program=fingerprint(agent),
+        program=fingerprint_program(agent),
         state=agent.dump_state(),
     )
 
@@ -84,7 +87,7 @@ def test_what_is_saved_is_loaded_and_is_the_same_program(tmp_path):
     compiled.save(tmp_path / "new folder" / "compiled.json")
     there = load(tmp_path / "new folder" / "compiled.json")
     assert there == compiled
-    assert fingerprint(there.agent()) == compiled.program != fingerprint(Agent("rsso"))
+    assert fingerprint_program(there.agent()) == compiled.program != fingerprint_program(Agent("rsso"))
     assert there.agent().actor.signature.instructions.endswith("Visit another room first.")
     assert there.changes == ("instruction of actor",)
 
@@ -92,7 +95,7 @@ def test_what_is_saved_is_loaded_and_is_the_same_program(tmp_path):
 def test_the_file_can_be_read_by_people_and_holds_no_key(tmp_path, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-planted-secret")
     config = configuration(overrides=["backend=anthropic"])
-    replace(a_program(), identity=identity(config, configured(config))).save(tmp_path / "compiled.json")
+    replace(a_program(), identity=make_run_identity(config, resolve_protocol(config))).save(tmp_path / "compiled.json")
     text = (tmp_path / "compiled.json").read_text()
     assert '"choose": [\n  "lifespan-longest-lived::7"\n ]' in text
     assert "planted" not in text
@@ -178,11 +181,11 @@ def test_a_state_that_does_not_fit_is_refused_and_says_where(edited, edit, named
 
 def test_the_hash_of_the_signatures_follows_fields_and_not_words():
     plain, compiled = Agent("rsso"), a_program().agent()
-    assert schema_hash(plain) == schema_hash(compiled)
+    assert hash_schema(plain) == hash_schema(compiled)
     fewer = Agent("rsso")
     fewer.actor.signature = fewer.actor.signature.delete("skills")
-    assert schema_hash(fewer) != schema_hash(plain)
-    assert schema_hash(Agent("react")) != schema_hash(plain)
+    assert hash_schema(fewer) != hash_schema(plain)
+    assert hash_schema(Agent("react")) != hash_schema(plain)
 
 
 def test_a_program_plays_its_method_with_a_constitution_too():
@@ -191,4 +194,4 @@ def test_a_program_plays_its_method_with_a_constitution_too():
     assert agent.method.memories == ("constitution", "reflections", "skills")
     assert agent.actor.signature.instructions == compiled.agent().actor.signature.instructions
     with pytest.raises(UsageError, match="rename the file"):
-        program_name("constitution.json")
+        derive_program_name("constitution.json")

@@ -10,16 +10,16 @@ import pytest
 import scienceworld
 from dspy.teleprompt.gepa import InstructionProposer
 
-from rsso_dspy.backends.embedded import Explorer
-from rsso_dspy.backends.embedded.proposing import HEADING, feedback_lines
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.environments.scienceworld.tasks import train_sample
-from rsso_dspy.optimize.feedback import feedback, steps_of
+from rsso_dspy.explorer import Explorer
+from rsso_dspy.explorer.proposer import HEADING, extract_feedback_lines
+from rsso_dspy.optimize.feedback import build_feedback, find_answer_steps
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.transcript import transcript
-from rsso_dspy.trajectory import State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.programs.transcript import render_transcript
+from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
 from tests.records import STATE
 
 VARIANT = Variant("find-plant", 28, "train")
@@ -39,7 +39,7 @@ def trial(*acts, number=1, outcome="budget", shown=None):
 
 def actor(action, *results, goals=(), history="", **answer):
     answer = {"reasoning": f"I will {action}.", "next_action": action} | answer
-    return feedback("actor", {"history": history}, dspy.Prediction(**answer), results, goals)
+    return build_feedback("actor", {"history": history}, dspy.Prediction(**answer), results, goals)
 
 
 PLAYED = trial(
@@ -86,13 +86,13 @@ def test_an_answer_is_blamed_for_its_own_step():
 
 def test_an_answer_of_the_flat_scaffold_is_found_too():
     said = dspy.Prediction(thought="I will pick up fern.", action="`pick up fern`")
-    assert "earned 25 points" in feedback("actor", {}, said, [PLAYED])
-    assert [step.reward for step in steps_of(said, [PLAYED])] == [25]
-    assert steps_of(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED]) == []
+    assert "earned 25 points" in build_feedback("actor", {}, said, [PLAYED])
+    assert [step.reward for step in find_answer_steps(said, [PLAYED])] == [25]
+    assert find_answer_steps(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED]) == []
 
 
 def test_an_answer_without_action():
-    text = feedback("actor", {}, dspy.Prediction(reasoning="Hm.", next_action=""), [PLAYED])
+    text = build_feedback("actor", {}, dspy.Prediction(reasoning="Hm.", next_action=""), [PLAYED])
     assert text.startswith("This answer held no action.")
 
 
@@ -143,12 +143,12 @@ def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
     kinds = {name.stem for name in names if name.stem.startswith("Goal") and "$" not in name.stem}
     assert BY_KIND.keys() == kinds - {"Goal", "GoalReturn", "GoalSequence"}
     for line in {line for said in BY_KIND.values() for line in said}:
-        assert feedback_lines(line) == [line]
+        assert extract_feedback_lines(line) == [line]
 
 
 def test_facts_are_not_taken_for_advice():
     text = actor("focus on rock", PLAYED, trial(*[("look around", 0)] * 5))
-    for said in feedback_lines(text):
+    for said in extract_feedback_lines(text):
         assert not re.search(r"\d|earned|brought|action (?!that)", said), said
 
 
@@ -160,8 +160,8 @@ def test_variant_and_budget_are_never_named():
 
 
 def reflector(plan, *results, wrong=""):
-    given = {"transcript": transcript(results[0].trajectory)}
-    return feedback("reflector", given, dspy.Prediction(what_went_wrong=wrong, plan=plan), results)
+    given = {"transcript": render_transcript(results[0].trajectory)}
+    return build_feedback("reflector", given, dspy.Prediction(what_went_wrong=wrong, plan=plan), results)
 
 
 def test_the_reflector_hears_whether_its_plan_helped():
@@ -193,19 +193,19 @@ def test_a_skill_is_judged_by_its_use():
         ("open door", 0, {"recalled": ("def",), "subgoal": "A door is open."}),
         shown=SHOWN,
     )
-    held = feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [used])
+    held = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [used])
     assert held.startswith("The skill was offered at 2 steps and pursued at 1; points followed on 1.")
-    door = feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["open door"]), [used])
+    door = build_feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["open door"]), [used])
     assert "offered at 2 steps and pursued at 1; points followed on 0." in door
     assert "Only keep the steps that the points depended on" in door
-    unused = feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A lamp is lit."), [used])
+    unused = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A lamp is lit."), [used])
     assert "offered at 0 steps" in unused
 
 
 def test_equivalence_is_told_what_its_answer_meant():
     def said(*numbers):
         given = {"library": "1. Target: A. Instructions: b\n2. Target: C. Instructions: d"}
-        return feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
+        return build_feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
 
     assert said().startswith("The new skill was called new.")
     assert said(2).startswith("The new skill was called the same as number 2.")
@@ -213,7 +213,7 @@ def test_equivalence_is_told_what_its_answer_meant():
 
 
 def test_other_predictors_get_the_result_alone():
-    text = feedback("planner", {}, dspy.Prediction(), [PLAYED])
+    text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
     assert text == "Trial 1 was ended by the environment, at -100 of 100 points."
 
 
@@ -223,7 +223,7 @@ def test_feedback_of_a_real_rollout_changes_what_the_embedded_player_does(live):
 
     def play(program):
         rules = replace(live.runtime.rules, trials=1)
-        with live.here(), replace(live.runtime, rules=rules).active(), dspy.context(trace=[]):
+        with live.activate_for_run(), replace(live.runtime, rules=rules).activate(), dspy.context(trace=[]):
             return program(variant=variant), list(dspy.settings.trace)
 
     played, calls = play(agent)

@@ -5,8 +5,8 @@ import re
 import dspy
 import pytest
 
-from rsso_dspy.backends.embedded.proposing import feedback_lines
-from rsso_dspy.optimize.feedback import feedback
+from rsso_dspy.explorer.proposer import extract_feedback_lines
+from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.optimize.feedback.constitution import LONGEST_RULE, MOST_RULES
 from rsso_dspy.signatures import ErrorRule
 from tests.optimize.test_feedback import PLAYED, trial
@@ -25,8 +25,8 @@ def worded(*acts):
     """Feedback on the instructions and on the target of the skill that these steps saw."""
     used = trial(*acts, shown=SHOWN)
     return (
-        feedback("skill_verbalizer.instructions", {"examples": TWO}, dspy.Prediction(steps=STEPS), [used]),
-        feedback("skill_verbalizer.target", {"examples": TWO}, dspy.Prediction(target="A fern is held."), [used]),
+        build_feedback("skill_verbalizer.instructions", {"examples": TWO}, dspy.Prediction(steps=STEPS), [used]),
+        build_feedback("skill_verbalizer.target", {"examples": TWO}, dspy.Prediction(target="A fern is held."), [used]),
     )
 
 
@@ -37,34 +37,38 @@ PURSUED = {"recalled": ("abc",), "subgoal": "A fern is held."}
 def test_a_skill_that_was_offered_and_not_pursued_blames_its_target():
     steps, target = worded(("wait", 0, OFFERED), ("wait", 0, OFFERED))
     assert "offered at 2 steps and pursued at 0" in steps
-    assert feedback_lines(steps) == []
-    assert feedback_lines(target) == ["Always word a skill by what the player wants to reach, so that it is chosen."]
+    assert extract_feedback_lines(steps) == []
+    assert extract_feedback_lines(target) == [
+        "Always word a skill by what the player wants to reach, so that it is chosen."
+    ]
 
 
 def test_a_skill_that_was_pursued_in_vain_blames_its_steps():
     steps, target = worded(("wait", 0, PURSUED), ("wait", 0))
     assert "pursued at 1; points followed on 0." in target
-    assert feedback_lines(target) == []
-    assert feedback_lines(steps) == [
+    assert extract_feedback_lines(target) == []
+    assert extract_feedback_lines(steps) == [
         "Only keep the steps that the points depended on, and end with the one that earned them."
     ]
 
 
 def test_a_skill_that_paid_is_praised_and_one_that_was_never_offered_is_nobodys_fault():
     steps, target = worded(("wait", 0, PURSUED), ("pick up fern", 25))
-    assert feedback_lines(steps) == ["Keep skills as short and concrete as this one."]
-    assert feedback_lines(target) == ["Keep targets as plain as this one."]
-    assert [feedback_lines(text) for text in worded(("wait", 0))] == [[], []]
+    assert extract_feedback_lines(steps) == ["Keep skills as short and concrete as this one."]
+    assert extract_feedback_lines(target) == ["Keep targets as plain as this one."]
+    assert [extract_feedback_lines(text) for text in worded(("wait", 0))] == [[], []]
 
 
 def test_steps_that_are_no_actions_are_counted():
     given = {"examples": TWO, "action_templates": "TEMPLATES:\nteleport to LOC\npick up OBJ"}
-    text = feedback("skill_verbalizer.instructions", given, dspy.Prediction(steps=[*STEPS, "be patient"]), [PLAYED])
+    text = build_feedback(
+        "skill_verbalizer.instructions", given, dspy.Prediction(steps=[*STEPS, "be patient"]), [PLAYED]
+    )
     assert text.startswith("Of 3 steps 1 are no actions.\nAlways write each step as one action")
 
 
 def summarized(summary, name):
-    return feedback(
+    return build_feedback(
         "skill_verbalizer.summary", {"examples": TWO}, dspy.Prediction(summary=summary, skill_name=name), [PLAYED]
     )
 
@@ -74,7 +78,9 @@ def test_a_summary_is_judged_by_what_the_excerpts_share():
     assert good == "Trial 1 was ended by the environment, at -100 of 100 points."
     vague = summarized("Something is done.", "doing something")
     assert vague.startswith("The summary holds 0 of 4 words that the actions of all excerpts share.")
-    assert feedback_lines(vague) == ["Always say what all excerpts have in common, in the words of their actions."]
+    assert extract_feedback_lines(vague) == [
+        "Always say what all excerpts have in common, in the words of their actions."
+    ]
     narrow = summarized("Teleport to the greenhouse and pick up a plant.", "get a fern")
     assert "The name holds words that not all excerpts share: fern." in narrow
     long = summarized("Teleport to the greenhouse and pick up a plant.", "how one gets hold of a plant")
@@ -93,20 +99,20 @@ LAMP = "Target: The lamp is lit. Instructions: connect wire to battery; activate
 
 def judged(new, library, *numbers):
     given = {"library": "\n".join(f"{n}. {text}" for n, text in enumerate(library, start=1)), "new_skill": new}
-    return feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
+    return build_feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
 
 
 def test_a_near_duplicate_that_was_kept_is_named():
     text = judged(FERN_REWORDED, [LAMP, FERN])
     assert text.startswith("The new skill was called new.\nNumber 2 says the same in nearly the same words")
-    assert any(line.startswith("Always call two skills the same") for line in feedback_lines(text))
+    assert any(line.startswith("Always call two skills the same") for line in extract_feedback_lines(text))
 
 
 def test_a_distinct_skill_that_was_lost_is_named():
     text = judged(LAMP, [FERN], 1)
     assert "called the same as number 1." in text
     assert re.search(r"shares \d of its \d+ words with number 1: a skill was lost", text)
-    assert any(line.startswith("Only call skills the same when") for line in feedback_lines(text))
+    assert any(line.startswith("Only call skills the same when") for line in extract_feedback_lines(text))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +124,7 @@ def test_a_distinct_skill_that_was_lost_is_named():
     ],
 )
 def test_a_right_judgement_is_left_alone(new, numbers):
-    assert feedback_lines(judged(new, [LAMP, FERN], *numbers)) == []
+    assert extract_feedback_lines(judged(new, [LAMP, FERN], *numbers)) == []
 
 
 # Constitutions
@@ -130,7 +136,7 @@ def written(abstract=(), errors=(), rules_of_progress=(), known=""):
     said = dspy.Prediction(
         abstract_rules=list(abstract), error_rules=list(errors), progress_rules=list(rules_of_progress)
     )
-    return feedback(
+    return build_feedback(
         "constitution_writer.write", {"known_rules": known, "transcript": STRETCH, "task": ""}, said, [PLAYED]
     )
 
@@ -138,7 +144,7 @@ def written(abstract=(), errors=(), rules_of_progress=(), known=""):
 def merged(gathered, made, gathered_errors=(), errors=()):
     given = {"gathered_abstract_rules": list(gathered), "gathered_error_rules": list(gathered_errors)}
     said = dspy.Prediction(abstract_rules=list(made), error_rules=list(errors))
-    return feedback("constitution_writer.summarize", given, said, [PLAYED])
+    return build_feedback("constitution_writer.summarize", given, said, [PLAYED])
 
 
 ROCK = ErrorRule(mistake="focus on rock", solution="Focus on what the task names.")
@@ -154,7 +160,7 @@ def test_rules_that_repeat_are_named_by_their_place():
     text = written(["The closed door has to be opened before one can pass.", "Wait.", "Wait."], known=known)
     assert "The abstract rule 1 says again what a known rule says." in text
     assert "The abstract rule 3 says again what the abstract rule 2 says." in text
-    assert feedback_lines(text) == ["Only write rules that are not known already, each of them once."]
+    assert extract_feedback_lines(text) == ["Only write rules that are not known already, each of them once."]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +188,7 @@ def test_an_error_rule_contradicts_the_order_to_make_its_mistake():
 def test_mistakes_that_were_not_made_are_predictions():
     text = written(errors=[ROCK, ErrorRule(mistake="drink acid", solution="Leave it alone.")])
     assert "No action of this stretch has a word of the mistake of error rule 2." in text
-    assert feedback_lines(text) == [
+    assert extract_feedback_lines(text) == [
         "Only write down mistakes that were really made, and leave the list empty when there was none."
     ]
 
@@ -197,15 +203,15 @@ def test_more_and_longer_rules_than_fit_are_counted():
 def test_what_a_summary_drops_invents_or_leaves_doubled_is_named():
     gathered = ["Thermometers measure temperature.", "Stoves heat pots.", "A stove heats a pot quickly."]
     good = merged(gathered, ["Thermometers measure temperature.", "A stove heats a pot quickly."])
-    assert feedback_lines(good) == []
+    assert extract_feedback_lines(good) == []
     dropped = merged(gathered, ["A stove heats a pot quickly."])
     assert "Nothing is left of what was gathered as abstract rule 1." in dropped
-    assert feedback_lines(dropped) == ["Keep every fact that any of the gathered rules holds."]
+    assert extract_feedback_lines(dropped) == ["Keep every fact that any of the gathered rules holds."]
     invented = merged(gathered, [*gathered[:2], "Beavers build dams from wood."])
     assert "Most words of abstract rule 3 stand in no rule that was gathered." in invented
     doubled = merged(gathered, [gathered[0], gathered[1], gathered[1]])
     assert "The abstract rule 3 says again what the abstract rule 2 says." in doubled
-    assert feedback_lines(doubled) == ["Always merge rules that say the same into one."]
+    assert extract_feedback_lines(doubled) == ["Always merge rules that say the same into one."]
 
 
 def test_the_side_that_a_contradiction_was_settled_against_may_go():
@@ -221,4 +227,4 @@ def test_error_rules_may_be_records_or_data_and_lists_may_be_damaged():
     for damaged in (None, "Wait.", 5, [5], [None], [{}]):
         said = dspy.Prediction(abstract_rules=damaged, error_rules=damaged, progress_rules=damaged)
         for name in ("constitution_writer.write", "constitution_writer.summarize"):
-            assert "Trial 1" in feedback(name, {"known_rules": None}, said, [PLAYED])
+            assert "Trial 1" in build_feedback(name, {"known_rules": None}, said, [PLAYED])

@@ -7,12 +7,12 @@ from pathlib import Path
 import dspy
 import pytest
 
-from rsso_dspy.backends.embedded.proposing import feedback_lines
-from rsso_dspy.environments.benchmark import benchmark
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.goals import Goal
-from rsso_dspy.optimize.advice import circles
-from rsso_dspy.optimize.feedback import RULES, feedback
-from rsso_dspy.optimize.feedback.goals import progress
+from rsso_dspy.explorer.proposer import extract_feedback_lines
+from rsso_dspy.optimize.action_advice import find_circles
+from rsso_dspy.optimize.feedback import RULES, build_feedback
+from rsso_dspy.optimize.feedback.goals import report_goal_progress
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import ROLE_OF
@@ -24,7 +24,7 @@ DOORS = [("open door", 0), ("close door", 0)]
 def told(action, *results, plans=""):
     """What the actor hears of an action, having read these plans."""
     given = {"plans_from_past_attempts": plans}
-    return feedback("actor", given, dspy.Prediction(reasoning=f"I will {action}.", next_action=action), results)
+    return build_feedback("actor", given, dspy.Prediction(reasoning=f"I will {action}.", next_action=action), results)
 
 
 # The actor: circles
@@ -32,7 +32,7 @@ def told(action, *results, plans=""):
 
 def test_a_circle_is_found_with_its_rounds_and_what_it_cost():
     went = trial(("look around", 0), *DOORS, ("open door", 0), ("close door", -5), *DOORS, ("wait", 0))
-    (circle,) = circles(went.trajectory)
+    (circle,) = find_circles(went.trajectory)
     assert (circle.start, circle.end, circle.rounds, circle.lost) == (1, 7, 3, 5)
     assert circle.actions == ("open door", "close door")
     text = actor("wait", went)
@@ -40,7 +40,7 @@ def test_a_circle_is_found_with_its_rounds_and_what_it_cost():
         "The actions open door and close door were taken in turn, 3 times each, earned nothing and cost 5 points."
         in (text.splitlines())
     )
-    assert "Never do the same few actions in a circle." in feedback_lines(text)
+    assert "Never do the same few actions in a circle." in extract_feedback_lines(text)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_circle_is_found_with_its_rounds_and_what_it_cost():
     ],
 )
 def test_what_is_no_circle(acts):
-    assert circles(trial(*acts).trajectory) == []
+    assert find_circles(trial(*acts).trajectory) == []
 
 
 def test_answers_that_change_are_no_circle():
@@ -63,8 +63,8 @@ def test_answers_that_change_are_no_circle():
         replace(step, state=replace(step.state, observation=f"It is {index} degrees."))
         for index, step in enumerate(path.steps)
     ]
-    assert circles(path)
-    assert circles(replace(path, steps=tuple(warmer))) == []
+    assert find_circles(path)
+    assert find_circles(replace(path, steps=tuple(warmer))) == []
 
 
 def test_the_first_round_is_not_blamed_and_the_second_is():
@@ -72,14 +72,16 @@ def test_the_first_round_is_not_blamed_and_the_second_is():
     went = trial(*DOORS, *again)
     first = told("close door", went).partition("Trial 1")[0]
     given = dspy.Prediction(reasoning="Once more.", next_action="close door")
-    second = feedback("actor", {}, given, [went])
+    second = build_feedback("actor", {}, given, [went])
     assert "circle" not in first
     assert second.startswith("This action went on with a circle: the same 2 actions again, with the same answers.")
 
 
 def test_three_actions_make_a_circle_too():
     went = trial(*[("go to hall", 0), ("go to kitchen", 0), ("go to yard", 0)] * 2)
-    assert [circle.actions for circle in circles(went.trajectory)] == [("go to hall", "go to kitchen", "go to yard")]
+    assert [circle.actions for circle in find_circles(went.trajectory)] == [
+        ("go to hall", "go to kitchen", "go to yard")
+    ]
 
 
 # The actor: goals by kind
@@ -92,14 +94,14 @@ def test_goals_reached_and_missed_are_told_by_kind_and_never_by_class():
     assert "These kinds of goals were reached: a place to be in." in text
     assert "These kinds of goals were missed: the thing asked for in focus." in text
     assert not re.search(r"Goal[A-Z]", text)
-    assert list(progress((), benchmark())) == []
+    assert list(report_goal_progress((), get_benchmark())) == []
 
 
 def test_every_kind_with_advice_has_a_phrase_that_is_no_advice():
-    phrases = benchmark().goal_phrases
-    assert phrases.keys() == benchmark().goal_advice.keys()
+    phrases = get_benchmark().goal_phrases
+    assert phrases.keys() == get_benchmark().goal_advice.keys()
     for phrase in set(phrases.values()):
-        assert feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
+        assert extract_feedback_lines(f"These kinds of goals were reached: {phrase}.") == []
 
 
 # The actor or the reflector
@@ -118,13 +120,13 @@ A_ROCK = {"reasoning": "A rock it is.", "next_action": "focus on rock"}
 
 def test_a_right_plan_that_was_ignored_is_the_actors_fault():
     plans = f"Attempt 1: A rock was chosen.\n{FORBIDDING}"
-    said = feedback("actor", {"plans_from_past_attempts": plans}, dspy.Prediction(**A_ROCK), [PLAYED, AGAIN])
+    said = build_feedback("actor", {"plans_from_past_attempts": plans}, dspy.Prediction(**A_ROCK), [PLAYED, AGAIN])
     assert "A plan from a past attempt forbids this very action, and it was taken all the same." in said
-    assert "Never do what a plan from past attempts forbids." in feedback_lines(said)
+    assert "Never do what a plan from past attempts forbids." in extract_feedback_lines(said)
     of_the_plan = reflector(FORBIDDING, PLAYED, AGAIN)
     assert "the next one 33: the player did not follow the plan." in of_the_plan
     assert "The plan forbids the mistake focus on rock; that it was made again is the player's fault." in of_the_plan
-    assert feedback_lines(of_the_plan) == [], "nothing to do better"
+    assert extract_feedback_lines(of_the_plan) == [], "nothing to do better"
 
 
 @pytest.mark.parametrize(
@@ -139,9 +141,9 @@ def test_a_mistake_that_the_plan_does_not_forbid_is_the_reflectors_fault(plan, w
     assert (
         "The answer names the mistake focus on rock, its plan does not forbid it, and it was made again." in of_the_plan
     )
-    assert any(line.startswith("Always forbid a mistake") for line in feedback_lines(of_the_plan))
+    assert any(line.startswith("Always forbid a mistake") for line in extract_feedback_lines(of_the_plan))
     assert "the plan did not help" in of_the_plan
-    said = feedback("actor", {"plans_from_past_attempts": plan}, dspy.Prediction(**A_ROCK), [PLAYED, AGAIN])
+    said = build_feedback("actor", {"plans_from_past_attempts": plan}, dspy.Prediction(**A_ROCK), [PLAYED, AGAIN])
     assert "A plan from a past attempt forbids" not in said
 
 
@@ -153,7 +155,7 @@ def test_a_plan_whose_orders_were_not_carried_out_is_the_actors_fault():
     assert "leaves out" not in of_the_plan
     said = told("wait", PLAYED, idle, plans=f"Attempt 1: {plan}")
     assert "A plan orders teleport to greenhouse, pick up fern, as that had earned points" in said
-    assert "First carry out what the plans from past attempts order." in feedback_lines(said)
+    assert "First carry out what the plans from past attempts order." in extract_feedback_lines(said)
 
 
 def test_a_followed_plan_after_which_less_was_earned_did_harm():
@@ -162,7 +164,7 @@ def test_a_followed_plan_after_which_less_was_earned_did_harm():
 
 
 def test_the_reflector_is_not_judged_by_a_transcript_that_is_none_of_the_trials():
-    text = feedback("reflector", {"transcript": "?"}, dspy.Prediction(what_went_wrong="", plan=""), [PLAYED])
+    text = build_feedback("reflector", {"transcript": "?"}, dspy.Prediction(what_went_wrong="", plan=""), [PLAYED])
     assert text == "Trial 1 was ended by the environment, at -100 of 100 points."
 
 

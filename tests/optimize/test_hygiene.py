@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
-from rsso_dspy.optimize.calibration import examples
+from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
@@ -114,6 +114,6 @@ def test_a_student_plays_no_other_variant(live):
     student = Student(
         Agent("react"), Rollouts(live, request.calibration.choose, request.budgets, 1, 0, request.limits, None)
     )
-    for example in examples(held_out("lifespan-longest-lived", n=1)):
+    for example in build_examples(held_out("lifespan-longest-lived", n=1)):
         with pytest.raises(Exception):  # noqa: B017, PT011
             student(**example.inputs())

@@ -4,8 +4,8 @@ import dspy
 import pytest
 
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure
-from rsso_dspy.optimize.metric import INVALID_COST, metric, score
-from rsso_dspy.trajectory import Failure, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.optimize.metric import INVALID_COST, metric, score_trials
+from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from tests.records import record, trajectory
 
 VARIANT = Variant("boil", 0, "train")
@@ -24,27 +24,29 @@ def with_invalid(invalid, of):
 
 
 def test_a_solved_trial_is_worth_everything_whatever_the_others_were():
-    assert score(trials([50, -100], [20, 100])) == 1.0
+    assert score_trials(trials([50, -100], [20, 100])) == 1.0
 
 
 def test_otherwise_the_best_trial_counts_with_the_points_held_at_reset():
-    assert score(trials([10, 30], [40])) == pytest.approx(0.40)
-    assert score(trials([30, 30], at_reset=20)) == pytest.approx(0.30)
-    assert score(trials([20, 60, -100])) == pytest.approx(0.60), "what was earned is not erased by a wrong ending"
+    assert score_trials(trials([10, 30], [40])) == pytest.approx(0.40)
+    assert score_trials(trials([30, 30], at_reset=20)) == pytest.approx(0.30)
+    assert score_trials(trials([20, 60, -100])) == pytest.approx(0.60), (
+        "what was earned is not erased by a wrong ending"
+    )
 
 
 def test_invalid_actions_break_ties_and_no_more():
-    clean, clumsy = score(with_invalid(0, of=10)), score(with_invalid(5, of=10))
+    clean, clumsy = score_trials(with_invalid(0, of=10)), score_trials(with_invalid(5, of=10))
     assert clean == pytest.approx(0.50)
     assert clean - clumsy == pytest.approx(INVALID_COST / 2)
-    assert clumsy > score(trials([40]))
+    assert clumsy > score_trials(trials([40]))
 
 
 def test_the_score_stays_between_0_and_1():
     state = State("", "", "")
     step = Step("opne", "opne", state, 0, 0, understood=False)
-    assert score((TrialResult(1, Trajectory(VARIANT, 1, "A task.", state, 0, (step,), "budget")),)) == 0.0
-    assert score(trials([-100])) == 0.0
+    assert score_trials((TrialResult(1, Trajectory(VARIANT, 1, "A task.", state, 0, (step,), "budget")),)) == 0.0
+    assert score_trials(trials([-100])) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -58,12 +60,12 @@ def test_the_score_stays_between_0_and_1():
 def test_an_error_is_no_score(failure, kind):
     played = TrialResult(1, trajectory(VARIANT, 1, [100]))
     with pytest.raises(kind, match=str(failure)):
-        score((played, TrialResult(2, None, failure=failure)))
+        score_trials((played, TrialResult(2, None, failure=failure)))
 
 
 def test_no_trial_is_no_score():
     with pytest.raises(BackendFailure, match="at least one"):
-        score(())
+        score_trials(())
 
 
 def test_the_metric_is_a_number_until_a_predictor_is_named():

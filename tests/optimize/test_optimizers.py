@@ -9,10 +9,10 @@ import pytest
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers import optimizer
-from rsso_dspy.optimize.rollouts import Limits
+from rsso_dspy.optimize.optimizers import get_optimizer
+from rsso_dspy.optimize.rollouts import CompileLimits
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import TrialRules
 from tests.live import acting
 from tests.optimize.scripted import (
@@ -33,7 +33,7 @@ from tests.optimize.scripted import (
 
 def test_an_unknown_optimizer_offers_the_nearest():
     with pytest.raises(UnknownName, match="bootstrap"):
-        optimizer("bootstraps")
+        get_optimizer("bootstraps")
 
 
 # What may change
@@ -88,7 +88,7 @@ def test_a_forecast_can_be_reached(live):
     small = wanted(rollouts=8)
     compiled = compile_agent(Agent("react"), models.within(live), small)
     assert compiled.rollouts == 7, "then too few are left for another candidate"
-    forecast = replace(small, limits=Limits(7)).forecast(live.protocol)
+    forecast = replace(small, limits=CompileLimits(7)).forecast(live.protocol)
     assert models.asked["actor"] == forecast.calls["actor"]
     assert models.asked["proposer"] <= forecast.calls["proposer"]
 
@@ -110,9 +110,9 @@ def test_a_program_is_saved_and_loaded_by_dspy(tmp_path):
     agent.actor.demos = [dspy.Example(task="t", history="h", reasoning="r", current_subgoal="none", next_action="wait")]
     agent.save(tmp_path / "agent.json")
     other = Agent("rsso")
-    assert fingerprint(other) != fingerprint(agent)
+    assert fingerprint_program(other) != fingerprint_program(agent)
     other.load(tmp_path / "agent.json")
-    assert fingerprint(other) == fingerprint(agent)
+    assert fingerprint_program(other) == fingerprint_program(agent)
     assert other.reflector.signature.instructions == "Reflect."
 
 
@@ -145,7 +145,7 @@ def test_dspy_bootstraps_the_program(playing):
         program = few_shot.compile(Agent("react"), trainset=SET)
         assert [demo.action for demo in program.actor.demos] == [GO]
         assert metric(None, program(variant=SHORTEST[0].key)) == 0.5
-    assert list(program.by_name) == ["actor"]
+    assert list(program.predictors_by_name) == ["actor"]
 
 
 def test_dspy_gepa_rewords_the_program(playing):

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from rsso_dspy.config import load as load_config
+from rsso_dspy.config import load_config as load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
+from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import load
 from rsso_dspy.optimize.optimizers import OPTIMIZERS
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.protocol.session import session
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.live import FAST
 from tests.optimize.conftest import CHOOSE, LEARN, MARKER, REQUESTS, THERMOMETER, record
 from tests.optimize.scripted import Keep, wanted
@@ -76,7 +76,7 @@ def programs(searched):
 def fingerprint_of(state):
     agent = Agent("rsso")
     agent.load_state(state)
-    return fingerprint(agent)
+    return fingerprint_program(agent)
 
 
 def test_it_stays_within_budget_and_forecast(searched, live):
@@ -114,7 +114,7 @@ def two():
 def test_the_same_compile_again_is_the_same_to_the_byte(live, two, name, tmp_path, monkeypatch):
     """Once one rollout at a time, then two at a time in fresh simulators; and once more with every rollout read from
     where the first compile kept it."""
-    monkeypatch.setattr("rsso_dspy.optimize.shelf.Shelf.remove", lambda _: None)
+    monkeypatch.setattr("rsso_dspy.optimize.rollout_cache.RolloutCache.remove_folder", lambda _: None)
     small = replace(
         wanted(name, LEARN, CHOOSE, 12 if name == "simba" else 6, method_name="rsso", trials=2),
         budgets=dict.fromkeys((*LEARN, *CHOOSE), 4),

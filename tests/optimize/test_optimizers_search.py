@@ -12,9 +12,9 @@ from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import Scores, load
-from rsso_dspy.optimize.optimizers import OPTIMIZERS, optimizer
-from rsso_dspy.optimize.optimizers.instructions import copro_proposals, rounds
+from rsso_dspy.optimize.compiled import ProgramScores, load
+from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
+from rsso_dspy.optimize.optimizers.copro_mipro import count_copro_proposals, plan_copro_rounds
 from rsso_dspy.programs.agent import Agent
 from tests.live import says
 from tests.optimize.scripted import (
@@ -86,7 +86,7 @@ def small(name, rollouts=None, **changes):
 def test_copro_finds_the_line(live):
     scripted = models("copro")
     compiled = compile_agent(Agent("react"), scripted.within(live), small("copro"))
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
     said = scripted.engines["proposer"].prompts
     assert len(said) >= 3, "the line is the third that is proposed"
@@ -96,7 +96,7 @@ def test_copro_finds_the_line(live):
 def test_mipro_finds_the_line(live):
     scripted = models("mipro")
     compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
 
 
@@ -104,7 +104,7 @@ def test_mipro_finds_a_demonstration(live):
     goes = actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt))
     scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
     compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert {demo["action"] for demo in compiled.state["actor"]["demos"]} == {GO}
     assert any(GO in prompt.rpartition("<user>")[2] for prompt in scripted.engines["proposer"].prompts)
 
@@ -112,7 +112,7 @@ def test_mipro_finds_a_demonstration(live):
 def test_simba_finds_the_rule(live):
     scripted = models("simba", [ADVICE])
     compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
-    assert (compiled.before, compiled.after) == (Scores(0.475, 50), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.475, 50), ProgramScores(0.5, 50))
     original = Agent("react").actor.signature.instructions
     assert compiled.state["actor"]["signature"]["instructions"].startswith(f"{original}\n\n{ADVICE}")
 
@@ -122,7 +122,7 @@ def test_simba_finds_a_demonstration(live):
     goes = actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt))
     scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
     compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert {demo["action"] for demo in compiled.state["actor"]["demos"]} == {GO}
 
 
@@ -137,7 +137,7 @@ def test_random_search_finds_the_set_with_the_demonstration(live):
     scripted = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or last_is_right(prompt)))
     request = wanted("bootstrap-random", learn=LONGEST[:3], choose=SHORTEST[:1], rollouts=20)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
-    assert (compiled.before, compiled.after) == (Scores(0.0, 0), Scores(0.5, 50))
+    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert len(compiled.state["actor"]["demos"]) == 1
     assert {round(tried.scores.metric, 3) for tried in compiled.tried} == {0.0, 0.5}
 
@@ -147,7 +147,7 @@ def test_none_writes_the_program_as_it_is(live, tmp_path):
     request = small("none", 1)
     compiled = compile_agent(Agent("react"), scripted.within(live), request, out=tmp_path / "baseline.json")
     assert (compiled.improved, compiled.ended_by, compiled.rollouts) == (False, None, 1)
-    assert compiled.before == compiled.after == Scores(0.0, 0)
+    assert compiled.before == compiled.after == ProgramScores(0.0, 0)
     assert scripted.asked == {"actor": STEPS, "proposer": 0}
     assert load(tmp_path / "baseline.json").state == Agent("react").dump_state()
 
@@ -159,7 +159,7 @@ def test_none_writes_the_program_as_it_is(live, tmp_path):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_budget_is_kept_and_no_candidate_begun_that_it_does_not_reach_for(live, name, jobs):
     request = small(name, 1)
-    least = optimizer(name).least(request.calibration)
+    least = get_optimizer(name).least(request.calibration)
     for rollouts in (least, least + 3):
         scripted = models(name)
         small_ = small(name, rollouts)
@@ -186,7 +186,7 @@ def test_a_search_ends_with_the_best_so_far_when_the_calls_run_out(live, name):
 
 @pytest.mark.parametrize("name", [*NEW, "bootstrap"])
 def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
-    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score", lambda _: 1.0)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", lambda _: 1.0)
     scripted = models(name)
     request = small(name)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
@@ -199,7 +199,7 @@ def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
     def went(trials):
         return float(any(GO in step.action for trial in trials for step in trial.trajectory.steps))
 
-    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score", went)
+    monkeypatch.setattr("rsso_dspy.optimize.rollouts.score_trials", went)
     compiled = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name))
     assert compiled.after.metric == 1.0
     assert len(compiled.tried) <= 3
@@ -286,29 +286,29 @@ def test_neither_jobs_nor_prints_nor_files(live, name, capfd, tmp_path, monkeypa
 def test_mipro_says_what_to_install(monkeypatch):
     monkeypatch.setattr("rsso_dspy.optimize.optimizers.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[mipro\]'"):
-        optimizer("mipro")
-    assert optimizer("gepa").name == "gepa"
+        get_optimizer("mipro")
+    assert get_optimizer("gepa").name == "gepa"
 
 
 def test_simba_wants_two_variants_to_learn_from():
     with pytest.raises(UsageError, match="2 to learn from"):
-        optimizer("simba").least(Calibration(LONGEST[:1], SHORTEST[:1]))
+        get_optimizer("simba").least(Calibration(LONGEST[:1], SHORTEST[:1]))
 
 
 @pytest.mark.parametrize("predictors", [1, 2, 4])
 def test_copro_proposes_about_as_much_as_it_can_play(predictors):
     for candidates in range(1, 60):
-        depth, breadth = rounds(predictors, candidates)
+        depth, breadth = plan_copro_rounds(predictors, candidates)
         proposed = depth * breadth - 1
         assert proposed <= max(1, candidates)
         assert proposed * predictors <= max(candidates, predictors)
         calibration = Calibration(LONGEST[:1], SHORTEST[:1])
-        assert proposed <= copro_proposals(calibration, candidates + 1)
-    assert rounds(1, 9) == (3, 3)
+        assert proposed <= count_copro_proposals(calibration, candidates + 1)
+    assert plan_copro_rounds(1, 9) == (3, 3)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_the_least_is_within_the_most(name):
     calibration = Calibration(LONGEST[:2], SHORTEST[:2])
-    most = optimizer(name).most(calibration)
-    assert most is None or optimizer(name).least(calibration) <= most
+    most = get_optimizer(name).most(calibration)
+    assert most is None or get_optimizer(name).least(calibration) <= most

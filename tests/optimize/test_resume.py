@@ -7,18 +7,18 @@ import pytest
 
 from rsso_dspy.config import PriceConfig
 from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
+from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.candidates import Limits
-from rsso_dspy.optimize.compile import already_compiled, asked_for, compile_agent
+from rsso_dspy.optimize.candidates import CompileLimits
+from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
 from rsso_dspy.optimize.compiled import load
-from rsso_dspy.optimize.request import request
-from rsso_dspy.optimize.shelf import Shelf
-from rsso_dspy.optimize.student import tuned
+from rsso_dspy.optimize.request import build_request
+from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.protocol.guards import check_held_out
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
 from tests.live import acting
 from tests.optimize.conftest import REQUESTS
 from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, Keep, Models, actor, advised, proposer, wanted
@@ -31,10 +31,10 @@ class CutShort(Keep):
         super().__init__()
         self.after = after
 
-    def rollout(self, event):
-        super().rollout(event)
+    def on_rollout(self, event):
+        super().on_rollout(event)
         if len(self.told) == self.after:
-            event.rollouts.halt("interrupted")
+            event.rollouts.stop_compile("interrupted")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def whole(live, tmp_path_factory):
     """A compile in one go: its file's bytes, and what was played."""
     out, observed = tmp_path_factory.mktemp("whole") / "program.json", Keep()
     compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=observed, out=out)
-    assert not Shelf.beside(out).folder.exists(), "a compile that came to its end keeps no rollouts"
+    assert not RolloutCache.for_output(out).folder.exists(), "a compile that came to its end keeps no rollouts"
     return out.read_bytes(), played(observed)
 
 
@@ -66,8 +66,8 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
     out, first, second = tmp_path / "program.json", CutShort(after), Keep()
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=first, out=out)
-    assert already_compiled(out, live.config, REQUESTS["gepa"]) is None
-    kept = Shelf.beside(out).check(asked_for(live.config, REQUESTS["gepa"]))
+    assert load_finished_compile(out, live.config, REQUESTS["gepa"]) is None
+    kept = RolloutCache.for_output(out).check_request(describe_request(live.config, REQUESTS["gepa"]))
     assert kept == len(first.told) >= after
     compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=second, out=out)
     assert second.of.recalled == kept
@@ -75,7 +75,7 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
     cut_short = paid(first) - sum(rollout.requests for _, rollout in first.told)
     assert sum(usage.calls for usage in load(out).abandoned.values()) == cut_short
     assert played(second) == whole[1]
-    assert not Shelf.beside(out).folder.exists()
+    assert not RolloutCache.for_output(out).folder.exists()
 
 
 def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_path):
@@ -91,7 +91,7 @@ def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
     out = tmp_path / "program.json"
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=CutShort(3), out=out)
-    damaged = sorted(Shelf.beside(out).folder.glob("*/*.json"))[0]
+    damaged = sorted(RolloutCache.for_output(out).folder.glob("*/*.json"))[0]
     damaged.write_text(damaged.read_text()[:100])
     compile_agent(Agent("rsso"), live, REQUESTS["gepa"], out=out)
     assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
@@ -102,24 +102,24 @@ def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
 
 
 def test_roles_are_named_by_predictor_or_by_role():
-    assert tuned(None) == tuple(ROLE_OF)
-    assert tuned(["reflector"]) == ("reflector",)
-    assert tuned(["verbalizer", "actor"]) == (
+    assert resolve_predictors(None) == tuple(ROLE_OF)
+    assert resolve_predictors(["reflector"]) == ("reflector",)
+    assert resolve_predictors(["verbalizer", "actor"]) == (
         "actor",
         "skill_verbalizer.summary",
         "skill_verbalizer.instructions",
         "skill_verbalizer.target",
         "skill_equivalence",
     )
-    assert tuned(["skill_verbalizer.target"]) == ("skill_verbalizer.target",)
+    assert resolve_predictors(["skill_verbalizer.target"]) == ("skill_verbalizer.target",)
     with pytest.raises(UnknownName, match="reflector"):
-        tuned(["reflecter"])
+        resolve_predictors(["reflecter"])
 
 
 @pytest.mark.parametrize("optimizer", ["gepa", "bootstrap"])
 def test_a_role_that_is_frozen_stays_as_it_was_and_plays_all_the_same(live, optimizer):
     observed = Keep()
-    frozen = replace(REQUESTS[optimizer], tuned=tuned(["reflector"]))
+    frozen = replace(REQUESTS[optimizer], tuned=resolve_predictors(["reflector"]))
     compiled = compile_agent(Agent("rsso"), live, frozen, events=observed)
     original = Agent("rsso").dump_state()
     candidates = [candidate.state for candidate in observed.of.candidates.values()]
@@ -133,7 +133,7 @@ def test_a_role_that_is_frozen_stays_as_it_was_and_plays_all_the_same(live, opti
 def test_a_method_that_never_asks_the_roles_is_refused(live):
     calibration = Calibration(LONGEST[:1], LONGEST[1:2])
     with pytest.raises(UsageError, match="react never asks reflector"):
-        request(METHODS["react"], live.protocol, calibration, roles=["reflector"])
+        build_request(METHODS["react"], live.protocol, calibration, roles=["reflector"])
 
 
 # Where it starts
@@ -145,7 +145,7 @@ def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live,
     assert first.improved
     start = load(tmp_path / "first.json")
     calibration = Calibration(LONGEST[2:3], SHORTEST[2:3])
-    again = request(
+    again = build_request(
         METHODS["react"], live.protocol, calibration, "gepa", trials=1, steps=2, max_rollouts=4, start=start
     )
     second = compile_agent(start.agent(), models.within(live), again, out=tmp_path / "second.json")
@@ -156,7 +156,7 @@ def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live,
     with pytest.raises(SplitError, match="compiled on"):
         check_held_out(there.calibration, LONGEST[:1])
     with pytest.raises(UsageError, match="--method react"):
-        request(METHODS["rsso"], live.protocol, calibration, start=start)
+        build_request(METHODS["rsso"], live.protocol, calibration, start=start)
     data = json.loads((tmp_path / "second.json").read_text())
     data["seen"] = ["boil::22"]
     (tmp_path / "second.json").write_text(json.dumps(data))
@@ -173,13 +173,13 @@ def test_a_compile_stops_at_its_cost_with_the_best_so_far(live, tmp_path):
     full = compile_agent(Agent("rsso"), priced, REQUESTS["gepa"])
     spent = sum(usage.input for usage in full.usage.values()) / 1000
     out = tmp_path / "program.json"
-    limited = replace(REQUESTS["gepa"], limits=Limits(REQUESTS["gepa"].limits.rollouts, None, spent / 2))
+    limited = replace(REQUESTS["gepa"], limits=CompileLimits(REQUESTS["gepa"].limits.rollouts, None, spent / 2))
     compiled = compile_agent(Agent("rsso"), priced, limited, out=out)
     assert compiled.ended_by == "cost"
     assert 0 < compiled.rollouts < full.rollouts
     assert sum(usage.input for usage in compiled.usage.values()) / 1000 < spent
-    assert already_compiled(out, priced.config, limited) is not None
-    assert not Shelf.beside(out).folder.exists()
+    assert load_finished_compile(out, priced.config, limited) is not None
+    assert not RolloutCache.for_output(out).folder.exists()
 
 
 def test_a_trial_may_end_once_nothing_was_earned_for_a_while(live):

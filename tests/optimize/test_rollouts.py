@@ -9,12 +9,12 @@ from dspy.utils.exceptions import LMServerError
 from dspy.utils.parallelizer import ParallelExecutor
 
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.optimize.calibration import examples
+from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.rollouts import Candidate, Halt, Rollout
+from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollout
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.live import says
 from tests.optimize.scripted import GO, LONGEST, STEPS, Models, actor, rollouts_of
 
@@ -74,7 +74,7 @@ def test_a_rollout_is_recalled_for_equal_programs_and_played_for_others(live, mo
     assert rollouts.play(reworded("Play."), FIRST) is not first
     assert rollouts.play(Agent("react"), LONGEST[1]) is not first
     assert rollouts.spent == 3
-    assert list(rollouts.candidates) == [fingerprint(Agent("react")), fingerprint(reworded("Play."))]
+    assert list(rollouts.candidates) == [fingerprint_program(Agent("react")), fingerprint_program(reworded("Play."))]
 
 
 def test_a_rollout_is_told_once_and_scored_by_the_metric(live, models):
@@ -83,18 +83,18 @@ def test_a_rollout_is_told_once_and_scored_by_the_metric(live, models):
         rollout = rollouts.play(Agent("react"), FIRST)
     assert [told for _, told in rollouts.events.told] == [rollout]
     assert (rollout.score, rollout.accumulator, rollout.variant) == (0.5, 50, FIRST)
-    assert rollouts.best.program == fingerprint(Agent("react"))
+    assert rollouts.best_candidate.program == fingerprint_program(Agent("react"))
     assert rollouts.usage["actor"].calls == STEPS
 
 
 def test_a_candidate_has_no_mean_before_it_was_played_on_all_variants(live, models):
     rollouts = rollouts_of(models.within(live))
     rollouts.play(Agent("react"), LONGEST[1])
-    assert rollouts.best is None
+    assert rollouts.best_candidate is None
     (candidate,) = rollouts.candidates.values()
-    assert candidate.mean(LONGEST[:2]) is None
+    assert candidate.mean_over(LONGEST[:2]) is None
     rollouts.play(Agent("react"), FIRST)
-    assert candidate.mean(LONGEST[:2]) == 0.5
+    assert candidate.mean_over(LONGEST[:2]) == 0.5
 
 
 # The student
@@ -112,7 +112,7 @@ def test_copies_of_a_student_share_its_rollouts(live, models):
 def test_a_student_says_what_the_agent_says_and_how_far_the_goals_were_reached(live, models):
     agent = reworded("Play.")
     student = Student(agent, rollouts_of(models.within(live)))
-    assert fingerprint(student) == fingerprint(agent)
+    assert fingerprint_program(student) == fingerprint_program(agent)
     played = student(variant=FIRST.key)
     assert metric(None, played) == 0.5
     (goals,) = played.progress
@@ -165,7 +165,7 @@ def test_a_rollout_that_dspy_asks_for_again_because_it_is_slow_is_not_played_aga
     monkeypatch.setattr(ParallelExecutor, "__init__", lambda self, **given: made(self, **given, timeout=0.01))
     models = Models(actor=answer)
     rollouts = rollouts_of(models.within(live))
-    evaluate = dspy.Evaluate(devset=examples([FIRST]), metric=metric, num_threads=2, display_progress=False)
+    evaluate = dspy.Evaluate(devset=build_examples([FIRST]), metric=metric, num_threads=2, display_progress=False)
     assert evaluate(Slow(Agent("react"), rollouts)).score == 50
     assert len(asked) >= 2, "once more each second, while it goes on"
     assert set(asked) == {FIRST.key}
@@ -180,7 +180,7 @@ def test_the_last_rollout_of_the_budget_is_played_and_none_after_it(live, models
     rollouts = rollouts_of(models.within(live), limit=1)
     rollout = rollouts.play(Agent("react"), FIRST)
     assert rollouts.ended_by is None
-    with pytest.raises(Halt):
+    with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), LONGEST[1])
     assert rollouts.ended_by == "rollouts"
     assert rollouts.play(Agent("react"), FIRST) is rollout, "what is known costs nothing"
@@ -190,7 +190,7 @@ def test_the_last_rollout_of_the_budget_is_played_and_none_after_it(live, models
 def test_the_last_model_call_is_made_and_none_after_it(live, models):
     rollouts = rollouts_of(models.within(live), lm_calls=STEPS + 1)
     rollouts.play(Agent("react"), FIRST)
-    with pytest.raises(Halt):
+    with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), LONGEST[1])
     assert rollouts.ended_by == "lm-calls"
     assert models.asked["actor"] == rollouts.lm_calls == STEPS + 1
@@ -198,11 +198,11 @@ def test_the_last_model_call_is_made_and_none_after_it(live, models):
 
 def test_after_the_end_nothing_is_played_and_its_first_reason_stays(live, models):
     rollouts = rollouts_of(models.within(live))
-    rollouts.halt("interrupted")
-    rollouts.halt("rollouts")
-    with pytest.raises(Halt):
+    rollouts.stop_compile("interrupted")
+    rollouts.stop_compile("rollouts")
+    with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), FIRST)
-    with pytest.raises(Halt), rollouts.counted():
+    with pytest.raises(CompileStopped), rollouts.count_requests():
         models("actor", 1)("Anything.")
     assert (models.asked["actor"], rollouts.spent, rollouts.lm_calls) == (0, 0, 0)
     assert rollouts.ended_by == "interrupted"
@@ -211,17 +211,17 @@ def test_after_the_end_nothing_is_played_and_its_first_reason_stays(live, models
 def test_a_rollout_under_way_stops_before_its_next_step_and_has_no_score(live):
     def answer(_):
         if models.asked["actor"] == 2:
-            rollouts.halt("interrupted")
+            rollouts.stop_compile("interrupted")
         return says(thought="t", action=GO)
 
     models = Models(actor=answer)
     rollouts = rollouts_of(models.within(live), steps=5)
-    with pytest.raises(Halt):
+    with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), FIRST)
-    rollouts.wait()
+    rollouts.wait_until_idle()
     assert models.asked["actor"] == 2
-    assert rollouts.best is None
-    with pytest.raises(Halt):
+    assert rollouts.best_candidate is None
+    with pytest.raises(CompileStopped):
         rollouts.play(Agent("react"), FIRST)
 
 
@@ -240,7 +240,7 @@ def test_whoever_waits_for_a_rollout_that_fails_is_told_too(live):
         assert started.wait(PATIENCE)
         other = threads.submit(rollouts.play, Told(asked), FIRST)
         ends = (one.exception(), other.exception())
-    assert [type(end) for end in ends] == [Halt, Halt]
+    assert [type(end) for end in ends] == [CompileStopped, CompileStopped]
     assert rollouts.ended_by == "error"
     assert isinstance(rollouts.error, BackendFailure)
 
@@ -268,5 +268,5 @@ def test_a_candidate_that_is_better_by_less_than_a_tenth_of_a_point_is_not_bette
     rollouts = rollouts_of(live)
     for name, reached in (("first", 0.5), ("second", score)):
         played = {FIRST: Rollout(FIRST, reached, (), (), ())}
-        rollouts.candidates[name] = Candidate(name, {}, played)
-    assert rollouts.best is rollouts.candidates["second" if better else "first"]
+        rollouts.candidates[name] = CandidateProgram(name, {}, played)
+    assert rollouts.best_candidate is rollouts.candidates["second" if better else "first"]

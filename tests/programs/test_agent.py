@@ -12,7 +12,7 @@ from rsso_dspy.programs import runtime
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import Runtime, TrialRules
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.records import Variant
 from tests.live import REWARDED, Engine, Recorder, acting, model, region, says, scripted, walks
 
 VARIANT = "lifespan-longest-lived::98"
@@ -116,7 +116,7 @@ def test_renaming_tasks_and_hiding_ids_changes_nothing(live):
 
 @pytest.mark.parametrize("trials", [0, -1])
 def test_no_trials_are_no_call(live, trials):
-    with live.here(), pytest.raises(UsageError, match="at least 1"):
+    with live.activate_for_run(), pytest.raises(UsageError, match="at least 1"):
         Agent("react")(variant=VARIANT, trials=trials)
 
 
@@ -268,7 +268,7 @@ def test_an_unknown_method_offers_the_nearest():
 def test_the_module_holds_predictors_and_no_state(live):
     agent = Agent("rsso")
     before = agent.dump_state()
-    with live.here():
+    with live.activate_for_run():
         agent(variant=VARIANT, trials=2)
     assert agent.dump_state() == before
     assert all(predictor.lm is None for predictor in agent.predictors())

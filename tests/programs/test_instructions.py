@@ -4,14 +4,14 @@ import pytest
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.instructions import instructions
+from rsso_dspy.programs.instruction_filter import filter_instructions
 from tests.live import REWARDED, Engine, acting, model, says, walks
 
 EXAMPLES = ["open door", "use thermometer on water", "0"]
 
 
 def checked(*written):
-    return instructions(written, ACTION_TEMPLATES, EXAMPLES)
+    return filter_instructions(written, ACTION_TEMPLATES, EXAMPLES)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_an_action_of_a_template_is_kept_as_it_is(text):
 
 def test_an_action_that_only_the_examples_know_is_kept():
     assert checked("use thermometer on OBJ") == ("use thermometer on OBJ",)
-    assert instructions(["use thermometer on OBJ"], ACTION_TEMPLATES, []) == ()
+    assert filter_instructions(["use thermometer on OBJ"], ACTION_TEMPLATES, []) == ()
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_an_answer_of_which_most_is_no_action_is_no_answer():
 
 
 def test_without_templates_nothing_is_checked():
-    assert instructions(["sing"], "", EXAMPLES) == ("sing",)
+    assert filter_instructions(["sing"], "", EXAMPLES) == ("sing",)
 
 
 @pytest.mark.parametrize(("steps", "kept"), [("open OBJ\nbe patient", True), ("be patient\nbe kind", False)])

@@ -7,13 +7,13 @@ import pytest
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.signatures import FlatActor, SkillActor
-from rsso_dspy.signatures.layouts import CACHE_ORDER, arrange_fields, first_state
+from rsso_dspy.signatures.layouts import CACHE_ORDER, arrange_fields, find_first_state
 from tests.live import REWARDED, acting, region, walks
 
 
 def test_the_paper_shows_the_last_ten_states_and_cache_drops_ten_at_once():
-    assert [first_state(n, "paper") for n in (1, 10, 11, 25)] == [0, 0, 1, 15]
-    assert [first_state(n, "cache") for n in (1, 10, 11, 19, 20, 29, 30)] == [0, 0, 0, 0, 10, 10, 20]
+    assert [find_first_state(n, "paper") for n in (1, 10, 11, 25)] == [0, 0, 1, 15]
+    assert [find_first_state(n, "cache") for n in (1, 10, 11, 19, 20, 29, 30)] == [0, 0, 0, 0, 10, 10, 20]
 
 
 @pytest.mark.parametrize("actor", [FlatActor, SkillActor])

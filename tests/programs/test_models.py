@@ -14,19 +14,19 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 import rsso_dspy
-from rsso_dspy.backends.embedded import Explorer
 from rsso_dspy.cli import main
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
-from rsso_dspy.memory.constitution import Constitution, Play
+from rsso_dspy.experiment.session import make_session
+from rsso_dspy.explorer import Explorer
+from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer
-from rsso_dspy.protocol.session import make_session
+from rsso_dspy.records import State
 from rsso_dspy.signatures import SkillActor
-from rsso_dspy.trajectory import State
 from tests.live import FAST, REWARDED, WALK, Engine, acting, model, prompt_of, says, scripted
 
 METHOD = "rsso+neural"
@@ -85,7 +85,7 @@ def count_booked(result):
 def playing(live, lm=None, backend=refuse, **changes):
     """A person's own calls in the live session, whose backend is not to be asked, with DSPy set to `lm`."""
     settings = {"lm": lm} if lm else {}
-    with live.shared(), replace(live.runtime, lm=backend, **changes).active(), dspy.context(**settings):
+    with live.activate_for_user(), replace(live.runtime, lm=backend, **changes).activate(), dspy.context(**settings):
         yield
 
 
@@ -130,7 +130,7 @@ def test_a_session_names_the_model_that_dspy_is_set_to():
     with dspy.context(lm=model(Counting())):
         users = dspy.settings.lm
         users.model = "mine/teacher"
-        live = make_session(load(overrides=FAST), 1)
+        live = make_session(load_config(overrides=FAST), 1)
         assert set(live.backend.models.values()) == {"mine/teacher"}
         assert live.backend.lm("actor", 1) is users
         assert not live.backend.rule_based
@@ -139,7 +139,7 @@ def test_a_session_names_the_model_that_dspy_is_set_to():
 
 
 def test_two_models_that_are_named_contradict_each_other():
-    settings = load(overrides=(*FAST, "backend=ollama"))
+    settings = load_config(overrides=(*FAST, "backend=ollama"))
     with dspy.context(lm=model(Counting())), pytest.raises(UsageError, match=r"two models are named.*dspy\.configure"):
         make_session(settings, 1)
 
@@ -165,7 +165,7 @@ def test_retries_are_no_copies_where_dspy_keeps_answers(live):
 
 
 def test_usage_and_history_are_told_to_whoever_asks_dspy(live):
-    with live.shared(), dspy.context(lm=model(Counting())), dspy.track_usage() as usage:
+    with live.activate_for_user(), dspy.context(lm=model(Counting())), dspy.track_usage() as usage:
         agent = Agent("react-sso")
         result = agent(variant=REWARDED, trials=1, seed=3)
     (tokens,) = usage.get_total_tokens().values()
@@ -209,8 +209,8 @@ def test_a_module_alone_raises_as_dspy_does_when_an_answer_cannot_be_read():
 
 
 def test_the_constitution_writer_can_be_called_alone(live):
-    play = Play(live.runtime.variant(REWARDED), "Find a plant.", STATES, ())
-    with live.shared(), dspy.context(lm=model(Explorer(seed=0))):
+    play = PartialEpisode(live.runtime.variant(REWARDED), "Find a plant.", STATES, ())
+    with live.activate_for_user(), dspy.context(lm=model(Explorer(seed=0))):
         said = ConstitutionWriter()(play, known=Constitution())
     assert isinstance(said.lessons, list)
     assert {"abstract_rules", "error_rules", "progress_rules"} <= set(said.keys())
@@ -256,7 +256,7 @@ def test_another_module_plays_or_says_at_assignment_what_is_missing(live):
         (trial,) = agent(variant=REWARDED, trials=1).trials
     assert trial.error is None
     assert [step.action for step in trial.trajectory.steps] == WALK[:4]
-    with live.shared(), pytest.raises(UsageError, match=r"agent\.save"):
+    with live.activate_for_user(), pytest.raises(UsageError, match=r"agent\.save"):
         rsso_dspy.compile(agent, live, "1-per-task", tasks=["find-plant"], max_rollouts=4)
 
 
@@ -265,7 +265,7 @@ def test_another_module_plays_or_says_at_assignment_what_is_missing(live):
 
 @pytest.fixture(scope="module")
 def result(live):
-    with live.shared():
+    with live.activate_for_user():
         return Agent("react")(variant=REWARDED, trials=1)
 
 
@@ -284,14 +284,14 @@ def test_score_and_metric_are_one_scale(result):
 
 def test_acall_is_call(live, result):
     async def play():
-        with live.shared():
+        with live.activate_for_user():
             return await Agent("react").acall(variant=REWARDED, trials=1)
 
     assert asyncio.run(play()).toDict() == result.toDict()
 
 
 def test_evaluate_takes_the_agent_and_the_metric(live):
-    with live.shared():
+    with live.activate_for_user():
         devset = [dspy.Example(variant=REWARDED, trials=1).with_inputs("variant", "trials")]
         found = dspy.Evaluate(devset=devset, metric=rsso_dspy.metric, num_threads=1, display_progress=False)(
             Agent("react")
@@ -354,7 +354,7 @@ def test_what_gepa_itself_saved_is_evaluated(live, tmp_path, monkeypatch, capsys
     agent = Agent("react-sso")
     example = dspy.Example(variant="find-plant::0", trials=1).with_inputs("variant", "trials")
     proposer = model(Engine(lambda _: "```\nLook around first.\n```"))
-    with live.shared(), replace(live.runtime, budget=lambda _: 3).active():
+    with live.activate_for_user(), replace(live.runtime, budget=lambda _: 3).activate():
         optimizer = dspy.GEPA(rsso_dspy.metric, max_metric_calls=6, reflection_lm=proposer, num_threads=1, seed=0)
         optimizer.compile(agent, trainset=[example], valset=[example]).save(tmp_path / "gepa.json")
     monkeypatch.chdir(tmp_path)

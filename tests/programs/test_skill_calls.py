@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.methods import method
-from rsso_dspy.protocol.plan import Plan
-from rsso_dspy.protocol.units import Arm, Unit
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.store.units import Arm, Unit
 from tests.live import REWARDED, acting, walks
 
 TRIALS = 4
@@ -31,8 +31,8 @@ def test_every_new_skill_costs_three_calls_and_every_question_one(played):
 def test_the_forecast_bounds_the_ledger_role_by_role(live, played):
     variant = live.runtime.variant(REWARDED)
     rules = replace(live.runtime.rules, trials=TRIALS)
-    unit = Unit(Arm(method("sso")), variant, 0, live.runtime.budget(variant))
-    forecast = Plan("", rules, (unit,)).forecast().calls
+    unit = Unit(Arm(get_method("sso")), variant, 0, live.runtime.budget(variant))
+    forecast = Plan("", rules, (unit,)).forecast_calls().calls
     for role in ("actor", "verbalizer"):
         spent = sum(trial.usage[role].calls for trial in played if role in trial.usage)
         assert 0 < spent <= forecast[role]

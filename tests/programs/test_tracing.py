@@ -7,12 +7,12 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
-from rsso_dspy.config import load
+from rsso_dspy.config import load_config
 from rsso_dspy.errors import SimulatorDied
+from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.protocol.session import session
 from tests.live import FAST, REWARDED, WALK, Engine, acting, model, says, walks
 
 VARIANT = "lifespan-longest-lived::98"
@@ -181,7 +181,7 @@ def test_without_a_trace_around_it_nothing_is_collected(live):
 
 
 def test_a_session_collects_no_trace_unless_one_is_opened():
-    with dspy.context(trace=[]), session(load(overrides=FAST)):
+    with dspy.context(trace=[]), session(load_config(overrides=FAST)):
         assert dspy.settings.trace is None
         with dspy.context(trace=[]):
             assert dspy.settings.trace == []

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
-from rsso_dspy.report.page import Drawing, Section, write_page
-from rsso_dspy.report.sheets import Sheet, named, points, signed, whole
-from rsso_dspy.trajectory import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
+from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
+from rsso_dspy.report.page import PageFigure, PageSection, write_page
+from rsso_dspy.report.table_data import Sheet, make_count_cell, make_difference_cell, make_points_cell, make_text_cell
 from tests.live import REWARDED
 from tests.records import record
 
@@ -32,23 +32,26 @@ def page_of(unit: UnitRecord, target: Path) -> Path:
     """A page with this unit, an errored one, a training, and one that means harm."""
     rows = [
         (
-            named(name),
-            whole(size),
-            points(mean),
-            signed(gain, tone="good" if gain > 0 else "bad"),
-            *map(whole, range(12)),
+            make_text_cell(name),
+            make_count_cell(size),
+            make_points_cell(mean),
+            make_difference_cell(gain, tone="good" if gain > 0 else "bad"),
+            *map(make_count_cell, range(12)),
         )
         for name, size, mean, gain in [("rsso", 9, 80.5, 1.5), ("sso", 10, 9.25, -2.0), (MARKUP, 2, None, 0)]
     ]
-    total = tuple(replace(cell, tone="total") for cell in (named("all"), whole(21), points(50), *[whole(1)] * 13))
+    total = tuple(
+        replace(cell, tone="total")
+        for cell in (make_text_cell("all"), make_count_cell(21), make_points_cell(50), *[make_count_cell(1)] * 13)
+    )
     columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
     means = Sheet("means", "Means", columns, (*rows, total), (MARKUP,))
-    tasks = Sheet("tasks", "By task", ("task", "Mean"), ((named("boil", task="boil"), points(33)),))
+    tasks = Sheet("tasks", "By task", ("task", "Mean"), ((make_text_cell("boil", task="boil"), make_points_cell(33)),))
     sections = [
-        Section(
-            "overview", "Overview", "What each arm reached.", (means,), (Drawing("Curves", "One curve falls.", SVG),)
+        PageSection(
+            "overview", "Overview", "What each arm reached.", (means,), (PageFigure("Curves", "One curve falls.", SVG),)
         ),
-        Section("tasks", "Tasks", MARKUP, (tasks, Sheet("none", "Empty", ("a",), ()))),
+        PageSection("tasks", "Tasks", MARKUP, (tasks, Sheet("none", "Empty", ("a",), ()))),
     ]
     units = [
         unit,

@@ -2,7 +2,13 @@
 
 import pytest
 
-from rsso_dspy.report.comparison import SQUARE, compare, corrected, gains, square
+from rsso_dspy.report.comparison import (
+    FACTORIAL_METHODS,
+    compare_arms,
+    compute_factorial,
+    compute_stratum_gains,
+    correct_p_values,
+)
 from tests.records import record
 
 TASKS = ("boil", "freeze", "find-plant", "grow-plant", "use-thermometer", "chemistry-mix")
@@ -17,7 +23,7 @@ def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
     ours, theirs = arm("sso", lambda t, _: 10 * t), arm("rsso", lambda t, n: 10 * t + 5 * n)
     theirs[0] = record("rsso", "boil", 0, [[50], None])
     ours.append(record("sso", "boil", 9, [[70]]))
-    found = compare("sso", ours, "rsso", theirs)
+    found = compare_arms("sso", ours, "rsso", theirs)
     assert (found.pairs, found.excluded) == (11, 2)
     assert (found.higher, found.lower) == (6, 0)
     assert found.difference == pytest.approx(found.interval.mean)
@@ -29,17 +35,17 @@ def test_pairs_are_matched_by_unit_and_what_errored_is_excluded_and_counted():
 
 def test_who_solves_more():
     ours, theirs = arm("sso", lambda t, _: 100 if t < 2 else 50), arm("rsso", lambda t, _: 100 if t != 1 else 60)
-    found = compare("sso", ours, "rsso", theirs)
+    found = compare_arms("sso", ours, "rsso", theirs)
     assert (found.mcnemar.gained, found.mcnemar.lost) == (8, 2)
 
 
 def test_several_comparisons_are_corrected():
     base = arm("a", lambda _t, _n: 50)
     pairs = [
-        compare("a", base, "b", arm("b", lambda t, _: 60 + t)),
-        compare("a", base, "c", arm("c", lambda t, _: 50 - t)),
+        compare_arms("a", base, "b", arm("b", lambda t, _: 60 + t)),
+        compare_arms("a", base, "c", arm("c", lambda t, _: 50 - t)),
     ]
-    first, second = corrected(pairs)
+    first, second = correct_p_values(pairs)
     assert first == pytest.approx(2 * pairs[0].wilcoxon.p)
     assert second == pytest.approx(max(first, pairs[1].wilcoxon.p))
 
@@ -47,7 +53,7 @@ def test_several_comparisons_are_corrected():
 def corners(neither, reflections, skills, both):
     return {
         name: arm(name, lambda t, _n, v=v: v + t % 2)
-        for name, v in zip(SQUARE, (neither, reflections, skills, both), strict=True)
+        for name, v in zip(FACTORIAL_METHODS, (neither, reflections, skills, both), strict=True)
     }
 
 
@@ -62,7 +68,7 @@ def corners(neither, reflections, skills, both):
     ],
 )
 def test_the_square_is_read_out(scores, interaction, reading):
-    found = square(corners(*scores))
+    found = compute_factorial(corners(*scores))
     assert found.pairs == 12
     assert found.interaction.mean == pytest.approx(interaction)
     assert found.over_one.mean == pytest.approx(scores[3] - scores[1])
@@ -74,7 +80,7 @@ def test_two_that_bring_the_same_everywhere_are_redundant_on_few_task_types_too(
     """There is no interval where nothing differs; that of the interaction tells."""
     few = {name: units[:6] for name, units in corners(20, 40, 30, 40).items()}
     few["sso"] = [record("sso", TASKS[n // 2], n % 2, [[30 + n]]) for n in range(6)]
-    found = square(few)
+    found = compute_factorial(few)
     assert found.over_one is None
     assert found.interaction.high < 0
     assert found.reading == "redundant"
@@ -83,15 +89,15 @@ def test_two_that_bring_the_same_everywhere_are_redundant_on_few_task_types_too(
 def test_a_square_with_noise_is_undecided_at_this_n():
     arms = corners(20, 40, 30, 41)
     arms["rsso"] = arm("rsso", lambda t, _: 41 + 30 * (-1) ** t)
-    found = square(arms)
+    found = compute_factorial(arms)
     assert found.over_one.low < 0 < found.over_one.high
     assert found.reading == "undecided"
 
 
 def test_without_a_corner_there_is_no_square():
     arms = corners(20, 40, 30, 50)
-    assert square({name: arms[name] for name in SQUARE[:3]}) is None
-    assert square({**arms, "rsso": [record("rsso", "boil", 0, [None])]}) is None
+    assert compute_factorial({name: arms[name] for name in FACTORIAL_METHODS[:3]}) is None
+    assert compute_factorial({**arms, "rsso": [record("rsso", "boil", 0, [None])]}) is None
 
 
 GAINS = {
@@ -113,7 +119,7 @@ def test_each_unit_is_in_the_strata_that_it_belongs_to(case):
     at_reset = 8 if "reset" in case else 0
     ours = [record("sso", "boil", 0, scores, at_reset=at_reset, allowed=max(2, len(scores)))]
     theirs = [record("rsso", "boil", 0, [[0], [70]], allowed=2)]
-    assert {gain.stratum for gain in gains(ours, theirs) if gain.units} == strata
+    assert {gain.stratum for gain in compute_stratum_gains(ours, theirs) if gain.units} == strata
 
 
 def test_gains_by_what_became_of_the_unit_before():
@@ -124,19 +130,19 @@ def test_gains_by_what_became_of_the_unit_before():
         record("sso", "boil", 3, [[40], [100]]),
     ]
     theirs = [record("rsso", "boil", n, [[0], [70]]) for n in range(4)]
-    found = {gain.stratum: (gain.units, gain.difference) for gain in gains(ours, theirs)}
+    found = {gain.stratum: (gain.units, gain.difference) for gain in compute_stratum_gains(ours, theirs)}
     assert found == {"solved at trial 1": (1, -30), "plateau": (1, 30), "other": (2, -10), "paper's plateau": (2, 20)}
-    assert [gain.difference for gain in gains([], [])] == [None] * 4
+    assert [gain.difference for gain in compute_stratum_gains([], [])] == [None] * 4
 
 
 def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
     ours = [record("react", task, 0, [[10], [20], [70]]) for task in TASKS]
     theirs = [record("omnireflect-symbolic", task, 0, [[30]]) for task in TASKS]
-    found = compare("react", ours, "omnireflect-symbolic", theirs)
+    found = compare_arms("react", ours, "omnireflect-symbolic", theirs)
     assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 20)
-    assert [gain.units for gain in gains(ours, theirs)] == [0, 6, 0, 6]
+    assert [gain.units for gain in compute_stratum_gains(ours, theirs)] == [0, 6, 0, 6]
     at_once = [record("omnireflect-symbolic", task, 0, [[100]], allowed=1) for task in TASKS]
-    found = compare("react", ours, "omnireflect-symbolic", at_once)
+    found = compare_arms("react", ours, "omnireflect-symbolic", at_once)
     assert (found.trials, found.may_play, found.difference) == (1, (3, 1), 90)
 
 
@@ -144,27 +150,27 @@ def test_an_arm_that_may_play_more_trials_is_compared_by_as_many_as_the_other():
 def test_an_arm_that_was_solved_early_does_not_take_trials_from_the_other(allowed):
     ours = [record("react-sso", task, 0, [[100]], allowed=allowed) for task in TASKS]
     theirs = [record("rsso", task, 0, [[0], [50], [100]]) for task in TASKS]
-    found = compare("react-sso", ours, "rsso", theirs)
+    found = compare_arms("react-sso", ours, "rsso", theirs)
     assert (found.trials, found.difference, found.mcnemar.lost) == (3, 0, 0)
     late = [record("rsso", task, 0, [[0], [50], [90]]) for task in TASKS]
-    assert compare("react-sso", ours, "rsso", late).by_task == dict.fromkeys(TASKS, -10)
+    assert compare_arms("react-sso", ours, "rsso", late).by_task == dict.fromkeys(TASKS, -10)
     corners = {"react-sso": late, "reflexion-sso": late, "sso": ours, "rsso": theirs}
-    assert square(corners).means == (90, 90, 100, 100)
+    assert compute_factorial(corners).means == (90, 90, 100, 100)
 
 
 def test_equal_differences_say_nothing_of_how_much_others_would_differ():
     ours, theirs = arm("a", lambda *_: 0), arm("b", lambda *_: 10)
-    found = compare("a", ours, "b", theirs).interval
-    assert (found.low, found.high, found.detectable) == (10, 10, None)
-    assert compare("a", ours[:-2], "b", theirs[:-2]).interval is None, "five alike are too few for any test"
-    assert compare("a", ours[:-2], "b", [record("b", "boil", 0, [[12]]), *theirs[1:-2]]).interval.low > 0
+    found = compare_arms("a", ours, "b", theirs).interval
+    assert (found.low, found.high, found.detectable_difference) == (10, 10, None)
+    assert compare_arms("a", ours[:-2], "b", theirs[:-2]).interval is None, "five alike are too few for any test"
+    assert compare_arms("a", ours[:-2], "b", [record("b", "boil", 0, [[12]]), *theirs[1:-2]]).interval.low > 0
 
 
 def test_units_of_one_task_type_have_an_interval_that_says_what_it_is_over():
     ours = [record("a", "boil", n, [[10 * n]]) for n in range(5)]
     theirs = [record("b", "boil", n, [[17 * n % 90]]) for n in range(5)]
-    found = compare("a", ours, "b", theirs).interval
+    found = compare_arms("a", ours, "b", theirs).interval
     assert (found.over, found.clusters) == ("units", 5)
     assert found.low < found.mean < found.high
-    assert compare("a", ours, "b", theirs).interval == found
-    assert compare("a", ours[:1], "b", theirs[:1]).interval is None
+    assert compare_arms("a", ours, "b", theirs).interval == found
+    assert compare_arms("a", ours[:1], "b", theirs[:1]).interval is None

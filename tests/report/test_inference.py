@@ -8,12 +8,18 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.report.inference import clustered, holm, mcnemar, sign_test, wilcoxon
-from rsso_dspy.report.paper import recomputed, table2
+from rsso_dspy.report.paper import list_table2_rows, recompute_statistics
+from rsso_dspy.report.statistical_tests import (
+    apply_holm_correction,
+    bootstrap_mean,
+    run_mcnemar_test,
+    run_sign_test,
+    run_wilcoxon_test,
+)
 
 
 def test_the_papers_statistics_come_out_of_its_table():
-    found = recomputed()
+    found = recompute_statistics()
     assert (found.wilcoxon.statistic, found.wilcoxon.used) == (12, 14)
     assert found.wilcoxon.p == pytest.approx(0.0085, abs=5e-5)
     assert (found.sign.up, found.sign.down, found.sign.ties) == (12, 2, 4)
@@ -24,9 +30,9 @@ def test_the_papers_statistics_come_out_of_its_table():
     assert {name: round(mean, 2) for name, mean in found.macro.items()} == {
         "react": 57.88, "reflexion": 81.21, "sso": 79.27, "rsso": 87.46,
     }  # fmt: skip
-    assert sum(row.variants for row in table2()) == 164
+    assert sum(row.variants for row in list_table2_rows()) == 164
     assert (round(found.interval.mean, 2), found.interval.clusters) == (8.96, 18)
-    assert [round(x, 1) for x in (found.interval.low, found.interval.high, found.interval.detectable)] == [
+    assert [round(x, 1) for x in (found.interval.low, found.interval.high, found.interval.detectable_difference)] == [
         3.1,
         15.1,
         8.4,
@@ -57,60 +63,60 @@ def exact(differences) -> float:
     "differences", [[1, 2, 3], [1, -2, 3, 0, 5], [1, 1, -1, 2, 2], [-4, -3, -2, -1], [3, 3, 3, -3, 1, 0.5, 0.5], [-7]]
 )
 def test_the_signed_rank_test_is_exact_with_ties_and_zeros(differences):
-    assert wilcoxon(differences).p == pytest.approx(exact(differences))
+    assert run_wilcoxon_test(differences).p == pytest.approx(exact(differences))
 
 
 def test_the_signed_rank_test_is_scipys_where_that_is_exact():
     from scipy.stats import wilcoxon as scipys
 
     values = np.random.default_rng(3).normal(0.3, 1, 40)
-    assert wilcoxon(values).p == pytest.approx(scipys(values, method="exact").pvalue)
+    assert run_wilcoxon_test(values).p == pytest.approx(scipys(values, method="exact").pvalue)
 
 
 def test_without_a_difference_there_is_no_test():
-    assert wilcoxon([0, 0]).p is None
-    assert sign_test([0.0]).p is None
-    assert mcnemar([True, False], [True, False]).p is None
-    assert clustered({"boil": [1.0]}) is None
-    assert clustered({"boil": [-25.0, -25.0]}) is None
+    assert run_wilcoxon_test([0, 0]).p is None
+    assert run_sign_test([0.0]).p is None
+    assert run_mcnemar_test([True, False], [True, False]).p is None
+    assert bootstrap_mean({"boil": [1.0]}) is None
+    assert bootstrap_mean({"boil": [-25.0, -25.0]}) is None
 
 
 def test_no_interval_goes_beyond_what_scores_allow():
-    wide = clustered({"boil": [90.0], "freeze": [-80.0]})
+    wide = bootstrap_mean({"boil": [90.0], "freeze": [-80.0]})
     assert (wide.low, wide.high) == (-100, 100)
-    assert clustered({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
+    assert bootstrap_mean({"boil": [90.0], "freeze": [-80.0]}, most=200).high > 100
 
 
 def test_effect_and_direction():
-    assert wilcoxon([1, 2, 3]).effect == 1
-    assert wilcoxon([-1, -2, -3]).effect == -1
-    assert wilcoxon([1, -1]).effect == 0
+    assert run_wilcoxon_test([1, 2, 3]).effect == 1
+    assert run_wilcoxon_test([-1, -2, -3]).effect == -1
+    assert run_wilcoxon_test([1, -1]).effect == 0
 
 
 def test_who_solves_more_is_judged_by_the_pairs_that_differ():
-    found = mcnemar([False] * 8 + [True] * 5, [True] * 7 + [False] + [True] * 4 + [False])
+    found = run_mcnemar_test([False] * 8 + [True] * 5, [True] * 7 + [False] + [True] * 4 + [False])
     assert (found.gained, found.lost) == (7, 1)
     assert found.p == pytest.approx(2 * (1 + 8) / 2**8)
 
 
 def test_holm_orders_and_never_falls():
-    assert holm([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
-    assert holm([0.6, 0.7]) == [1.0, 1.0]
-    assert holm([]) == []
+    assert apply_holm_correction([0.01, 0.04, None, 0.03]) == pytest.approx([0.03, 0.06, None, 0.06])
+    assert apply_holm_correction([0.6, 0.7]) == [1.0, 1.0]
+    assert apply_holm_correction([]) == []
 
 
 def test_units_of_one_task_are_drawn_together():
     """Ten units that are the same ten times say no more than one; drawing units would make the interval shorter."""
     tasks = {f"task {n}": [float(n % 2 * 10)] * 10 for n in range(10)}
-    found = clustered(tasks)
+    found = bootstrap_mean(tasks)
     assert found.mean == 5
     assert found.clusters == 10
     assert found.error == pytest.approx(5 / np.sqrt(9), rel=0.05)
     assert found.low == pytest.approx(5 - 2.262 * found.error, abs=0.3)
     assert found.high == pytest.approx(5 + 2.262 * found.error, abs=0.3)
-    assert found.detectable == pytest.approx((2.2622 + 0.8834) * found.error, rel=1e-3)
-    assert clustered(tasks) == found
-    assert clustered({"b": [1.0], "a": [2.0, 4.0]}) == clustered({"a": [2.0, 4.0], "b": [1.0]})
+    assert found.detectable_difference == pytest.approx((2.2622 + 0.8834) * found.error, rel=1e-3)
+    assert bootstrap_mean(tasks) == found
+    assert bootstrap_mean({"b": [1.0], "a": [2.0, 4.0]}) == bootstrap_mean({"a": [2.0, 4.0], "b": [1.0]})
 
 
 @pytest.mark.parametrize("tasks", [3, 18])
@@ -118,6 +124,6 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(tasks):
     rng = np.random.default_rng(7)
     inside = 0
     for _ in range(80):
-        found = clustered({str(n): rng.normal(3, 4) + rng.normal(0, 2, size=5) for n in range(tasks)})
+        found = bootstrap_mean({str(n): rng.normal(3, 4) + rng.normal(0, 2, size=5) for n in range(tasks)})
         inside += found.low <= 3 <= found.high
     assert 0.88 <= inside / 80 <= 1

@@ -14,15 +14,15 @@ from urllib.parse import unquote
 import pytest
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.page import Drawing, Section, document, write_page
-from rsso_dspy.report.page.chunks import packed, unpacked
-from rsso_dspy.report.page.drawing import inline
-from rsso_dspy.report.sheets import Sheet, named, points
-from rsso_dspy.trajectory import State
+from rsso_dspy.records import State
+from rsso_dspy.report.page import PageFigure, PageSection, document, write_page
+from rsso_dspy.report.page.record_payload import build_record_data, compress_record
+from rsso_dspy.report.page.svg_sanitizer import inline_svg
+from rsso_dspy.report.table_data import Sheet, make_points_cell, make_text_cell
 from tests.records import STATE, record
 
-SHEET = Sheet("means", "Means", ("arm", "Mean"), ((named("rsso"), points(1 / 3)),))
-SECTION = Section("overview", "Overview", "What each arm reached.", (SHEET,))
+SHEET = Sheet("means", "Means", ("arm", "Mean"), ((make_text_cell("rsso"), make_points_cell(1 / 3)),))
+SECTION = PageSection("overview", "Overview", "What each arm reached.", (SHEET,))
 
 FIGURE = """<?xml version="1.0"?>
 <svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="72pt" height="36pt"
@@ -56,7 +56,7 @@ def test_a_page_holds_every_record_and_the_same_run_gives_the_same_bytes(tmp_pat
         )
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page == (tmp_path / "b.html").read_text(encoding="utf-8")
-    assert [opened(page, number) for number in (0, 1)] == [unpacked(unit) for unit in units]
+    assert [opened(page, number) for number in (0, 1)] == [build_record_data(unit) for unit in units]
     written = re.search(r'id="index">(.*?)</script>', page)[1]
     assert "<" not in written
     index = json.loads(written)
@@ -110,7 +110,7 @@ def test_only_a_page_is_replaced(tmp_path):
 @pytest.mark.parametrize("names", [["trials"], ["a", "a"], ["has space"], ["Über"], [""], ["a/b"]])
 def test_sections_need_names_that_make_routes(tmp_path, names):
     with pytest.raises(ValueError, match="name of its own"):
-        write_page(tmp_path / "run.html", "Run", [Section(name, "Title", "") for name in names], [])
+        write_page(tmp_path / "run.html", "Run", [PageSection(name, "Title", "") for name in names], [])
     assert not list(tmp_path.iterdir())
 
 
@@ -133,11 +133,11 @@ def test_memory_does_not_grow_with_the_run(tmp_path):
 
 def test_a_text_stands_once_in_a_chunk_and_nothing_in_it_can_steer_a_page():
     told = ["Same.", "Same.", "</script><b>", "\u202eright to left", "nul \0", "half \ud800", "line\u2028end"]
-    data = unpacked(with_texts(told))
+    data = build_record_data(with_texts(told))
     texts = [data["texts"][step[2]] for step in data["trials"][0]["steps"]]
     assert texts == ["Same.", "Same.", "</script><b>", "�right to left", "nul �", "half �", "line\u2028end"]
     assert len(set(data["texts"])) == len(data["texts"])
-    assert re.fullmatch(rb"[A-Za-z0-9+/=]+", packed(with_texts(told)))
+    assert re.fullmatch(rb"[A-Za-z0-9+/=]+", compress_record(with_texts(told)))
 
 
 @pytest.mark.parametrize("method", ["sso", "rsso+constitution", "react-sso", "reflexion-sso", "dead-ends"])
@@ -146,19 +146,19 @@ def test_the_scaffold_is_read_off_the_steps_or_a_shipped_name(method):
     last = silent.trials[2]
     steps = (last.trajectory.steps[0], replace(last.trajectory.steps[1], subgoal="It is hot."))
     pursued = replace(last, trajectory=replace(last.trajectory, steps=steps))
-    assert unpacked(replace(silent, trials=(*silent.trials[:2], pursued)))["sso"]
-    assert unpacked(silent)["sso"] == (method != "dead-ends")
+    assert build_record_data(replace(silent, trials=(*silent.trials[:2], pursued)))["sso"]
+    assert build_record_data(silent)["sso"] == (method != "dead-ends")
 
 
 @pytest.mark.parametrize("method", ["react", "reflexion+symbolic", "omnireflect-neural", "lessons", "no-sso-here"])
 def test_what_pursues_no_subgoal_under_another_name_is_flat(method):
-    assert not unpacked(replace(record("rsso", "boil", 22, [[10]]), method=method))["sso"]
+    assert not build_record_data(replace(record("rsso", "boil", 22, [[10]]), method=method))["sso"]
 
 
 def test_a_task_of_any_name_leads_to_its_units(tmp_path):
     name = "half \ud800/of%it"
-    rows = ((named(name, task=name), points(1)),)
-    tasks = Section("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task", "Mean"), rows),))
+    rows = ((make_text_cell(name, task=name), make_points_cell(1)),)
+    tasks = PageSection("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task", "Mean"), rows),))
     write_page(tmp_path / "run.html", "Run", [tasks], [record("rsso", name, 22, [[10]])])
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
     asked = unquote(re.search(r'#/trials\?task=([^"&/ ]*)"', page)[1])
@@ -173,7 +173,7 @@ def test_no_asset_could_end_its_element_early():
 
 
 def test_pictures_keep_their_looks_without_inline_styles_and_nothing_else():
-    svg = inline(FIGURE, "overview-0")
+    svg = inline_svg(FIGURE, "overview-0")
     assert 'fill="none" stroke="currentColor" stroke-width="0.8"' in svg
     assert (
         """font-weight="bold" font-size="10px" font-family="'DejaVu Sans', sans-serif" text-anchor="middle\"""" in svg
@@ -187,13 +187,13 @@ def test_pictures_keep_their_looks_without_inline_styles_and_nothing_else():
 
 @pytest.mark.parametrize("svg", ["", "<p>no</p>", "<svg xmlns='http://www.w3.org/2000/svg'>"])
 def test_what_is_no_picture_is_refused(tmp_path, svg):
-    section = replace(SECTION, drawings=(Drawing("Curves", "A curve", svg),))
+    section = replace(SECTION, drawings=(PageFigure("Curves", "A curve", svg),))
     with pytest.raises(ValueError, match="the drawing overview-0 is no SVG"):
         write_page(tmp_path / "run.html", "Run", [section], [])
 
 
 def test_an_errored_trial_has_a_reason_and_no_score():
-    data = unpacked(record("rsso", "boil", 22, [[10], None]))
+    data = build_record_data(record("rsso", "boil", 22, [[10], None]))
     played, errored = data["trials"]
     assert played["error"] is None
     assert played["accumulator"] == 10

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rsso_dspy.report.page import Section, write_page
-from rsso_dspy.trajectory import RULE_BASED_NOTE
+from rsso_dspy.records import RULE_BASED_NOTE
+from rsso_dspy.report.page import PageSection, write_page
 from tests.report.page_reading import NARROW, PLACES, at_step, evil_address, turn_to, unit_address
 
 UNREADABLE_TEXTS = """() => {
@@ -110,7 +110,7 @@ def test_a_table_sorts_by_value_and_its_total_stays_last(visit):
 
 
 def test_an_empty_run_says_so(visit, tmp_path):
-    write_page(tmp_path / "empty.html", "Empty", [Section("overview", "Overview", "")], [])
+    write_page(tmp_path / "empty.html", "Empty", [PageSection("overview", "Overview", "")], [])
     page = visit("#/trials", file=tmp_path / "empty.html")
     assert page.get_by_text("No unit is finished yet.").first.is_visible()
     page.keyboard.press("j")

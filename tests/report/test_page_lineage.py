@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from rsso_dspy.report.page.lineage import REFLECTIONS, learnt
-from rsso_dspy.trajectory import Step
+from rsso_dspy.records import Step
+from rsso_dspy.report.page.lineage import REFLECTIONS, trace_learnt_items
 from tests.records import STATE, record
 
 OPENING = ["go kitchen", "open oven", "wait"]
@@ -57,24 +57,26 @@ def rules(*entries, source="boil::22"):
 
 def test_a_plan_is_read_in_the_trials_whose_prompt_holds_it_under_its_number():
     shown = {REFLECTIONS: "Attempt 1: Try again.\n\nAttempt 2: Try again."}
-    one, two, three = learnt(unit(plans((2, "Try again."), (3, "Give up.")), shown))
+    one, two, three = trace_learnt_items(unit(plans((2, "Try again."), (3, "Give up.")), shown))
     assert (one.id, one.trial, one.text, one.reads) == ("attempt-1", 1, "Try again.", ((3, 1, 3),))  # forgotten by now
     assert (two.trial, two.reads) == (2, ((3, 1, 3),))
     assert (three.trial, three.reads) == (3, ())
 
 
 def test_a_plan_that_no_trial_here_wrote_was_brought_along():
-    (plan,) = learnt(unit(plans((28, "Try again.")), {REFLECTIONS: "Attempt 28: Try again."}))
+    (plan,) = trace_learnt_items(unit(plans((28, "Try again.")), {REFLECTIONS: "Attempt 28: Try again."}))
     assert (plan.trial, plan.reads) == (0, ((3, 1, 3),))
-    (plan,) = learnt(unit(plans((2, "Try again.")), written=False))
+    (plan,) = trace_learnt_items(unit(plans((2, "Try again.")), written=False))
     assert plan.trial == 0
-    (plan,) = learnt(unit(plans((3, "Try again.")), {REFLECTIONS: "Attempt 3: Try again."}))
+    (plan,) = trace_learnt_items(unit(plans((3, "Try again.")), {REFLECTIONS: "Attempt 3: Try again."}))
     assert plan.trial == 0, "it was read before this trial 3 had ended"
 
 
 def test_a_skill_names_its_examples_the_steps_that_saw_it_and_those_that_pursued_it():
     seen = {1: ("ab",), 2: ("ab", "cd"), 3: ("cd",)}
-    (skill,) = learnt(unit(skills([0, 0, 3], [1, 1, 4]), recalled=seen, subgoals={2: "It is hot.", 3: "It is hot."}))
+    (skill,) = trace_learnt_items(
+        unit(skills([0, 0, 3], [1, 1, 4]), recalled=seen, subgoals={2: "It is hot.", 3: "It is hot."})
+    )
     assert skill.trial == 2
     assert skill.drawn == ((1, 1, 2), (2, 2, 3))
     assert skill.reads == ((3, 1, 2),)
@@ -83,24 +85,24 @@ def test_a_skill_names_its_examples_the_steps_that_saw_it_and_those_that_pursued
 
 
 def test_examples_that_the_trials_here_never_took_are_not_claimed():
-    (skill,) = learnt(unit(skills([0, 0, 3], [1, 1, 4], actions=["go hall", "read book", "wait"])))
+    (skill,) = trace_learnt_items(unit(skills([0, 0, 3], [1, 1, 4], actions=["go hall", "read book", "wait"])))
     assert (skill.trial, skill.drawn) == (0, ())
 
 
 def test_a_rule_is_dated_by_the_first_prompt_that_holds_it():
     texts = {"constitution@1": "How:\n- Old.", "constitution@3": "How:\n- Old.\n- New."}
-    old, new, last = learnt(unit(rules(("A1", "Old."), ("A2", "New."), ("A3", "Last.")), texts))
+    old, new, last = trace_learnt_items(unit(rules(("A1", "Old."), ("A2", "New."), ("A3", "Last.")), texts))
     assert (old.id, old.trial, old.reads) == ("A1", 0, ((3, 1, 3),))
     assert (new.id, new.trial, new.step, new.reads) == ("A2", 3, 3, ((3, 3, 3),))
     assert (last.id, last.trial, last.step, last.reads) == ("A3", 3, 0, ())
 
 
 def test_a_rule_from_another_variant_is_not_learnt_here():
-    (rule,) = learnt(unit(rules(("A1", "Old."), source="boil::3"), {"constitution@2": "- Old."}))
+    (rule,) = trace_learnt_items(unit(rules(("A1", "Old."), source="boil::3"), {"constitution@2": "- Old."}))
     assert (rule.trial, rule.reads) == (0, ((3, 2, 3),))
 
 
 def test_snapshots_of_another_kind_are_passed_over():
     odd = {"reflections": {"plans": 7}, "skills": {"skills": [{"name": "x"}]}, "constitution": [], "other": {}}
-    assert learnt(unit(odd)) == []
-    assert learnt(unit({"skills": None} | plans((1, "Try again.")))) != []
+    assert trace_learnt_items(unit(odd)) == []
+    assert trace_learnt_items(unit({"skills": None} | plans((1, "Try again.")))) != []

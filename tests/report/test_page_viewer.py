@@ -6,7 +6,7 @@ from typing import Any
 
 from rsso_dspy.recordings import Exchange
 from rsso_dspy.report.page import write_page
-from rsso_dspy.signatures.layouts import CACHE_ORDER, first_state
+from rsso_dspy.signatures.layouts import CACHE_ORDER, find_first_state
 from tests.live import region
 from tests.records import record
 from tests.report.page_reading import (
@@ -169,7 +169,7 @@ def test_under_the_cache_layout_regions_stand_and_history_ends_where_they_do_the
     for step in range(1, 32):
         at_step(page, step, of=31)
         states = page.locator(".region.r-history .seen").count()
-        assert states == step - first_state(step, "cache")
+        assert states == step - find_first_state(step, "cache")
         title = page.locator(".region.r-history .dim").first.inner_text()
         assert title.startswith("last ") == (states < step)
         page.keyboard.press("j")

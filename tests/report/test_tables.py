@@ -9,17 +9,24 @@ import pytest
 from rich.console import Console
 
 from rsso_dspy.cli.report import print_report
-from rsso_dspy.money import Price
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.analysis import Played, analyse, as_json
-from rsso_dspy.report.bills import unpriced
+from rsso_dspy.pricing import Price
+from rsso_dspy.report.analysis import RunRecords, analyze_run, serialize_analysis
+from rsso_dspy.report.cost_report import return_no_price
 from rsso_dspy.report.metrics import UNEVEN
-from rsso_dspy.report.sheets import Sheet, latex, markdown, named, points, signed
-from rsso_dspy.report.sheets import csv as as_csv
-from rsso_dspy.report.sweeps import sweep_table
-from rsso_dspy.report.tables import methods_table, tables
-from rsso_dspy.report.terminal import show
-from rsso_dspy.report.view import view
+from rsso_dspy.report.sweep_table import build_sweep_table
+from rsso_dspy.report.table_data import (
+    Sheet,
+    make_difference_cell,
+    make_points_cell,
+    make_text_cell,
+    to_latex,
+    to_markdown,
+)
+from rsso_dspy.report.table_data import to_csv as as_csv
+from rsso_dspy.report.tables import build_methods_table, build_tables
+from rsso_dspy.report.terminal import print_renderable
+from rsso_dspy.report.terminal_report import render_analysis
+from rsso_dspy.store.unit_store import Store
 from tests.records import record
 
 ARM = "rsso+compiled-with-gepa-on-four-tasks"
@@ -31,11 +38,11 @@ def records():
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monkeypatch, capsys, width):
-    found = analyse(Played(arms(LEARNING)))
+    found = analyze_run(RunRecords(arms(LEARNING)))
     whole = Console(width=500, file=StringIO())
-    whole.print(view(found))
+    whole.print(render_analysis(found))
     monkeypatch.setenv("COLUMNS", str(width))
-    show(view(found))
+    print_renderable(render_analysis(found))
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}
@@ -58,9 +65,9 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
     for each in records():
         store.save(each)
     whole = Console(width=500, file=StringIO())
-    whole.print(view(analyse(Played(records())), whole=False))
+    whole.print(render_analysis(analyze_run(RunRecords(records())), whole=False))
     monkeypatch.setenv("COLUMNS", str(width))
-    print_report(store, unpriced)
+    print_report(store, return_no_price)
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}
@@ -69,13 +76,13 @@ def test_no_digit_is_cut_off_however_narrow_the_terminal_or_long_the_name(monkey
 def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there():
     alike = by_name([*records(), record("react", "boil", 22, [None])])["methods"]
     assert len(alike.notes) == 1, "an arm without a score has no mean"
-    uneven = analyse(Played([*records(), record("react", "boil", 22, [[5]])], missing=1))
-    notes = methods_table(uneven).notes
+    uneven = analyze_run(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing=1))
+    notes = build_methods_table(uneven).notes
     assert any(note.startswith("Arms finished different units") for note in notes)
     assert "Not all is there: 1 unit that was to be played has no record." in notes
-    assert as_json(uneven)["missing"] == 1
-    assert as_json(uneven)["alike"] is False
-    said = {sheet.name for sheet in tables(uneven) if UNEVEN in sheet.notes}
+    assert serialize_analysis(uneven)["missing"] == 1
+    assert serialize_analysis(uneven)["alike"] is False
+    said = {sheet.name for sheet in build_tables(uneven) if UNEVEN in sheet.notes}
     assert said == {"methods", "learning", "solved", "tasks"}
 
 
@@ -90,11 +97,11 @@ def test_trials_that_were_allowed_and_not_needed_have_columns():
 
 def test_a_row_has_a_cell_for_each_column():
     with pytest.raises(ValueError, match="2 cells under 1 columns, a"):
-        Sheet("x", "X", ("arm",), ((named("a"), named("b")),))
+        Sheet("x", "X", ("arm",), ((make_text_cell("a"), make_text_cell("b")),))
 
 
 def by_name(played, **options):
-    return {sheet.name: sheet for sheet in tables(analyse(Played(played), **options))}
+    return {sheet.name: sheet for sheet in build_tables(analyze_run(RunRecords(played), **options))}
 
 
 def row(sheet, name):
@@ -162,8 +169,8 @@ def test_the_square_is_read_out_in_words():
 
 def test_who_was_solved_when_and_what_it_took():
     played = arms(LEARNING)
-    found = analyse(Played(played), lambda _: Price(0.01, 0.0, 0.0, 0.0))
-    solved = {sheet.name: sheet for sheet in tables(found)}["solved"]
+    found = analyze_run(RunRecords(played), lambda _: Price(0.01, 0.0, 0.0, 0.0))
+    solved = {sheet.name: sheet for sheet in build_tables(found)}["solved"]
     late = row(solved, "reflexion-sso")
     assert [late[f"new in {t}"].value for t in (1, 2, 3)] == [0, 0, 6]
     assert (late["to 50%"].value, late["to 75%"].value) == (3, 3)
@@ -199,7 +206,7 @@ def test_what_was_taken_over_is_in_what_a_solved_variant_took():
 @pytest.mark.parametrize("arm", ["rsso+best[v2]", "rsso+a[/b]", "rsso+\x1b[31mred"])
 def test_a_name_is_shown_as_it_is_and_moves_nothing(arm):
     shown = Console(width=300, file=StringIO())
-    shown.print(view(analyse(Played(arms({"rsso": [[10]], arm: [[20]]})))))
+    shown.print(render_analysis(analyze_run(RunRecords(arms({"rsso": [[10]], arm: [[20]]})))))
     assert arm.replace("\x1b", "\N{REPLACEMENT CHARACTER}") in shown.file.getvalue()
 
 
@@ -213,7 +220,7 @@ def test_errored_units_are_in_no_pair_and_counted_where_they_are_missed():
 
 
 def test_published_rows_are_marked_as_another_models():
-    found = {s.name: s for s in tables(analyse(Played(arms(LEARNING))), with_paper=True)}
+    found = {s.name: s for s in build_tables(analyze_run(RunRecords(arms(LEARNING))), with_paper=True)}
     assert row(found["methods"], "published rsso")["Mean"].value == 88.41
     assert row(found["methods"], "published rsso")["macro"].text == "87.46"
     assert row(found["tasks"], "boil")["published rsso"].tone == "dim"
@@ -221,21 +228,26 @@ def test_published_rows_are_marked_as_another_models():
 
 
 def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
-    sheet = Sheet("x", "50% of a|b", ("arm", "Mean"), ((named("a|b_1%"), points(1 / 3)), (named("c"), signed(-0.001))))
+    sheet = Sheet(
+        "x",
+        "50% of a|b",
+        ("arm", "Mean"),
+        ((make_text_cell("a|b_1%"), make_points_cell(1 / 3)), (make_text_cell("c"), make_difference_cell(-0.001))),
+    )
     rows = list(csv.reader(StringIO(as_csv(sheet))))
     assert rows == [["arm", "Mean"], ["a|b_1%", str(1 / 3)], ["c", "-0.001"]]
-    assert r"| a\|b_1% | 0.33 |" in markdown(sheet)
-    assert "| c | 0.00 |" in markdown(sheet)
-    assert r"a|b\_1\% & 0.33 \\" in latex(sheet)
+    assert r"| a\|b_1% | 0.33 |" in to_markdown(sheet)
+    assert "| c | 0.00 |" in to_markdown(sheet)
+    assert r"a|b\_1\% & 0.33 \\" in to_latex(sheet)
 
 
 def test_a_sweep_over_trials_says_by_how_many_of_them_points_are_compared():
     points = [({"protocol.trials": n}, [record("rsso", "boil", 22, [[50], [90]][:n])]) for n in (1, 2)]
     console = Console(width=200, file=StringIO())
-    console.print(sweep_table(points))
+    console.print(build_sweep_table(points))
     said = console.file.getvalue()
     assert re.search(r"rsso +2 +1 +90\.00 .*0\.0 +n/a", said)
     assert "minus first: where one of the two may play more, both by the first trial, as many as both may play" in said
     console = Console(width=200, file=StringIO())
-    console.print(sweep_table([({"seed": n}, points[1][1]) for n in (0, 1)]))
+    console.print(build_sweep_table([({"seed": n}, points[1][1]) for n in (0, 1)]))
     assert "minus first:" not in console.file.getvalue()

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, Group
 
-from rsso_dspy.protocol.store import Store
-from rsso_dspy.report.terminal import named_table, visible, width_needed
-from rsso_dspy.trajectory import State
+from rsso_dspy.records import State
+from rsso_dspy.report.terminal import compute_needed_width, create_named_table, replace_controls
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.records import record
 
@@ -15,12 +15,12 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31mred\rhidden\x08\u202eevil"
 
 @pytest.mark.parametrize("mark", ["\x1b", "\x07", "\x9b", "\r", "\x08", "\u202e", "\x00", "\x7f", "\ud83d"])
 def test_nothing_that_a_terminal_acts_on_is_left(mark):
-    assert mark not in visible(f"a{mark}b")
-    assert visible(f"a{mark}b") == "a\ufffdb"
+    assert mark not in replace_controls(f"a{mark}b")
+    assert replace_controls(f"a{mark}b") == "a\ufffdb"
 
 
 def test_lines_tabs_and_letters_of_every_script_stay():
-    assert visible("one\n\ttwo é 中文 🙂") == "one\n\ttwo é 中文 🙂"
+    assert replace_controls("one\n\ttwo é 中文 🙂") == "one\n\ttwo é 中文 🙂"
 
 
 def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_path):  # noqa: F811
@@ -43,8 +43,8 @@ def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_pa
 
 
 def test_a_cell_of_several_words_is_not_cut_off_either():
-    table = named_table("Paired differences", "second - first", "95% interval")
+    table = create_named_table("Paired differences", "second - first", "95% interval")
     table.add_row("rsso - sso", "-11.11 to +10.58")
-    width = width_needed(Console(width=20), Group(table))
+    width = compute_needed_width(Console(width=20), Group(table))
     Console(width=width, file=(told := io.StringIO())).print(table)
     assert "-11.11 to +10.58" in told.getvalue()

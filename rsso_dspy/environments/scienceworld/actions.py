@@ -88,32 +88,32 @@ LONGEST = 300
 """Characters of an action that are sent at most; the longest valid ones have fewer than half as many."""
 
 
-def clean(action: str) -> str:
+def clean_action(action: str) -> str:
     """The action as one lower-case line of printable characters, of bounded length, that can be sent: whatever a model
     says is data."""
     line = " ".join(action[: 10 * LONGEST].encode("utf-8", "replace").decode().lower().split())
     return "".join(character for character in line if character.isprintable())[:LONGEST]
 
 
-def normalize(action: str) -> str:
+def normalize_action(action: str) -> str:
     """The action without what does not matter when two are compared: case, punctuation around words, fill words."""
     words = (word.strip(_PUNCTUATION) for word in action.lower().split())
     return " ".join(word for word in words if word and word not in FILL_WORDS)
 
 
-def equal_action(action: str, valid: Iterable[str]) -> str | None:
+def find_equal_action(action: str, valid: Iterable[str]) -> str | None:
     """The valid action, in the simulator's spelling, that equals the given one after normalization, if any."""
-    wanted = normalize(action)
-    return next((candidate for candidate in valid if normalize(candidate) == wanted), None)
+    wanted = normalize_action(action)
+    return next((candidate for candidate in valid if normalize_action(candidate) == wanted), None)
 
 
-def resolve(action: str) -> str:
+def resolve_ambiguity(action: str) -> str:
     """The answer to an ambiguous request: the first integer in the action, or else a word that cancels the request."""
     digits = re.search(r"\d+", action, re.ASCII)
     return digits.group() if digits else CANCEL
 
 
-def resets_task(action: str) -> bool:
+def is_task_reset(action: str) -> bool:
     """Whether the simulator, or the repair, could take this for ``reset task``. That input sets back the goals that
     were reached, so that their points can be won again and again; no actor may send it. The parser skips white space,
     control characters and articles, hence the comparison by letters alone."""
@@ -121,6 +121,6 @@ def resets_task(action: str) -> bool:
     return "".join(word for word in words if word not in FILL_WORDS) == "resettask"
 
 
-def understood(answer: str) -> bool:
+def is_understood(answer: str) -> bool:
     """Whether the simulator made something of the action. A request to resolve an ambiguity counts as understood."""
     return not answer.startswith((NOT_KNOWN, NO_EFFECT))

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from importlib import metadata, resources
 
 from rsso_dspy.environments.benchmark import Benchmark, Settings
-from rsso_dspy.environments.scienceworld import action_help, goal_advice, golds, lessons
+from rsso_dspy.environments.scienceworld import action_help, goal_advice, gold_lengths, lessons
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
-from rsso_dspy.environments.scienceworld.java import java_candidates
+from rsso_dspy.environments.scienceworld.java_process import list_java_candidates
 from rsso_dspy.environments.scienceworld.tasks import TABLE, parse
 
 QUICK = "lifespan-longest-lived::93"
@@ -26,38 +26,38 @@ SIMPLIFICATIONS = (
 """`easy` stands for all but openContainers."""
 
 
-def _environment(settings: Settings, stopped: Callable[[], bool]) -> ScienceWorld:
+def _start_environment(settings: Settings, stopped: Callable[[], bool]) -> ScienceWorld:
     return ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped).start()
 
 
-def _examples() -> tuple[str, ...]:
+def _read_examples() -> tuple[str, ...]:
     text = resources.files(__package__).joinpath("data/examples.json").read_text(encoding="utf-8")
     return tuple(json.loads(text)["examples"])
 
 
-def _check(settings: Settings) -> str:
+def _run_smoke_test(settings: Settings) -> str:
     with ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds) as environment:
         environment.reset(parse(QUICK))
         environment.step("look around")
-    return f"ScienceWorld plays, with {java_candidates()[0]}"
+    return f"ScienceWorld plays, with {list_java_candidates()[0]}"
 
 
 BENCHMARK = Benchmark(
     name="scienceworld",
     version=metadata.version("scienceworld"),
     table=TABLE,
-    environment=_environment,
+    environment=_start_environment,
     action_templates=ACTION_TEMPLATES,
-    gold_length=golds.gold_length,
-    known_length=golds.known_length,
+    gold_length=gold_lengths.get_gold_length,
+    known_length=gold_lengths.find_known_length,
     simplifications=SIMPLIFICATIONS,
     own_grammar=GRAMMAR,
     goal_advice=goal_advice.ADVICE,
     goal_phrases=goal_advice.PHRASES,
-    lessons=lessons.drawn,
-    examples=_examples,
-    golds=golds,
+    lessons=lessons.draw_lessons,
+    examples=_read_examples,
+    golds=gold_lengths,
     admissible="long",
-    own_check=_check,
+    own_check=_run_smoke_test,
     interfaces={"complete": action_help.USUAL},
 )

@@ -52,7 +52,7 @@ class Parser:
         return self._try(said)
 
     def _try(self, said: str) -> Done:
-        if actions.resets_task(said):
+        if actions.is_task_reset(said):
             return Done(said, actions.NOT_KNOWN)
         answer = self.act(said)
         if answer != actions.NOT_KNOWN:
@@ -60,14 +60,16 @@ class Parser:
         look, inventory = self.sights()
         tried = {said}
         for wording in repairs.wordings(said, f"{look} {inventory}"):
-            if actions.resets_task(wording):
+            if actions.is_task_reset(wording):
                 continue
             tried.add(wording)
             answer = self.act(wording)
             if answer != actions.NOT_KNOWN:
                 return self._answered(wording, answer, said)
         valid = self.valid()
-        equal = next((found for wording in (said, *tried) if (found := actions.equal_action(wording, valid))), None)
+        equal = next(
+            (found for wording in (said, *tried) if (found := actions.find_equal_action(wording, valid))), None
+        )
         return Done(said, answer) if equal is None else self._answered(equal, self.act(equal), said)
 
     def _answered(self, sent: str, answer: str, said: str = "") -> Done:

@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Interface, Transition
-from rsso_dspy.environments.scienceworld import actions, admissible, lessons, listing, tasks, text
+from rsso_dspy.environments.scienceworld import actions, admissible, lessons, listing, state_text, tasks
 from rsso_dspy.environments.scienceworld.action_help import describe_actions
 from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing
+from rsso_dspy.environments.scienceworld.goal_progress import Goal, parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.environments.scienceworld.progress import Goal, parse
 from rsso_dspy.environments.scienceworld.questions import Question
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
-from rsso_dspy.trajectory import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
 STALLED = "The action took too long, and the attempt ends here."
 
@@ -104,34 +104,34 @@ class ScienceWorld:
         self._focus = ""
         # A load leaves score and flags of the episode before in place; the first action sets them.
         try:
-            answer = self._act("look around")
+            answer = self._send_action("look around")
         except TimeoutError:
             raise SimulatorDied(f"looking around in {variant.key} took over {self._step_limit:g} s") from None
         self._task, self._points_at_reset = jvm.call("getTaskDescription"), self._score
         complete = self._interface == "complete"
         self._templates = describe_actions(jvm.call("getPossibleActions")) if complete else actions.ACTION_TEMPLATES
         self._variant = variant
-        return self._state(answer)
+        return self._build_state(answer)
 
     def step(self, action: str) -> Transition:
         """One action of the actor. Raises ``SimulatorDied``; an action that means nothing is a step all the same."""
         before = self._score
         seen = (self._look, self._inventory, before)
-        sent = actions.clean(action)
+        sent = actions.clean_action(action)
         try:
             done = self._take_complete(sent) if self._interface == "complete" else self._take(sent)
         except TimeoutError:
-            return self._stalled(sent)
+            return self._end_stalled(sent)
         if done.answer.startswith("You focus on"):
             self._focus = done.answer
         look, inventory, score = seen
         same = (self._look, self._inventory, self._score) == (look, inventory, score)
         return Transition(
-            state=self._state(done.answer),
+            state=self._build_state(done.answer),
             action=done.sent,
             reward=self._score - before,
             score=self._score,
-            understood=actions.understood(done.answer),
+            understood=actions.is_understood(done.answer),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
             asked_back=self._ambiguous,
@@ -145,19 +145,19 @@ class ScienceWorld:
         if self._ambiguous:
             return admissible.list_numbers(self._question)
         try:
-            kept = admissible.keep_templates(self._valid(), self.action_templates)
-            names = self._live().call("getPossibleObjects", limit=self._step_limit)
+            kept = admissible.keep_templates(self._list_valid_actions(), self.action_templates)
+            names = self._require_jvm().call("getPossibleObjects", limit=self._step_limit)
             return admissible.keep_in_sight(kept, self.action_templates, names, self._look)
         except TimeoutError:
             raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
 
     def render(self, states: Sequence[State]) -> list[str]:
         """Text to show for each state of a history window that ends now; see `text.render` and `listing.render`."""
-        return (listing if self._interface == "complete" else text).render(states, self._focus)
+        return (listing if self._interface == "complete" else state_text).render_states(states, self._focus)
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """What the newest step teaches, and how far the episode has come; see `lessons.py`."""
-        return lessons.drawn(self._task, states, steps)
+        return lessons.draw_lessons(self._task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
         """Goals of the variant being played and which of them are reached, as of the last action; none after a stalled
@@ -170,7 +170,7 @@ class ScienceWorld:
                 f"{self._variant.key} is a test variant, and goal progress of held-out variants is shown to nobody: "
                 "calibrate on variants of the train or dev split."
             )
-        return () if self._jvm is None else parse(self._jvm.call("getGoalProgressStr"))
+        return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
 
     def close(self) -> None:
         """End the process. Idempotent."""
@@ -187,24 +187,26 @@ class ScienceWorld:
     def _take(self, sent: str) -> Done:
         """An action as the published SSO code takes it."""
         if self._ambiguous:
-            sent = actions.resolve(sent)
-            return Done(sent, self._act(sent))
-        if actions.resets_task(sent):
+            sent = actions.resolve_ambiguity(sent)
+            return Done(sent, self._send_action(sent))
+        if actions.is_task_reset(sent):
             return Done(sent, actions.NOT_KNOWN)
-        answer = self._act(sent)
-        if answer == actions.NOT_KNOWN and (equal := actions.equal_action(sent, self._valid())):
-            return Done(equal, self._act(equal))
+        answer = self._send_action(sent)
+        if answer == actions.NOT_KNOWN and (equal := actions.find_equal_action(sent, self._list_valid_actions())):
+            return Done(equal, self._send_action(equal))
         return Done(sent, answer)
 
     def _take_complete(self, sent: str) -> Done:
         """An action in any wording; see `complete.py`."""
-        done = Parser(self._act, lambda: (self._look, self._inventory), self._valid).take(sent, self._asked)
+        done = Parser(self._send_action, lambda: (self._look, self._inventory), self._list_valid_actions).take(
+            sent, self._asked
+        )
         self._asked = done.asks
         return done
 
-    def _act(self, sent: str) -> str:
+    def _send_action(self, sent: str) -> str:
         """Send one text; the answer. Score, flags, clock and surroundings are read with it."""
-        simulator = self._live()
+        simulator = self._require_jvm()
         answer = simulator.call("step", sent, limit=self._step_limit)
         self._score = round(100 * simulator.call("getScore"))
         self._completed = simulator.call("getCompleted")
@@ -226,19 +228,19 @@ class ScienceWorld:
             self._jvm = Jvm(self._heap, self._stopped)
         return self._jvm
 
-    def _live(self) -> Jvm:
+    def _require_jvm(self) -> Jvm:
         if self._jvm is None:
             raise SimulatorDied(_NOTHING_PLAYED)
         return self._jvm
 
-    def _valid(self) -> list[str]:
-        return self._live().call("getValidActionObjectCombinations", limit=self._step_limit)
+    def _list_valid_actions(self) -> list[str]:
+        return self._require_jvm().call("getValidActionObjectCombinations", limit=self._step_limit)
 
-    def _state(self, answer: str) -> State:
+    def _build_state(self, answer: str) -> State:
         """A room's listing is cut from the answer: the surroundings hold it already."""
-        return State(text.LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
+        return State(state_text.LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
 
-    def _stalled(self, sent: str) -> Transition:
+    def _end_stalled(self, sent: str) -> Transition:
         self._jvm = None
         return Transition(
             state=State(STALLED, self._look.strip(), self._inventory.strip()),

@@ -18,9 +18,15 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
-from rsso_dspy.environments.scienceworld.java import close, end, java_candidates, last_words, start
+from rsso_dspy.environments.scienceworld.java_process import (
+    close_files,
+    kill_process,
+    list_java_candidates,
+    read_first_error,
+    start_server,
+)
 from rsso_dspy.errors import JavaMissing, SimulatorDied
-from rsso_dspy.scarcity import shortage
+from rsso_dspy.resource_shortage import find_shortage
 
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 
@@ -33,19 +39,19 @@ class Jvm:
 
     ``heap`` is Java's ``-Xmx``; ``java`` tells which Java program runs. Raises ``JavaMissing`` when none starts,
     ``SimulatorDied`` when one was killed while it started, ``Stopped`` once ``stopped`` says yes meanwhile, and
-    ``OSError`` when this machine has too little of something (see `rsso_dspy.scarcity`).
+    ``OSError`` when this machine has too little of something (see `rsso_dspy.resource_shortage`).
     Whatever goes wrong in a call ends the process, since an answer still on its way would be taken for that of the next
     call; every later call then raises ``SimulatorDied``.
     """
 
     def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         failures = []
-        for java in java_candidates():
+        for java in list_java_candidates():
             try:
-                started = start(java, heap, stopped)
+                started = start_server(java, heap, stopped)
                 break
             except OSError as error:
-                if shortage(error) or error.errno == errno.EAGAIN:  # of processes
+                if find_shortage(error) or error.errno == errno.EAGAIN:  # of processes
                     raise
                 failures.append(f"{java}: {error}")
         else:
@@ -59,27 +65,27 @@ class Jvm:
         self._process, self._errors = started.process, started.errors
         files: list[Any] = [self._errors]
         # Runs at close(), when this object is collected, and at interpreter exit, whichever comes first.
-        self._end = weakref.finalize(self, _end, os.getpid(), self._process, files)
+        self._end = weakref.finalize(self, _end_process, os.getpid(), self._process, files)
         try:
-            self._greet(started.port, started.token, files)
+            self._connect_simulator(started.port, started.token, files)
         except BaseException:
             self._end()
             raise
 
-    def _greet(self, port: int, token: str, files: list[Any]) -> None:
+    def _connect_simulator(self, port: int, token: str, files: list[Any]) -> None:
         """Connect, and make the simulator."""
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout=CALL_LIMIT)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            if shortage(error):
+            if find_shortage(error):
                 raise
             raise SimulatorDied(f"the simulator process is gone: {error}. Take a new one.") from None
         self._answers = self._socket.makefile("rb")
         files += [self._answers, self._socket]
-        self._send(f"A\n{token}\n")
-        self._silence()
-        self._interface = self._send(f"i\n{INTERFACE}\ne\n")
+        self._send_command(f"A\n{token}\n")
+        self._mute_java()
+        self._interface = self._send_command(f"i\n{INTERFACE}\ne\n")
 
     @property
     def alive(self) -> bool:
@@ -94,15 +100,17 @@ class Jvm:
 
         Raises ``TimeoutError`` when it takes longer than ``limit`` seconds, ``SimulatorDied`` when the process is gone,
         the method failed, or a call without a limit took longer than ``CALL_LIMIT``; the process is gone afterwards."""
-        answer = self._send(_command(self._interface, method, arguments), limit)
-        return self._fetch(answer) if isinstance(answer, _Reference) else answer
+        answer = self._send_command(_encode_command(self._interface, method, arguments), limit)
+        return self._fetch_list(answer) if isinstance(answer, _JavaReference) else answer
 
-    def forget_walks(self) -> None:
+    def clear_path_cache(self) -> None:
         """Empty the table of walks through the house that the simulator's solver keeps as long as the process lives.
         They are drawn at random by whichever variant needs one first, and make gold paths depend on what was solved
         before."""
-        walks = self._send(_command("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths", ()))
-        self._send(_command(walks, "clear", ()))
+        walks = self._send_command(
+            _encode_command("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths", ())
+        )
+        self._send_command(_encode_command(walks, "clear", ()))
 
     def close(self) -> None:
         """End the process. Idempotent; later calls raise ``SimulatorDied``."""
@@ -115,95 +123,95 @@ class Jvm:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         self.close()
 
-    def _fetch(self, reference: "_Reference") -> list[str]:
+    def _fetch_list(self, reference: "_JavaReference") -> list[str]:
         """The strings of a Java list, joined over there."""
-        text = self._send(_command("z:java.lang.String", "join", ("\n", reference)))
-        self._send(f"m\nd\n{reference}\ne\n")  # else the server would keep the list for us
+        text = self._send_command(_encode_command("z:java.lang.String", "join", ("\n", reference)))
+        self._send_command(f"m\nd\n{reference}\ne\n")  # else the server would keep the list for us
         return text.split("\n") if text else []
 
-    def _silence(self) -> None:
+    def _mute_java(self) -> None:
         """Make Java print to nowhere. Scala keeps the stream that it finds when it prints first, so this comes before
         the simulator is made."""
-        nowhere = self._send(f"i\njava.io.PrintStream\n{_argument(os.devnull)}e\n")
+        nowhere = self._send_command(f"i\njava.io.PrintStream\n{_encode_argument(os.devnull)}e\n")
         for setter in ("setOut", "setErr"):
-            self._send(_command("z:java.lang.System", setter, (nowhere,)))
+            self._send_command(_encode_command("z:java.lang.System", setter, (nowhere,)))
 
-    def _send(self, command: str, limit: float | None = None) -> Any:
+    def _send_command(self, command: str, limit: float | None = None) -> Any:
         """One command at a time: the server's socket holds back a second short answer until the first is acknowledged,
         40 ms later, so that sending several at once is much slower."""
         if self._why_dead:
             raise SimulatorDied(f"the simulator process is gone: {self._why_dead}. Take a new one.")
         try:
             try:
-                return _value(self._exchange(command, CALL_LIMIT if limit is None else limit))
-            except _Thrown as thrown:
-                description = self._exchange(_command(thrown.exception, "toString", ()), CALL_LIMIT)
-                self._die(f"it failed with {_value(description)}")
+                return _decode_answer(self._exchange_lines(command, CALL_LIMIT if limit is None else limit))
+            except _JavaException as thrown:
+                description = self._exchange_lines(_encode_command(thrown.exception, "toString", ()), CALL_LIMIT)
+                self._mark_dead(f"it failed with {_decode_answer(description)}")
         except TimeoutError:
-            self._die(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
+            self._mark_dead(f"a call took longer than {CALL_LIMIT if limit is None else limit:g} s")
             if limit is not None:
                 raise
         except OSError as error:
-            self._die(str(error))
+            self._mark_dead(str(error))
         except BaseException:
-            self._die("a call was interrupted")
+            self._mark_dead("a call was interrupted")
             raise
         raise SimulatorDied(f"the simulator process is gone: {self._why_dead}. Take a new one.")
 
-    def _exchange(self, command: str, limit: float) -> str:
+    def _exchange_lines(self, command: str, limit: float) -> str:
         self._socket.settimeout(limit)
         self._socket.sendall(command.encode())
         return self._answers.readline().decode()
 
-    def _die(self, why: str) -> None:
-        self._why_dead = why + last_words(self._errors)
+    def _mark_dead(self, why: str) -> None:
+        self._why_dead = why + read_first_error(self._errors)
         self._end()
 
 
-class _Reference(str):
+class _JavaReference(str):
     """Name of an object that lives in Java."""
 
 
-class _Thrown(Exception):
+class _JavaException(Exception):
     """The method threw an exception in Java."""
 
-    def __init__(self, exception: _Reference):
+    def __init__(self, exception: _JavaReference):
         super().__init__(exception)
         self.exception = exception
 
 
-def _end(owner: int, process: "subprocess.Popen[bytes]", files: list[Any]) -> None:
+def _end_process(owner: int, process: "subprocess.Popen[bytes]", files: list[Any]) -> None:
     if os.getpid() != owner:
         return  # a forked child: the simulator is its parent's
-    end(process)
-    close(*files, process.stdin, process.stdout)
+    kill_process(process)
+    close_files(*files, process.stdin, process.stdout)
 
 
 # py4j's protocol: a command is a list of lines closed by "e"; an argument is a type letter and a value; an answer is
 # one line, "!y" with a type letter and a value or "!x" with the error, backslashes and newlines escaped.
 
 
-def _command(target: str, method: str, arguments: Sequence[str | int | bool]) -> str:
-    return f"c\n{target}\n{method}\n{''.join(map(_argument, arguments))}e\n"
+def _encode_command(target: str, method: str, arguments: Sequence[str | int | bool]) -> str:
+    return f"c\n{target}\n{method}\n{''.join(map(_encode_argument, arguments))}e\n"
 
 
-def _argument(value: str | int | bool) -> str:
+def _encode_argument(value: str | int | bool) -> str:
     from py4j.protocol import get_command_part
 
-    return f"r{value}\n" if isinstance(value, _Reference) else get_command_part(value)
+    return f"r{value}\n" if isinstance(value, _JavaReference) else get_command_part(value)
 
 
-def _value(answer: str) -> Any:
-    """The value in an answer: str, int, float, bool, None, or a reference. Raises ``_Thrown`` or ``OSError``."""
+def _decode_answer(answer: str) -> Any:
+    """The value in an answer: str, int, float, bool, None, or a reference. Raises ``_JavaException`` or ``OSError``."""
     if not answer.endswith("\n"):
         raise OSError("it was killed, or ended by itself")
     if answer.startswith("!xr"):
-        raise _Thrown(_Reference(answer[3:].strip()))
+        raise _JavaException(_JavaReference(answer[3:].strip()))
     if not answer.startswith("!y"):
         raise OSError(f"it answered {answer.strip()!r}")
     from py4j.protocol import OUTPUT_CONVERTER
 
     kind, value = answer[2:3], answer[3:].rstrip("\n")
     if kind in ("r", "l"):
-        return _Reference(value)
+        return _JavaReference(value)
     return OUTPUT_CONVERTER[kind](value, None) if kind in OUTPUT_CONVERTER else None

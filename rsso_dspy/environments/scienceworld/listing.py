@@ -15,12 +15,12 @@ always stands at the end.
 from collections import Counter
 from collections.abc import Sequence
 
-from rsso_dspy.trajectory import State
+from rsso_dspy.records import State
 
 EMPTY = "You carry nothing."
 
 
-def render(states: Sequence[State], focus: str = "") -> list[str]:
+def render_states(states: Sequence[State], focus: str = "") -> list[str]:
     """Text of each state of a window. ``focus`` is what the simulator said at the last focus action: the first state
     repeats it when that action is no longer in the window, for it matters as long as a task runs."""
     texts = []

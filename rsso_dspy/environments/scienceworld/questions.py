@@ -81,7 +81,7 @@ class Question:
                 return chosen[0]
             if chosen:
                 return None
-        if GRAMMAR.command(bare) is None and (number := re.search(r"\d+", said, re.ASCII)):
+        if GRAMMAR.parse_command(bare) is None and (number := re.search(r"\d+", said, re.ASCII)):
             return number.group() if number.group() in self.options else None
         return None
 

@@ -100,7 +100,7 @@ def _shorter(said: str, seen: str) -> Iterator[str]:
     for pattern, spelling in _SPELLINGS:
         plain = pattern.sub(spelling, plain)
     yield plain
-    understood = GRAMMAR.command(plain)
+    understood = GRAMMAR.parse_command(plain)
     if understood is not None and understood.verb != "choose":
         yield understood.text
 
@@ -108,7 +108,7 @@ def _shorter(said: str, seen: str) -> Iterator[str]:
 def _first_sentence(text: str) -> str:
     """The sentence that is an action; the first where several are, unless a later one takes it back."""
     first, *more = _SENTENCES.split(text)
-    if any(re.match(r"(?:no|wait|actually|instead|rather|or)\b,?", sentence) for sentence in more):
+    if any(re.match(r"(?:no|wait(?! *$)|actually|instead|rather|or)\b", sentence) for sentence in more):
         return text
     acts = [sentence for sentence in (first, *more) if _acts(sentence)]
     return acts[0] if acts else first
@@ -116,7 +116,7 @@ def _first_sentence(text: str) -> str:
 
 def _acts(sentence: str) -> bool:
     bare = strip(sentence)
-    return GRAMMAR.command(bare) is not None or _AIMLESS.match(bare) is not None or bare.split(" ")[0] in VERBS
+    return GRAMMAR.parse_command(bare) is not None or _AIMLESS.match(bare) is not None or bare.split(" ")[0] in VERBS
 
 
 def _may_go(match: re.Match[str], text: str, seen: str) -> bool:

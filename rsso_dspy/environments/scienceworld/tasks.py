@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 
-def _read() -> Any:
+def _read_splits() -> Any:
     text = resources.files(__package__).joinpath("data/splits.json").read_text(encoding="utf-8")
     return json.loads(text)["tasks"]
 
 
-TABLE = TaskTable(_read, samples=("sso",), example="find-plant::228", simplification="easy")
+TABLE = TaskTable(_read_splits, samples=("sso",), example="find-plant::228", simplification="easy")
 
 tasks, indices, split_of, variant, parse = TABLE.tasks, TABLE.indices, TABLE.split_of, TABLE.variant, TABLE.parse
 held_out, train_sample, dev_sample = TABLE.held_out, TABLE.train_sample, TABLE.dev_sample

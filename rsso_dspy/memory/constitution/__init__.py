@@ -8,8 +8,8 @@ file            a constitution as a file, and as lines for a person to edit
 Who writes is none of this room's business: a `Writer` is handed in, with or without a language model behind it.
 """
 
-from rsso_dspy.memory.constitution.constitution import Constitution, Edit, condensed, merged
-from rsso_dspy.memory.constitution.memory import ConstitutionMemory, ConstitutionSettings, Play, Writer
+from rsso_dspy.memory.constitution.constitution import Constitution, RuleEdit, condense_rules, merge_lasting_rules
+from rsso_dspy.memory.constitution.memory import ConstitutionMemory, ConstitutionSettings, PartialEpisode, RuleWriter
 from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING, Rule
 
 __all__ = [
@@ -18,10 +18,10 @@ __all__ = [
     "Constitution",
     "ConstitutionMemory",
     "ConstitutionSettings",
-    "Edit",
-    "Play",
+    "PartialEpisode",
     "Rule",
-    "Writer",
-    "condensed",
-    "merged",
+    "RuleEdit",
+    "RuleWriter",
+    "condense_rules",
+    "merge_lasting_rules",
 ]

@@ -2,7 +2,7 @@
 
     book = Constitution().with_lessons(lessons, task="boil", source="boil::3")
     book.text                               # as it stands in a prompt
-    book.edits[-1]                          # Edit(what="add", id="A1", ...)
+    book.edits[-1]                          # RuleEdit(what="add", id="A1", ...)
 
 Constitutions are values: every edit gives a new one.
 """
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rsso_dspy.memory.constitution.rules import ALIKE, LASTING, NEARLY_ALL, Rule, held_by, plain
-from rsso_dspy.trajectory import Category, Lesson
+from rsso_dspy.memory.constitution.rules import ALIKE, LASTING, NEARLY_ALL, Rule, compute_word_overlap, normalize_lesson
+from rsso_dspy.records import Category, Lesson
 
 SCHEMA = 1
 
@@ -23,7 +23,7 @@ HEADINGS: dict[Category, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class RuleEdit:
     """One change."""
 
     what: Literal["add", "again", "merge", "drop", "keep"]
@@ -46,11 +46,11 @@ class Constitution:
     """Rules in the order in which they were first said."""
 
     rules: tuple[Rule, ...] = ()
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[RuleEdit, ...] = ()
     numbered: int = 0
     """Numbers given so far."""
 
-    def of(self, *categories: Category) -> tuple[Rule, ...]:
+    def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
         """The rules of some categories."""
         return tuple(rule for rule in self.rules if rule.lesson.category in categories)
 
@@ -59,14 +59,14 @@ class Constitution:
         """The lasting rules as they stand in a prompt; empty when there are none."""
         parts = []
         for category in LASTING:
-            if rules := self.of(category):
+            if rules := self.select_rules(category):
                 parts.append("\n".join([HEADINGS[category], *(f"- {rule.lesson.line}" for rule in rules)]))
         return "\n\n".join(parts)
 
     @property
     def progress(self) -> str:
         """The progress rules as they stand in a prompt."""
-        return "\n".join(f"- {rule.lesson.line}" for rule in self.of("progress"))
+        return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
 
     def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
         """The lessons added; what stands already is counted once more. New progress rules take the place of those
@@ -74,66 +74,66 @@ class Constitution:
         book = self
         for lesson in lessons:
             if lesson.category != "progress":
-                book = book._with(lesson, task, source)
-        progress = {plain(lesson): lesson for lesson in lessons if lesson.category == "progress"}.values()
+                book = book._add_lesson(lesson, task, source)
+        progress = {normalize_lesson(lesson): lesson for lesson in lessons if lesson.category == "progress"}.values()
         if not progress:
             return book
         rules = [Rule(f"P{number}", lesson, task, source) for number, lesson in enumerate(progress, start=1)]
-        return replace(book, rules=(*book.of(*LASTING), *rules))
+        return replace(book, rules=(*book.select_rules(*LASTING), *rules))
 
-    def _with(self, lesson: Lesson, task: str, source: str) -> "Constitution":
-        known = next((rule for rule in self.rules if plain(rule.lesson) == plain(lesson)), None)
+    def _add_lesson(self, lesson: Lesson, task: str, source: str) -> "Constitution":
+        known = next((rule for rule in self.rules if normalize_lesson(rule.lesson) == normalize_lesson(lesson)), None)
         if known:
             said = replace(known, count=known.count + 1)
             rules = tuple(said if rule is known else rule for rule in self.rules)
-            return replace(self, rules=rules, edits=(*self.edits, Edit("again", known.id, source)))
-        rule = Rule(_id(lesson, self.numbered + 1), lesson, task, source)
-        edits = (*self.edits, Edit("add", rule.id, source, lesson.line))
+            return replace(self, rules=rules, edits=(*self.edits, RuleEdit("again", known.id, source)))
+        rule = Rule(_make_rule_id(lesson, self.numbered + 1), lesson, task, source)
+        edits = (*self.edits, RuleEdit("add", rule.id, source, lesson.line))
         return Constitution((*self.rules, rule), edits, self.numbered + 1)
 
-    def without(self, categories: Collection[Category]) -> "Constitution":
+    def drop_categories(self, categories: Collection[Category]) -> "Constitution":
         """Less some categories. For progress, whose end is nothing to remember, no edit is noted."""
         gone = [rule for rule in self.rules if rule.lesson.category in categories]
         book = replace(self, rules=tuple(rule for rule in self.rules if rule not in gone))
         lasting = [rule for rule in gone if rule.lesson.category != "progress"]
-        return replace(book, edits=(*self.edits, *(_dropped(rule, "", "category") for rule in lasting)))
+        return replace(book, edits=(*self.edits, *(_make_drop_edit(rule, "", "category") for rule in lasting)))
 
-    def drop(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
+    def drop_rules(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
         """Less some rules."""
         kept = tuple(rule for rule in self.rules if rule not in rules)
-        return replace(self, rules=kept, edits=(*self.edits, *(_dropped(rule, source, why) for rule in rules)))
+        return replace(self, rules=kept, edits=(*self.edits, *(_make_drop_edit(rule, source, why) for rule in rules)))
 
-    def summarized(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
+    def apply_summary(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
         """The lasting rules replaced by a summary of them (OmniReflect, Algorithm 1, line 27). A rule that reads as
         before keeps its id and counts; one whose words come from several is their merger; those of which no new rule
         holds much are dropped. A category of which the summary says nothing was not summarized: it stands as it was."""
         told = {lesson.category for lesson in lessons}
-        before = [rule for rule in self.of(*LASTING) if rule.lesson.category in told]
-        made = list({plain(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
-        homes = {rule.id: _home(rule.lesson, made) for rule in before}
+        before = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in told]
+        made = list({normalize_lesson(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
+        homes = {rule.id: _find_successor(rule.lesson, made) for rule in before}
         number, edits, rules = self.numbered, list(self.edits), []
         for lesson in made:
             sources = [rule for rule in before if homes[rule.id] is lesson]
-            same = next((rule for rule in sources if plain(rule.lesson) == plain(lesson)), None)
+            same = next((rule for rule in sources if normalize_lesson(rule.lesson) == normalize_lesson(lesson)), None)
             count = sum(rule.count for rule in sources) or 1
             if same is None:
                 number += 1
-            name = same.id if same else _id(lesson, number)
+            name = same.id if same else _make_rule_id(lesson, number)
             tasks = tuple(dict.fromkeys(rule.task for rule in sources))
             origin = " + ".join(dict.fromkeys(part for rule in sources for part in rule.source.split(" + "))) or source
             rules.append(Rule(name, lesson, tasks[0] if len(tasks) == 1 else "", origin, count))
             others = tuple(rule.id for rule in sources if rule is not same)
             if others:
-                edits.append(Edit("merge", name, source, lesson.line, others))
+                edits.append(RuleEdit("merge", name, source, lesson.line, others))
             elif same is None:
-                edits.append(Edit("add", name, source, lesson.line, why="summary"))
-        edits += [_dropped(rule, source, "summary") for rule in before if homes[rule.id] is None]
+                edits.append(RuleEdit("add", name, source, lesson.line, why="summary"))
+        edits += [_make_drop_edit(rule, source, "summary") for rule in before if homes[rule.id] is None]
         for category in (category for category in LASTING if category not in told):
-            if kept := self.of(category):
+            if kept := self.select_rules(category):
                 names = tuple(rule.id for rule in kept)
-                edits.append(Edit("keep", names[0], source, of=names, why=f"no {category} rules in the summary"))
+                edits.append(RuleEdit("keep", names[0], source, of=names, why=f"no {category} rules in the summary"))
                 rules += kept
-        return Constitution((*rules, *self.of("progress")), tuple(edits), number)
+        return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
 
     def dump(self) -> dict[str, Any]:
         """As JSON data."""
@@ -166,7 +166,7 @@ class Constitution:
             for row in data["rules"]
         ]
         edits = [
-            Edit(
+            RuleEdit(
                 row["what"], row["id"], row.get("source", ""), row.get("text", ""), tuple(row.get("of", ())),
                 row.get("why", ""),
             )
@@ -175,42 +175,44 @@ class Constitution:
         return cls(tuple(rules), tuple(edits), int(data.get("numbered", len(rules))))
 
 
-def _home(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
+def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
     """The new rule that holds most of an old one; None when none holds much."""
-    if same := next((other for other in made if plain(other) == plain(lesson)), None):
+    if same := next((other for other in made if normalize_lesson(other) == normalize_lesson(lesson)), None):
         return same
-    best = max(made, key=lambda other: held_by(lesson, other), default=None)
-    return best if best is not None and held_by(lesson, best) >= ALIKE else None
+    best = max(made, key=lambda other: compute_word_overlap(lesson, other), default=None)
+    return best if best is not None and compute_word_overlap(lesson, best) >= ALIKE else None
 
 
-def _dropped(rule: Rule, source: str, why: str) -> Edit:
-    return Edit("drop", rule.id, source, rule.lesson.line, why=why)
+def _make_drop_edit(rule: Rule, source: str, why: str) -> RuleEdit:
+    return RuleEdit("drop", rule.id, source, rule.lesson.line, why=why)
 
 
-def merged(books: Iterable[Constitution]) -> Constitution:
+def merge_lasting_rules(books: Iterable[Constitution]) -> Constitution:
     """The lasting rules of several constitutions in one, each once, in their order; its edits start anew."""
     found: dict[str, Rule] = {}
-    for rule in (rule for book in books for rule in book.of(*LASTING)):
-        known = found.get(plain(rule.lesson))
+    for rule in (rule for book in books for rule in book.select_rules(*LASTING)):
+        known = found.get(normalize_lesson(rule.lesson))
         if known:
             origin = " + ".join(dict.fromkeys([*known.source.split(" + "), *rule.source.split(" + ")]))
             task = known.task if known.task == rule.task else ""
             rule = replace(known, task=task, source=origin, count=known.count + rule.count)
-        found[plain(rule.lesson)] = rule
-    rules = [replace(rule, id=_id(rule.lesson, number)) for number, rule in enumerate(found.values(), start=1)]
-    edits = [Edit("add", rule.id, rule.source, rule.lesson.line, why="merge of files") for rule in rules]
+        found[normalize_lesson(rule.lesson)] = rule
+    rules = [
+        replace(rule, id=_make_rule_id(rule.lesson, number)) for number, rule in enumerate(found.values(), start=1)
+    ]
+    edits = [RuleEdit("add", rule.id, rule.source, rule.lesson.line, why="merge of files") for rule in rules]
     return Constitution(tuple(rules), tuple(edits), len(rules))
 
 
-def condensed(book: Constitution) -> list[Lesson]:
+def condense_rules(book: Constitution) -> list[Lesson]:
     """The lasting rules less those that another one holds nearly all words of: a summary without a model."""
-    lessons = [rule.lesson for rule in book.of(*LASTING)]
+    lessons = [rule.lesson for rule in book.select_rules(*LASTING)]
     kept: list[Lesson] = []
     for lesson in sorted(lessons, key=lambda each: -len(each.line)):
-        if not any(held_by(lesson, longer) >= NEARLY_ALL for longer in kept):
+        if not any(compute_word_overlap(lesson, longer) >= NEARLY_ALL for longer in kept):
             kept.append(lesson)
     return [lesson for lesson in lessons if lesson in kept]
 
 
-def _id(lesson: Lesson, number: int) -> str:
+def _make_rule_id(lesson: Lesson, number: int) -> str:
     return f"{lesson.category[0].upper()}{number}"

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.memory.constitution.constitution import Constitution, Edit
-from rsso_dspy.memory.constitution.rules import LASTING, Rule, plain, said
-from rsso_dspy.reading import read_json
-from rsso_dspy.trajectory import Category, Lesson
+from rsso_dspy.memory.constitution.constitution import Constitution, RuleEdit
+from rsso_dspy.memory.constitution.rules import LASTING, Rule, clean_rule_text, normalize_lesson
+from rsso_dspy.records import Category, Lesson
+from rsso_dspy.safe_read import read_json
 
 KIND = "rsso-dspy constitution"
 
@@ -41,7 +41,7 @@ _LINE = re.compile(r"(?:(?P<id>[AE]\d+)\s*[:.]\s*)?(?P<said>.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class ConstitutionFile:
     """The content of one file."""
 
     constitution: Constitution
@@ -53,7 +53,7 @@ class Book:
         """Keys of the variants it was learnt on."""
         return tuple(str(key) for key in self.provenance.get("variants", ()))
 
-    def text(self) -> str:
+    def to_json(self) -> str:
         """The file's text."""
         dumped = self.constitution.dump()
         data = {
@@ -68,7 +68,7 @@ class Book:
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-def read_book(path: Path) -> Book:
+def read_constitution(path: Path) -> ConstitutionFile:
     """A file as data. Raises `UsageError` that names the file, what is wrong with it and where."""
     try:
         data = read_json(path)
@@ -93,7 +93,7 @@ def read_book(path: Path) -> Book:
     try:
         _check_edits(data.get("edits", []))
         last = max([data.get("numbered", 0), *(int(edit["id"][1:]) for edit in data.get("edits", ()))])
-        rules = _numbered([_row(row, number, path) for number, row in enumerate(rows, start=1)], last)
+        rules = _assign_rule_ids([_check_rule(row, number, path) for number, row in enumerate(rows, start=1)], last)
         book = Constitution.load({**data, "rules": rules, "numbered": last})
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{path} is damaged ({type(error).__name__}: {error}); build it again") from None
@@ -101,13 +101,13 @@ def read_book(path: Path) -> Book:
         raise UsageError(f"{path} gives one id to two rules; leave the id of one out")
     highest = max((int(rule.id[1:]) for rule in book.rules), default=0)
     book = replace(book, numbered=max(book.numbered, highest))
-    return Book(book, provenance, tuple(str(each) for each in examples))
+    return ConstitutionFile(book, provenance, tuple(str(each) for each in examples))
 
 
-def examples_of(path: Path | None, usual: Sequence[str] = ()) -> str:
+def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
     """The examples of a constitution file, or the usual ones, as a neuro-symbolic writer is shown them. Raises what
-    `read_book` raises, and `UsageError` for a file without any."""
-    found = tuple(usual) if path is None else read_book(path).examples
+    `read_constitution` raises, and `UsageError` for a file without any."""
+    found = tuple(usual) if path is None else read_constitution(path).examples
     if path is not None and not found:
         raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with some")
     return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
@@ -126,16 +126,16 @@ def _check_edits(edits: Any) -> None:
             raise ValueError(f"an edit that is no text: {str(edit)[:80]}")
 
 
-def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
+def _check_rule(row: Any, number: int, path: Path) -> dict[str, Any]:
     """A rule as it stands in a file, checked."""
     where = f"{path}: rule {number}"
     if not isinstance(row, dict):
         raise UsageError(f"{where} is no object with category and text")
     if row.get("category") not in LASTING:
         raise UsageError(f"{where} has category {row.get('category')!r}; a constitution holds {' and '.join(LASTING)}")
-    if not isinstance(row.get("text"), str) or not said(row["text"]):
+    if not isinstance(row.get("text"), str) or not clean_rule_text(row["text"]):
         raise UsageError(f"{where} has no text")
-    if row["category"] == "error" and not (isinstance(row.get("solution"), str) and said(row["solution"])):
+    if row["category"] == "error" and not (isinstance(row.get("solution"), str) and clean_rule_text(row["solution"])):
         raise UsageError(f"{where} has no solution; an error rule says what to do instead")
     if wrong := [key for key in ("task", "source") if not isinstance(row.get(key, ""), str)]:
         raise UsageError(f"{where}: its {wrong[0]} is no text")
@@ -144,11 +144,11 @@ def _row(row: Any, number: int, path: Path) -> dict[str, Any]:
         raise UsageError(f"{where} has id {name!r}; expected {row['category'][0].upper()} and a number, or none")
     if not isinstance(row.get("count", 1), int) or row.get("count", 1) < 1:
         raise UsageError(f"{where} has count {row['count']!r}; expected a number from 1 up")
-    texts = {key: said(row[key]) for key in ("text", "solution") if key in row}
+    texts = {key: clean_rule_text(row[key]) for key in ("text", "solution") if key in row}
     return {"source": BY_HAND, **row, **texts}
 
 
-def _numbered(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]:
+def _assign_rule_ids(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]:
     """The rules with an id each; numbers up to `last` were given before."""
     last = max([last, *(int(row["id"][1:]) for row in rows if row.get("id"))])
     given = []
@@ -160,23 +160,23 @@ def _numbered(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]
     return given
 
 
-def editable(book: Constitution) -> str:
-    """The rules as lines, for a person to edit; `edited` reads them back."""
+def format_rules(book: Constitution) -> str:
+    """The rules as lines, for a person to edit; `apply_edited_rules` reads them back."""
     parts = []
     for category in LASTING:
-        said = [f"{rule.id}: {_as_line(rule.lesson)}" for rule in book.of(category)]
+        said = [f"{rule.id}: {_format_lesson(rule.lesson)}" for rule in book.select_rules(category)]
         parts.append("\n".join([f"[{category}]", _HEADINGS[category], *said]))
     return "\n\n".join(parts) + "\n"
 
 
-def edited(book: Constitution, text: str) -> Constitution:
-    """What a person made of `editable`: lines without an id are new rules, ids that are gone are dropped, what reads
-    otherwise than before is by hand; the log says so. Raises `UsageError` that names the line."""
-    before = {rule.id: rule for rule in book.of(*LASTING)}
+def apply_edited_rules(book: Constitution, text: str) -> Constitution:
+    """What a person made of `format_rules`: lines without an id are new rules, ids that are gone are dropped, what
+    reads otherwise than before is by hand; the log says so. Raises `UsageError` that names the line."""
+    before = {rule.id: rule for rule in book.select_rules(*LASTING)}
     rules: dict[str, Rule] = {}
     edits, number = list(book.edits), book.numbered
     kept: set[str] = set()
-    for place, name, lesson in _lines(text, before):
+    for place, name, lesson in _parse_rule_lines(text, before):
         if name and (name not in before or name in kept):
             raise UsageError(f"line {place}: there is no {name} to keep, or it stands twice; leave the id out")
         known = before.get(name)
@@ -184,19 +184,19 @@ def edited(book: Constitution, text: str) -> Constitution:
             was = known.lesson.category
             raise UsageError(f"line {place}: {name} is an {was} rule; leave the id out to make it a new one")
         kept |= {name} if known else set()
-        if known and plain(known.lesson) == plain(lesson):
+        if known and normalize_lesson(known.lesson) == normalize_lesson(lesson):
             rules[name] = known
             continue
         number += 1
         new = f"{lesson.category[0].upper()}{number}"
         rules[new] = Rule(new, lesson, known.task if known else "", BY_HAND)
-        edits.append(Edit("merge" if known else "add", new, BY_HAND, lesson.line, (name,) if known else ()))
+        edits.append(RuleEdit("merge" if known else "add", new, BY_HAND, lesson.line, (name,) if known else ()))
     gone = [rule for name, rule in before.items() if name not in kept]
-    edits += [Edit("drop", rule.id, BY_HAND, rule.lesson.line, why=BY_HAND) for rule in gone]
+    edits += [RuleEdit("drop", rule.id, BY_HAND, rule.lesson.line, why=BY_HAND) for rule in gone]
     return Constitution(tuple(rules.values()), tuple(edits), number)
 
 
-def _lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[int, str, Lesson]]:
+def _parse_rule_lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[int, str, Lesson]]:
     """Line number, id (empty for none) and lesson of every rule; one that is left as it was is what it was."""
     category: Category | None = None
     for place, raw in enumerate(text.splitlines(), start=1):
@@ -211,18 +211,18 @@ def _lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[int, str, Le
         if category is None or found is None:
             raise UsageError(f"line {place} stands under neither [abstract] nor [error]: {line}")
         name, known = found["id"] or "", before.get(found["id"] or "")
-        same = known is not None and known.lesson.category == category and _as_line(known.lesson) == found["said"]
-        yield place, name, known.lesson if known and same else _from_line(category, found["said"], place)
+        same = known is not None and known.lesson.category == category and _format_lesson(known.lesson) == found["said"]
+        yield place, name, known.lesson if known and same else _parse_lesson(category, found["said"], place)
 
 
-def _as_line(lesson: Lesson) -> str:
+def _format_lesson(lesson: Lesson) -> str:
     return f"{lesson.text} => {lesson.solution}" if lesson.category == "error" else lesson.text
 
 
-def _from_line(category: Category, line: str, place: int) -> Lesson:
+def _parse_lesson(category: Category, line: str, place: int) -> Lesson:
     if category == "abstract":
-        return Lesson(category, said(line))
-    mistake, _, solution = map(said, line.partition("=>"))
+        return Lesson(category, clean_rule_text(line))
+    mistake, _, solution = map(clean_rule_text, line.partition("=>"))
     if not (mistake and solution):
         raise UsageError(f"line {place}: an error rule reads `mistake => solution`, not {line!r}")
     return Lesson(category, mistake, solution)

@@ -7,9 +7,9 @@ from typing import Any
 from rsso_dspy.memory import NOTHING, Recall
 from rsso_dspy.memory.constitution.constitution import SCHEMA, Constitution
 from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING, Rule
-from rsso_dspy.trajectory import Category, Lesson, State, Step, Trajectory, Variant
+from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
 
-__all__ = ["ConstitutionMemory", "ConstitutionSettings", "Play", "Summarize", "Write", "Writer"]
+__all__ = ["ConstitutionMemory", "ConstitutionSettings", "PartialEpisode", "RuleWriter", "Summarize", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class ConstitutionSettings:
     away."""
 
     @property
-    def lasting(self) -> bool:
+    def keeps_lasting_rules(self) -> bool:
         """Whether anything that is kept outlives the episode."""
         return any(category in LASTING for category in self.categories)
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class PartialEpisode:
     """An episode as far as it went, for a writer to learn from."""
 
     variant: Variant
@@ -44,7 +44,7 @@ class Play:
     steps: Sequence[Step]
 
 
-Write = Callable[[Play, Constitution], Sequence[Lesson] | None]
+Write = Callable[[PartialEpisode, Constitution], Sequence[Lesson] | None]
 """What the newest stretch of an episode teaches beyond a constitution; None when the answer was malformed. Its own
 errors pass through."""
 
@@ -53,7 +53,7 @@ Summarize = Callable[[Constitution], Sequence[Lesson] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class RuleWriter:
     """Who writes rules."""
 
     name: str
@@ -70,7 +70,7 @@ class ConstitutionMemory:
 
         memory = ConstitutionMemory(writer)
         memory.preamble()                                   # an episode begins
-        memory.notice(variant, task, states, steps)         # after every step; maybe writes
+        memory.observe(variant, task, states, steps)         # after every step; maybe writes
         memory.recall(states).text                          # the rules
         memory.learn(trajectory)                            # lasting rules stay, progress rules go
 
@@ -80,7 +80,7 @@ class ConstitutionMemory:
 
     region = "constitution"
 
-    def __init__(self, writer: Writer | None = None, settings: ConstitutionSettings | None = None):
+    def __init__(self, writer: RuleWriter | None = None, settings: ConstitutionSettings | None = None):
         self.settings = settings or ConstitutionSettings()
         self._writer = writer
         self._kept = Constitution()
@@ -98,33 +98,33 @@ class ConstitutionMemory:
         self._book = self._kept
         self._counts = dict.fromkeys(("calls", "written", "again", "malformed", "merged", "dropped", "summaries"), 0)
         if self._writer and not self._book.rules:
-            self._add(self._writer.given(), "", "written by hand")
+            self._add_lessons(self._writer.given(), "", "written by hand")
         return NOTHING
 
     def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002 - rules hold in every state
         return Recall(text=self._book.text, progress=self._book.progress)
 
-    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         """Have rules written when it is time."""
-        if self._due(len(steps)):
-            self._write(variant, task, states, steps)
+        if self._is_write_due(len(steps)):
+            self._write_rules(variant, task, states, steps)
 
-    def _due(self, steps: int) -> bool:
+    def _is_write_due(self, steps: int) -> bool:
         writer = self._writer
         if writer is None or not self.settings.categories:
             return False
         return writer.conditional or steps % self.settings.r_freq == 0
 
-    def _write(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+    def _write_rules(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         writer = self._writer
         assert writer is not None
-        said = writer.write(Play(variant, task, states, steps), self._book)
+        said = writer.write(PartialEpisode(variant, task, states, steps), self._book)
         self._counts["calls"] += not writer.conditional
         if said is None:
             self._counts["malformed"] += 1
             return
-        self._add(said, variant.task, variant.key)
-        if self._beyond():
+        self._add_lessons(said, variant.task, variant.key)
+        if self._exceeds_bounds():
             self._summarize(variant.key)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
@@ -135,9 +135,9 @@ class ConstitutionMemory:
         ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
         """
         if self._writer:
-            if trajectory.steps and self.settings.lasting and self._due(len(trajectory.steps)):
-                self._write(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps)
-            self._book = self._book.without(["progress"])
+            if trajectory.steps and self.settings.keeps_lasting_rules and self._is_write_due(len(trajectory.steps)):
+                self._write_rules(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps)
+            self._book = self._book.drop_categories(["progress"])
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
             self._tasks += new
             if new and self._tasks % self.settings.s_freq == 0:
@@ -153,44 +153,44 @@ class ConstitutionMemory:
         if data["schema"] != SCHEMA:
             raise ValueError(f"a constitution of schema {data['schema']}, not {SCHEMA}")
         kept = {category for category in self.settings.categories if category != "progress"}
-        self._kept = self._book = Constitution.load(data).without([c for c in CATEGORIES if c not in kept])
+        self._kept = self._book = Constitution.load(data).drop_categories([c for c in CATEGORIES if c not in kept])
         self._tasks, self._met = data.get("tasks", 0), data.get("met", "")
 
-    def _add(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
+    def _add_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> None:
         before = len(self._book.edits)
-        self._book = self._book.with_lessons(self._wanted(lessons), task, source)
-        self._count(before)
+        self._book = self._book.with_lessons(self._filter_lessons(lessons), task, source)
+        self._count_edits(before)
 
-    def _wanted(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+    def _filter_lessons(self, lessons: Sequence[Lesson]) -> list[Lesson]:
         return [lesson for lesson in lessons if lesson.category in self.settings.categories and lesson.text.strip()]
 
-    def _count(self, before: int) -> None:
+    def _count_edits(self, before: int) -> None:
         names = {"add": "written", "again": "again", "merge": "merged", "drop": "dropped"}
         for edit in self._book.edits[before:]:
             if edit.what in names:
                 self._counts[names[edit.what]] += 1
 
-    def _beyond(self) -> bool:
+    def _exceeds_bounds(self) -> bool:
         """A bound is passed."""
-        many = any(len(self._book.of(category)) > self.settings.max_rules for category in LASTING)
+        many = any(len(self._book.select_rules(category)) > self.settings.max_rules for category in LASTING)
         return many or len(self._book.text) > self.settings.max_chars
 
     def _summarize(self, source: str) -> None:
         """Have the lasting rules summarized. What is too much even so is dropped: the rules said least, the oldest of
         equals."""
-        if not self._writer or not self._book.of(*LASTING):
+        if not self._writer or not self._book.select_rules(*LASTING):
             return
         before = len(self._book.edits)
-        said = self._wanted(self._writer.summarize(self._book) or ())
+        said = self._filter_lessons(self._writer.summarize(self._book) or ())
         if said:
-            self._book = self._book.summarized(said, source)
+            self._book = self._book.apply_summary(said, source)
             self._counts["summaries"] += 1
         else:
             self._counts["malformed"] += 1
-        while self._beyond():
-            self._book = self._book.drop([self._least()], source, "bound")
-        self._count(before)
+        while self._exceeds_bounds():
+            self._book = self._book.drop_rules([self._find_weakest_rule()], source, "bound")
+        self._count_edits(before)
 
-    def _least(self) -> Rule:
-        crowded = [c for c in LASTING if len(self._book.of(c)) > self.settings.max_rules] or LASTING
-        return min(self._book.of(*crowded), key=lambda rule: rule.count)
+    def _find_weakest_rule(self) -> Rule:
+        crowded = [c for c in LASTING if len(self._book.select_rules(c)) > self.settings.max_rules] or LASTING
+        return min(self._book.select_rules(*crowded), key=lambda rule: rule.count)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import get_args
 
-from rsso_dspy.trajectory import Category, Lesson
+from rsso_dspy.records import Category, Lesson
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 LASTING: tuple[Category, ...] = ("abstract", "error")
@@ -62,7 +62,7 @@ class Rule:
     """How often it was said."""
 
 
-def said(text: object) -> str:
+def clean_rule_text(text: object) -> str:
     """What a model or a file says, as a text of a rule: one line of printable characters, of bounded length, without
     the marks that part the fields of a prompt; empty when it says nothing."""
     line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
@@ -70,18 +70,18 @@ def said(text: object) -> str:
     return "" if line.strip(".").lower() in NOTHING_SAID else line
 
 
-def plain(lesson: Lesson) -> str:
+def normalize_lesson(lesson: Lesson) -> str:
     """A lesson without case and punctuation: two of the same are one."""
     return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
 
 
-def held_by(one: Lesson, other: Lesson) -> float:
+def compute_word_overlap(one: Lesson, other: Lesson) -> float:
     """Share of the words of one lesson that stand in the other; 0 for other categories."""
-    ours, theirs = _content(one), _content(other)
+    ours, theirs = _extract_rule_words(one), _extract_rule_words(other)
     if one.category != other.category or not ours:
         return 0.0
     return len(ours & theirs) / len(ours)
 
 
-def _content(lesson: Lesson) -> set[str]:
+def _extract_rule_words(lesson: Lesson) -> set[str]:
     return {word for word in _WORDS.findall(lesson.line.lower()) if word not in _FILLERS}

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import Piece
-from rsso_dspy.trajectory import Trajectory
+from rsso_dspy.records import Trajectory
 
-__all__ = ["cut", "windows"]
+__all__ = ["cut_trajectory", "list_windows"]
 
 
-def cut(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
+def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
     """The pieces worth keeping, in order: each ends at a positive reward and has ``min_piece`` to ``max_piece`` states.
     Nothing is left of a trajectory without positive reward. ``number`` tells trajectories apart."""
     states = trajectory.states
@@ -17,18 +17,18 @@ def cut(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> lis
     rewards = (0, *(step.reward for step in trajectory.steps))
     return [
         Piece(trajectory.trial, start, states[start:end], actions[start:end], rewards[start:end], number)
-        for start, end in _bounds(rewards, settings)
+        for start, end in _find_piece_bounds(rewards, settings)
     ]
 
 
-def _bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
+def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
     """[start, end) of each piece. While more than ``max_piece`` states remain, the piece at hand is shut after its last
     reward; where that leaves too little, the cut moves on by one state."""
     bounds: list[tuple[int, int]] = []
     start = 0
     while start < len(rewards):
         stop = min(start + settings.max_piece, len(rewards))
-        end = _last_reward(rewards, start, stop) + 1
+        end = _find_last_reward(rewards, start, stop) + 1
         if end - start >= settings.min_piece:
             bounds.append((start, end))
             start = end
@@ -37,12 +37,12 @@ def _bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, 
     return bounds
 
 
-def _last_reward(rewards: Sequence[int], start: int, stop: int) -> int:
+def _find_last_reward(rewards: Sequence[int], start: int, stop: int) -> int:
     """Index of the last positive reward in [start, stop), or start - 1."""
     return next((index for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start - 1)
 
 
-def windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
+def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
     """[start, end) of every window of a piece, by start, then by length.
 
     With ``count_overhang`` some ends lie one past the piece: those windows hold one state less than their bounds say.

@@ -17,15 +17,15 @@ from typing import Any, NoReturn
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
 from rsso_dspy.memory.skills import snapshot as archive
-from rsso_dspy.memory.skills.contents import Contents
-from rsso_dspy.memory.skills.form import check_form
 from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
+from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.settings import stored as as_stored
-from rsso_dspy.memory.skills.texts import Embed
-from rsso_dspy.reading import read_json
+from rsso_dspy.memory.skills.settings import complete_stored_settings as as_stored
+from rsso_dspy.memory.skills.snapshot_schema import check_snapshot_schema
+from rsso_dspy.memory.skills.text_index import Embed
+from rsso_dspy.safe_read import read_json
 
-__all__ = ["KIND", "SCHEMA", "Library", "contents", "load_library", "read_library"]
+__all__ = ["KIND", "SCHEMA", "SkillLibraryFile", "load_library", "parse_skill_snapshot", "read_library"]
 
 KIND = "rsso-dspy skill library"
 
@@ -34,19 +34,19 @@ SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class SkillLibraryFile:
     """The content of one file."""
 
     provenance: dict[str, Any]
     snapshot: dict[str, Any]
 
-    def text(self) -> str:
+    def to_json(self) -> str:
         """The file's text."""
         data = {"kind": KIND, "schema": SCHEMA, "provenance": self.provenance, "memory": self.snapshot}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-def read_library(path: Path | str) -> Library:
+def read_library(path: Path | str) -> SkillLibraryFile:
     """A file as data. Raises `UsageError` for one that is absent, damaged, of another kind or of another schema."""
     try:
         data = read_json(Path(path))
@@ -63,21 +63,21 @@ def read_library(path: Path | str) -> Library:
         )
     if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
         raise UsageError(f"{path} is damaged (no provenance or no memory in it); export it again")
-    return Library(data["provenance"], data["memory"])
+    return SkillLibraryFile(data["provenance"], data["memory"])
 
 
-def contents(snapshot: dict[str, Any], where: str) -> tuple[Contents, SkillSettings]:
+def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
     """What a snapshot holds, and the settings it was made with. Raises `UsageError` naming ``where`` when it is
     damaged, `RunMismatch` when another version of this program made it."""
     try:
-        check_form(snapshot)
+        check_snapshot_schema(snapshot)
         known = {entry.name for entry in fields(SkillSettings)}
         if stored := [name for name in snapshot["settings"] if name not in known]:
             raise RunMismatch(
                 f"{where} was made with settings unknown to this version ({', '.join(stored)}); update rsso-dspy"
             )
         settings = SkillSettings(**as_stored(snapshot["settings"]))
-        return archive.load(snapshot, settings), settings
+        return archive.load_snapshot(snapshot, settings), settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
@@ -99,14 +99,14 @@ def load_library(
     skill on top raises `UsageError`.
     """
     library = read_library(path)
-    _, stored = contents(library.snapshot, str(path))
+    _, stored = parse_skill_snapshot(library.snapshot, str(path))
     learnt_with = library.provenance.get("embedder")
     if embedder is not None and learnt_with is not None and embedder != learnt_with:
         raise RunMismatch(
             f"{path} was learnt with the embedder {learnt_with}, not {embedder}: similarities would mean "
             f"something else; use embedder.model={learnt_with}"
         )
-    memory = SkillMemory(embed, verbalize or _absent, equivalent or _absent, settings or stored)
+    memory = SkillMemory(embed, verbalize or _refuse_learning, equivalent or _refuse_learning, settings or stored)
     try:
         memory.restore(library.snapshot)
     except RunMismatch as error:
@@ -114,7 +114,7 @@ def load_library(
     return memory
 
 
-def _absent(*_: Any) -> NoReturn:
+def _refuse_learning(*_: Any) -> NoReturn:
     raise UsageError(
         "this skill library was loaded for reading; give load_library `verbalize` and `equivalent` to learn with it"
     )

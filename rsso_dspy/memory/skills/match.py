@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import Candidate, Span
-from rsso_dspy.memory.skills.texts import Integers, Texts
+from rsso_dspy.memory.skills.skill import SkillCandidate, Span
+from rsso_dspy.memory.skills.text_index import Integers, TextIndex
 
-__all__ = ["PieceTexts", "match"]
+__all__ = ["PieceTexts", "match_windows"]
 
 Partner = tuple[Span, int, int]
 """The best window of an earlier piece, its state similarity and its action similarity in billionths."""
@@ -29,20 +29,20 @@ class PieceTexts:
     """The action that led to each state."""
     windows: tuple[tuple[int, int], ...]
 
-    def starts(self, length: int) -> Integers:
+    def find_window_starts(self, length: int) -> Integers:
         """First states of the windows that hold exactly ``length`` states."""
         inside = [start for start, end in self.windows if end <= len(self.states) and end - start == length]
         return np.array(inside, dtype=np.int64)
 
 
-def match(
-    new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: Texts, settings: SkillSettings
-) -> list[Candidate]:
+def match_windows(
+    new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: TextIndex, settings: SkillSettings
+) -> list[SkillCandidate]:
     """One candidate per window of piece ``new`` and earlier piece that has a window of that length, in that order."""
     piece = pieces[new]
-    states, actions = _similarities(piece, [pieces[old] for old in earlier], texts)
+    states, actions = _compute_piece_similarities(piece, [pieces[old] for old in earlier], texts)
     partners = [
-        _best_partners(old, piece, pieces[old], _diagonal_sums(state), _diagonal_sums(action), settings)
+        _find_best_partners(old, piece, pieces[old], _sum_diagonals(state), _sum_diagonals(action), settings)
         for old, state, action in zip(earlier, states, actions, strict=True)
     ]
     found = []
@@ -51,33 +51,33 @@ def match(
         for best in partners:
             if partner := best.get((start, length)):
                 span, state, action = partner
-                found.append(Candidate((span, Span(new, start, end)), state, action))
+                found.append(SkillCandidate((span, Span(new, start, end)), state, action))
     return found
 
 
-def _similarities(
-    new: PieceTexts, earlier: Sequence[PieceTexts], texts: Texts
+def _compute_piece_similarities(
+    new: PieceTexts, earlier: Sequence[PieceTexts], texts: TextIndex
 ) -> tuple[list[Integers], list[Integers]]:
     """Per earlier piece the (n, m) similarities of states, and of actions. Two products serve all pieces: many small
     ones would cost more in starting threads than in arithmetic."""
     ends = np.cumsum([len(piece.states) for piece in earlier])[:-1]
-    states = texts.similarity(new.states, np.concatenate([piece.states for piece in earlier]))
-    actions = texts.similarity(new.actions, np.concatenate([piece.actions for piece in earlier]))
+    states = texts.compute_similarities(new.states, np.concatenate([piece.states for piece in earlier]))
+    actions = texts.compute_similarities(new.actions, np.concatenate([piece.actions for piece in earlier]))
     return np.split(states, ends, axis=1), np.split(actions, ends, axis=1)
 
 
-def _best_partners(
+def _find_best_partners(
     index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
 ) -> dict[tuple[int, int], Partner]:
     """For each (start, length) of the new piece, the window of the old piece with the largest weighted similarity; the
     earliest one among equals. ``states`` and ``actions`` are diagonal sums."""
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
-        rows, columns = new.starts(length)[:, None], old.starts(length)[None, :]
+        rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]
         if not rows.size or not columns.size:
             continue
-        state = _mean(states[rows + length, columns + length] - states[rows, columns], length)
-        action = _mean(actions[rows + length, columns + length] - actions[rows + 1, columns + 1], length - 1)
+        state = _divide_rounded(states[rows + length, columns + length] - states[rows, columns], length)
+        action = _divide_rounded(actions[rows + length, columns + length] - actions[rows + 1, columns + 1], length - 1)
         choice = np.argmax(settings.state_weight * state + settings.action_weight * action, axis=1)
         for row, (start, column) in enumerate(zip(rows[:, 0].tolist(), choice.tolist(), strict=True)):
             first = int(columns[0, column])
@@ -86,7 +86,7 @@ def _best_partners(
     return best
 
 
-def _diagonal_sums(matrix: Integers) -> Integers:
+def _sum_diagonals(matrix: Integers) -> Integers:
     """(n + 1, m + 1) sums: entry [i, j] adds up the diagonal that ends just before (i, j)."""
     sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1] + 1), dtype=np.int64)
     for row in range(matrix.shape[0]):
@@ -94,6 +94,6 @@ def _diagonal_sums(matrix: Integers) -> Integers:
     return sums
 
 
-def _mean(sums: Integers, count: int) -> Integers:
+def _divide_rounded(sums: Integers, count: int) -> Integers:
     """Rounded to the nearest whole billionth."""
     return (sums + count // 2) // count

@@ -8,17 +8,26 @@ from typing import Any
 
 from rsso_dspy.memory import NOTHING, Recall
 from rsso_dspy.memory.skills import snapshot as archive
-from rsso_dspy.memory.skills.contents import Contents
-from rsso_dspy.memory.skills.extract import cut, windows
-from rsso_dspy.memory.skills.match import PieceTexts, match
-from rsso_dspy.memory.skills.retrieve import rank, render, render_fully
-from rsso_dspy.memory.skills.score import score
-from rsso_dspy.memory.skills.select import select
+from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
+from rsso_dspy.memory.skills.match import PieceTexts, match_windows
+from rsso_dspy.memory.skills.memory_state import SkillMemoryState
+from rsso_dspy.memory.skills.retrieve import rank_by_similarity, render_fully, render_skills
+from rsso_dspy.memory.skills.score import score_candidates
+from rsso_dspy.memory.skills.select import search_skill_set
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores, Skill, Span, Verbalization, Window
-from rsso_dspy.memory.skills.texts import Embed, Texts, embedded, normalise
-from rsso_dspy.memory.skills.use import just_reached, pursued
-from rsso_dspy.trajectory import State, Step, Trajectory, Variant
+from rsso_dspy.memory.skills.skill import (
+    BILLION,
+    Piece,
+    Skill,
+    SkillCandidate,
+    SkillScores,
+    Span,
+    Verbalization,
+    Window,
+)
+from rsso_dspy.memory.skills.skill_usage import find_pursued_skill, just_reached
+from rsso_dspy.memory.skills.text_index import Embed, TextIndex, get_embedding_text, normalize_text
+from rsso_dspy.records import State, Step, Trajectory, Variant
 
 __all__ = ["Equivalent", "Inspection", "SkillMemory", "Verbalize"]
 
@@ -38,11 +47,11 @@ class Inspection:
 
     pieces: tuple[Piece, ...]
     """All stored pieces; a span's ``piece`` is an index into them."""
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[SkillCandidate, ...]
     """Pairs found at the last update, in the order of matching. Not part of a snapshot."""
-    pool: tuple[tuple[Candidate, float], ...]
+    pool: tuple[tuple[SkillCandidate, float], ...]
     """Candidates kept for the next update with their scores in this one, most used first."""
-    selected: tuple[tuple[Candidate, Scores], ...]
+    selected: tuple[tuple[SkillCandidate, SkillScores], ...]
     """The skill set, best first; verbalized and freed of equivalents it is the library."""
 
 
@@ -62,11 +71,11 @@ class SkillMemory:
         self, embed: Embed, verbalize: Verbalize, equivalent: Equivalent, settings: SkillSettings | None = None
     ):
         self.settings = settings or SkillSettings()
-        self._texts = Texts(embed)
+        self._texts = TextIndex(embed)
         self._verbalize = verbalize
         self._equivalent = equivalent
-        self._held = Contents()
-        self._candidates: tuple[Candidate, ...] = ()
+        self._held = SkillMemoryState()
+        self._candidates: tuple[SkillCandidate, ...] = ()
         self._piece_texts: dict[int, PieceTexts] = {}
 
     @property
@@ -79,25 +88,26 @@ class SkillMemory:
 
     def recall(self, states: Sequence[State]) -> Recall:
         """The ``retrieved`` skills nearest to the newest state; absent while the library is empty."""
-        nearest = self.nearest(states[-1])[: self.settings.retrieved]
-        return render([skill for skill, _ in nearest])
+        nearest = self.rank_skills(states[-1])[: self.settings.retrieved]
+        return render_skills([skill for skill, _ in nearest])
 
     def recall_after(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
         """The same, with names and starting situations, less the skills that the last steps have just reached."""
         reached = just_reached(steps, self._held.skills)
-        nearest = [skill for skill, _ in self.nearest(states[-1]) if skill.id not in reached]
+        nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
         return render_fully(nearest[: self.settings.retrieved])
 
-    def notice(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
         """Skills are found in what whole trials have in common."""
 
-    def nearest(self, state: State) -> list[tuple[Skill, float]]:
+    def rank_skills(self, state: State) -> list[tuple[Skill, float]]:
         """Every skill of the library with its similarity to ``state``, -1 to 1, in the order of retrieval."""
         return [
-            (skill, similarity / BILLION) for skill, similarity in rank(self.library, state, self._texts, self.settings)
+            (skill, similarity / BILLION)
+            for skill, similarity in rank_by_similarity(self.library, state, self._texts, self.settings)
         ]
 
-    def inspect(self) -> Inspection:
+    def inspect_update(self) -> Inspection:
         held = self._held
         return Inspection(tuple(held.pieces), self._candidates, tuple(held.pool), tuple(held.selected))
 
@@ -110,34 +120,34 @@ class SkillMemory:
         """
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
-        self._count_use(trajectory, counts)
-        new = cut(trajectory, self.settings, self._number())
+        self._count_skill_use(trajectory, counts)
+        new = cut_trajectory(trajectory, self.settings, self._get_next_trajectory_number())
         self._held.pieces.extend(new)
         candidates = self._match_new_pieces()
         self._candidates = tuple(candidates)
         counts |= {"pieces": len(new), "candidates": len(candidates)}
         if candidates:
-            self._choose(candidates)
-            self._write(counts)
+            self._select_skill_set(candidates)
+            self._build_library(counts)
         held = self._held
         return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
 
     def snapshot(self) -> dict[str, Any]:
         """JSON data; embeddings are not in it. See ``skills/snapshot.py`` for the layout."""
-        return archive.dump(self._held, self.settings)
+        return archive.dump_snapshot(self._held, self.settings)
 
     def restore(self, data: dict[str, Any]) -> None:
         """Become the memory that ``data`` was taken from; what this one held is gone.
 
         Raises ``RunMismatch`` when it was taken under other settings.
         """
-        self._held = archive.load(data, self.settings)
+        self._held = archive.load_snapshot(data, self.settings)
         self._candidates = ()
         self._piece_texts = {}
 
     # After a trial: use, match, choose, write.
 
-    def _count_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
+    def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         """Count what was shown and what was pursued; note the return that followed the first step of each pursuit."""
         events: dict[str, tuple[float, bool]] = {}
         skills = self._held.skills
@@ -146,119 +156,121 @@ class SkillMemory:
             counts["retrieved"] += bool(step.recalled)
             for name in shown:
                 skills[name] = replace(skills[name], retrieved=skills[name].retrieved + 1)
-            if meant := pursued(step, skills):
+            if meant := find_pursued_skill(step, skills):
                 counts["targeted"] += 1
                 skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
-                events.setdefault(meant, self._outcome([later.reward for later in trajectory.steps[index:]]))
+                events.setdefault(meant, self._compute_return([later.reward for later in trajectory.steps[index:]]))
         if self.settings.feedback:
             self._held.feedback.append([(name, *event) for name, event in events.items()])
             del self._held.feedback[: -self.settings.feedback_trials]
 
-    def _outcome(self, rewards: Sequence[int]) -> tuple[float, bool]:
+    def _compute_return(self, rewards: Sequence[int]) -> tuple[float, bool]:
         """Discounted return in points of the rewards from a step on, and whether one of them is positive."""
         gain = 0.0
         for points in reversed(rewards):
             gain = points + self.settings.discount * gain
         return gain, any(points > 0 for points in rewards)
 
-    def _number(self) -> int:
+    def _get_next_trajectory_number(self) -> int:
         """Of the trajectory that is learnt now."""
         return self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
 
-    def _match_new_pieces(self) -> list[Candidate]:
+    def _match_new_pieces(self) -> list[SkillCandidate]:
         """Candidates of the pieces not matched yet, against the earlier ones among the newest."""
         held = self._held
         oldest = max(0, len(held.pieces) - self.settings.max_trajectories)
         todo = range(max(held.built, oldest + 1), len(held.pieces))
         held.built = len(held.pieces)
-        found: list[Candidate] = []
+        found: list[SkillCandidate] = []
         for new in todo:
-            if not self.settings.build_repeats and self._repeats(new):
+            if not self.settings.build_repeats and self._is_repeat(new):
                 continue
-            if earlier := self._partners(new, range(oldest, new)):
-                indexed = {index: self._indexed(index) for index in (*earlier, new)}
-                found.extend(match(new, earlier, indexed, self._texts, self.settings))
+            if earlier := self._list_matchable_pieces(new, range(oldest, new)):
+                indexed = {index: self._get_piece_texts(index) for index in (*earlier, new)}
+                found.extend(match_windows(new, earlier, indexed, self._texts, self.settings))
         return found
 
-    def _partners(self, new: int, earlier: Sequence[int]) -> Sequence[int]:
+    def _list_matchable_pieces(self, new: int, earlier: Sequence[int]) -> Sequence[int]:
         """The earlier pieces that a new one may be matched with."""
         if self.settings.pairs == "any":
             return earlier
         pieces = self._held.pieces
         return [index for index in earlier if pieces[index].trajectory != pieces[new].trajectory]
 
-    def _repeats(self, new: int) -> bool:
+    def _is_repeat(self, new: int) -> bool:
         """Whether an earlier piece has the same state descriptions and actions."""
-        content = _says(self._held.pieces[new])
-        return any(_says(piece) == content for piece in self._held.pieces[:new])
+        content = _get_piece_content(self._held.pieces[new])
+        return any(_get_piece_content(piece) == content for piece in self._held.pieces[:new])
 
-    def _indexed(self, index: int) -> PieceTexts:
+    def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
             piece = self._held.pieces[index]
-            described = [embedded(state, self.settings) for state in piece.states]
-            both = self._texts.indices([*described, *piece.actions])
+            described = [get_embedding_text(state, self.settings) for state in piece.states]
+            both = self._texts.index_texts([*described, *piece.actions])
             states, actions = both[: len(piece)], both[len(piece) :]
-            self._piece_texts[index] = PieceTexts(states, actions, tuple(windows(piece.rewards, self.settings)))
+            self._piece_texts[index] = PieceTexts(states, actions, tuple(list_windows(piece.rewards, self.settings)))
         return self._piece_texts[index]
 
-    def _choose(self, candidates: Sequence[Candidate]) -> None:
+    def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
         """Filter, score and select; keep the candidates that the search used."""
         held = self._held
-        held.similarities.add(candidates)
-        kept = [candidate for candidate in candidates if held.similarities.passes(candidate, self.settings)]
-        known: dict[Content, Candidate] = {}
+        held.similarities.add_candidates(candidates)
+        kept = [candidate for candidate in candidates if held.similarities.accepts_candidate(candidate, self.settings)]
+        known: dict[Content, SkillCandidate] = {}
         for candidate in (*(candidate for candidate, _ in held.pool), *kept):
-            known.setdefault(self._content(candidate.spans), candidate)
-        events = self._events(list(known))
+            known.setdefault(self._get_window_content(candidate.spans), candidate)
+        events = self._collect_feedback(list(known))
         scored = zip(
             known.values(),
-            score(list(known.values()), held.pieces, held.similarities, events, self.settings),
+            score_candidates(list(known.values()), held.pieces, held.similarities, events, self.settings),
             strict=True,
         )
         pool = sorted(scored, key=lambda pair: -pair[1].total)
         worth = [round(scores.total * BILLION) for _, scores in pool]
-        choice = select([candidate for candidate, _ in pool], worth, self.settings.beams)
+        choice = search_skill_set([candidate for candidate, _ in pool], worth, self.settings.beams)
         held.selected = [pool[position] for position in choice.best]
         kept_next = (pool[position] for position in choice.used[: self.settings.pool_size])
         held.pool = [(candidate, scores.total) for candidate, scores in kept_next]
 
-    def _content(self, spans: Sequence[Span]) -> Content:
+    def _get_window_content(self, spans: Sequence[Span]) -> Content:
         said = []
         for piece, start, end in spans:
-            indexed = self._indexed(piece)
+            indexed = self._get_piece_texts(piece)
             said.append((*indexed.states[start:end].tolist(), *indexed.actions[start + 1 : end].tolist()))
         return tuple(sorted(said))
 
-    def _events(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
+    def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
         """Feedback events by position in the pool of the skill that they are about."""
         positions = {content: position for position, content in enumerate(pool)}
         events: dict[int, list[tuple[float, bool]]] = {}
         for trial in self._held.feedback:
             for name, gain, followed in trial:
-                content = self._content([window.span for window in self._held.skills[name].windows])
+                content = self._get_window_content([window.span for window in self._held.skills[name].windows])
                 if content in positions:
                     events.setdefault(positions[content], []).append((gain, followed))
         return events
 
-    def _write(self, counts: dict[str, int]) -> None:
+    def _build_library(self, counts: dict[str, int]) -> None:
         """Make the library from the selected set: words for each new skill, then no two that say the same."""
         held = self._held
         before = list(held.library)
         library: list[Skill] = []
         for candidate, scores in held.selected:
-            skill = self._worded(candidate, scores, counts)
+            skill = self._verbalize_candidate(candidate, scores, counts)
             if skill is None:
                 counts["malformed"] += 1
-            elif library and self._says_nothing_new(skill, library, counts):
+            elif library and self._is_duplicate(skill, library, counts):
                 counts["duplicates"] += 1
             else:
                 library.append(skill)
         held.library = [skill.id for skill in library]
         counts["written"] = sum(name not in before for name in held.library)
 
-    def _worded(self, candidate: Candidate, scores: Scores, counts: dict[str, int]) -> Skill | None:
-        examples = tuple(Window.of(span, self._held.pieces[span.piece]) for span in candidate.spans)
-        name = _identify(examples)
+    def _verbalize_candidate(
+        self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]
+    ) -> Skill | None:
+        examples = tuple(Window.from_span(span, self._held.pieces[span.piece]) for span in candidate.spans)
+        name = _compute_skill_id(examples)
         if name in self._held.skills:
             skill = replace(self._held.skills[name], windows=examples, scores=scores)
         else:
@@ -270,9 +282,9 @@ class SkillMemory:
         self._held.skills[name] = skill
         return skill
 
-    def _says_nothing_new(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
+    def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
         """Equal words need no call, and no question is asked twice."""
-        if any(_words(new) == _words(skill) for skill in library):
+        if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
             return True
         question = (new.id, *(skill.id for skill in library))
         if question not in self._held.answers:
@@ -281,15 +293,15 @@ class SkillMemory:
         return self._held.answers[question]
 
 
-def _says(piece: Piece) -> tuple[str, ...]:
+def _get_piece_content(piece: Piece) -> tuple[str, ...]:
     return (*(state.description for state in piece.states), *piece.actions)
 
 
-def _words(skill: Skill) -> tuple[str, ...]:
-    return tuple(normalise(text, keep_fill_words=True) for text in (skill.target, *skill.instructions))
+def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
+    return tuple(normalize_text(text, keep_fill_words=True) for text in (skill.target, *skill.instructions))
 
 
-def _identify(examples: Sequence[Window]) -> str:
+def _compute_skill_id(examples: Sequence[Window]) -> str:
     """Twelve hexadecimal digits of what the examples say, in any order."""
     said = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]

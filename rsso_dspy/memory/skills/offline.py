@@ -1,14 +1,14 @@
 """A skill memory without any language model, on trajectories from anywhere: extraction as an experiment of its own.
 
-    memory = offline(embed, SkillSettings.release())
-    for trajectory in trajectories(data["trajectories"]):
+    memory = create_offline_memory(embed, SkillSettings.release())
+    for trajectory in parse_trajectories(data["trajectories"]):
         memory.learn(trajectory)
-        print(inspected(memory.inspect()))
+        print(serialize_inspection(memory.inspect()))
 
 A trajectory is a list of states, ``{"description": text, "action": text, "reward": share of 1}``: the whole state as
 one text, the action that led to it and what arriving there gained, in hundredths. The first state has no action and
-no reward. These, and the names `inspected` uses, are those of ``sso_golden.json``, which holds what the published SSO
-code computes, so that the two can be compared field by field.
+no reward. These, and the names `serialize_inspection` uses, are those of ``sso_golden.json``, which holds what the
+published SSO code computes, so that the two can be compared field by field.
 """
 
 from collections.abc import Sequence
@@ -17,71 +17,76 @@ from typing import Any
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.skills.memory import Inspection, SkillMemory
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import Candidate, Verbalization, Window
-from rsso_dspy.memory.skills.texts import Embed
-from rsso_dspy.trajectory import SOLVED_SCORE, State, Step, Trajectory, Variant
+from rsso_dspy.memory.skills.skill import SkillCandidate, Verbalization, Window
+from rsso_dspy.memory.skills.text_index import Embed
+from rsso_dspy.records import SOLVED_SCORE, State, Step, Trajectory, Variant
 
-__all__ = ["inspected", "offline", "plainly", "trajectories"]
+__all__ = ["create_offline_memory", "parse_trajectories", "serialize_inspection", "verbalize_by_actions"]
 
 GIVEN = Variant("given", 0)
 """Stands for the unknown origin of trajectories that no run recorded."""
 
 
-def offline(embed: Embed, settings: SkillSettings) -> SkillMemory:
-    """A fresh memory that words its skills by `plainly`; only equal words make two skills equivalent."""
-    return SkillMemory(embed, plainly, lambda _new, _library: False, settings)
+def create_offline_memory(embed: Embed, settings: SkillSettings) -> SkillMemory:
+    """A fresh memory that words its skills by `verbalize_by_actions`; only equal words make two skills equivalent."""
+    return SkillMemory(embed, verbalize_by_actions, lambda _new, _library: False, settings)
 
 
-def plainly(examples: Sequence[Window]) -> Verbalization:
+def verbalize_by_actions(examples: Sequence[Window]) -> Verbalization:
     """Words made of the examples and nothing else: their actions side by side, from where they begin to where they
     end. The same examples give the same words."""
-    steps = [_either(actions) or "(nothing)" for actions in zip(*(window.actions for window in examples), strict=True)]
-    start = _either([_seen(window.states[0]) for window in examples])
-    end = _either([_seen(window.states[-1]) for window in examples]) or "(nothing to be seen)"
+    steps = [
+        _join_alternatives(actions) or "(nothing)"
+        for actions in zip(*(window.actions for window in examples), strict=True)
+    ]
+    start = _join_alternatives([_get_visible_text(window.states[0]) for window in examples])
+    end = _join_alternatives([_get_visible_text(window.states[-1]) for window in examples]) or "(nothing to be seen)"
     return Verbalization(f"from {start!r} to {end!r}", steps[-1], tuple(steps), end)
 
 
-def _seen(state: State) -> str:
+def _get_visible_text(state: State) -> str:
     return " ".join((state.observation.strip() or state.description).split())
 
 
-def _either(texts: Sequence[str]) -> str:
+def _join_alternatives(texts: Sequence[str]) -> str:
     return " or ".join(dict.fromkeys(text for text in texts if text))
 
 
-def inspected(found: Inspection) -> dict[str, Any]:
+def serialize_inspection(found: Inspection) -> dict[str, Any]:
     """What the last update did, as JSON data: lengths of the pieces, candidates matched, pool and skill set. A window
     is [piece, start, end)."""
     return {
         "pieces": [len(piece) for piece in found.pieces],
         "candidates": [
             {
-                "windows": _windows(item),
+                "windows": _list_candidate_windows(item),
                 "state_similarity": item.state_similarity,
                 "action_similarity": item.action_similarity,
             }
             for item in found.candidates
         ],
-        "pool": [{"windows": _windows(item), "score": score} for item, score in found.pool],
-        "selected": [{"windows": _windows(item), "score": scores.total} for item, scores in found.selected],
+        "pool": [{"windows": _list_candidate_windows(item), "score": score} for item, score in found.pool],
+        "selected": [
+            {"windows": _list_candidate_windows(item), "score": scores.total} for item, scores in found.selected
+        ],
     }
 
 
-def _windows(candidate: Candidate) -> list[list[int]]:
+def _list_candidate_windows(candidate: SkillCandidate) -> list[list[int]]:
     return [list(span) for span in candidate.spans]
 
 
-def trajectories(data: Any) -> list[Trajectory]:
+def parse_trajectories(data: Any) -> list[Trajectory]:
     """Lists of states as trajectories, trials counted from 1. Raises `UsageError` that names the first fault."""
     if not isinstance(data, list) or not data:
         raise UsageError("no trajectories: expected a list of them, each a list of states")
-    return [_trajectory(states, trial) for trial, states in enumerate(data, start=1)]
+    return [_parse_trajectory(states, trial) for trial, states in enumerate(data, start=1)]
 
 
-def _trajectory(states: Any, trial: int) -> Trajectory:
+def _parse_trajectory(states: Any, trial: int) -> Trajectory:
     if not isinstance(states, list) or not states:
         raise UsageError(f"trajectory {trial} is no list of states")
-    read = [_state(state, f"trajectory {trial}, state {index}", index == 0) for index, state in enumerate(states)]
+    read = [_parse_state(state, f"trajectory {trial}, state {index}", index == 0) for index, state in enumerate(states)]
     score, steps = 0, []
     for description, action, points in read[1:]:
         score += points
@@ -90,7 +95,7 @@ def _trajectory(states: Any, trial: int) -> Trajectory:
     return Trajectory(GIVEN, trial, "", start, 0, tuple(steps), "solved" if score >= SOLVED_SCORE else "budget")
 
 
-def _state(state: Any, where: str, first: bool) -> tuple[str, str, int]:
+def _parse_state(state: Any, where: str, first: bool) -> tuple[str, str, int]:
     """Description, action and points."""
     if not isinstance(state, dict) or not isinstance(state.get("description"), str):
         raise UsageError(f"{where}: expected an object with the text `description`, `action` and `reward`")
@@ -101,10 +106,10 @@ def _state(state: Any, where: str, first: bool) -> tuple[str, str, int]:
         return state["description"], "", 0
     if not isinstance(action, str):
         raise UsageError(f"{where}: `action` is {action!r}; expected the text that led to this state")
-    return state["description"], action, _points(reward, where)
+    return state["description"], action, _parse_points(reward, where)
 
 
-def _points(reward: Any, where: str) -> int:
+def _parse_points(reward: Any, where: str) -> int:
     """Points of 100. A reward between two hundredths would be lost, one above 1 is not a share."""
     number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if not number or not -1 <= reward <= 1 or abs(round(100 * reward) - 100 * reward) > 1e-6:

@@ -6,25 +6,29 @@ from collections.abc import Sequence
 from rsso_dspy.memory import NOTHING, Recall
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import Skill
-from rsso_dspy.memory.skills.texts import Texts, embedded
-from rsso_dspy.trajectory import State
+from rsso_dspy.memory.skills.text_index import TextIndex, get_embedding_text
+from rsso_dspy.records import State
 
-__all__ = ["rank", "render", "render_fully"]
+__all__ = ["rank_by_similarity", "render_fully", "render_skills"]
 
 
-def rank(library: Sequence[Skill], state: State, texts: Texts, settings: SkillSettings) -> list[tuple[Skill, int]]:
+def rank_by_similarity(
+    library: Sequence[Skill], state: State, texts: TextIndex, settings: SkillSettings
+) -> list[tuple[Skill, int]]:
     """Every skill with its similarity to ``state``, best first, equals in library order: the mean over its windows of
     the cosine between the window's first state description and this one, in billionths."""
     if not library:
         return []
-    here = texts.indices([embedded(state, settings)])
-    starts = texts.indices(embedded(window.states[0], settings) for skill in library for window in skill.windows)
-    cosines = iter(texts.similarity(starts, here)[:, 0].tolist())
+    here = texts.index_texts([get_embedding_text(state, settings)])
+    starts = texts.index_texts(
+        get_embedding_text(window.states[0], settings) for skill in library for window in skill.windows
+    )
+    cosines = iter(texts.compute_similarities(starts, here)[:, 0].tolist())
     means = [sum(next(cosines) for _ in skill.windows) // len(skill.windows) for skill in library]
     return sorted(zip(library, means, strict=True), key=lambda pair: -pair[1])
 
 
-def render(skills: Sequence[Skill]) -> Recall:
+def render_skills(skills: Sequence[Skill]) -> Recall:
     """The region's text: each target as a numbered subgoal, its numbered instructions below it."""
     if not skills:
         return NOTHING
@@ -36,7 +40,7 @@ def render(skills: Sequence[Skill]) -> Recall:
 
 
 def render_fully(skills: Sequence[Skill]) -> Recall:
-    """As `render`, with the name of each skill and what its examples had in common where they began."""
+    """As `render_skills`, with the name of each skill and what its examples had in common where they began."""
     if not skills:
         return NOTHING
     lines = []

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.skill import BILLION, Candidate, Piece, Scores
+from rsso_dspy.memory.skills.skill import BILLION, Piece, SkillCandidate, SkillScores
 
-__all__ = ["COVERAGE", "Moments", "Similarities", "score"]
+__all__ = ["COVERAGE", "RunningMoments", "SimilarityMoments", "score_candidates"]
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ NEUTRAL = 2.0
 
 
 @dataclass(slots=True)
-class Moments:
+class RunningMoments:
     """Running count, sum and sum of squares of whole numbers: exact, whatever their order."""
 
     count: int = 0
@@ -32,72 +32,72 @@ class Moments:
     squares: int = 0
 
     @classmethod
-    def of(cls, values: Iterable[int]) -> "Moments":
+    def from_values(cls, values: Iterable[int]) -> "RunningMoments":
         moments = cls()
-        moments.add(values)
+        moments.add_values(values)
         return moments
 
-    def add(self, values: Iterable[int]) -> None:
+    def add_values(self, values: Iterable[int]) -> None:
         for value in values:
             self.count += 1
             self.total += value
             self.squares += value * value
 
     @property
-    def constant(self) -> bool:
+    def is_constant(self) -> bool:
         return self.count * self.squares == self.total * self.total
 
-    def above(self, value: int) -> bool:
+    def is_above_mean(self, value: int) -> bool:
         """Strictly above the mean."""
         return value * self.count > self.total
 
     def standardise(self, values: Floats) -> Floats:
         """max(0, (x - mean + 2 sd) / sd) with the population's deviation; ``NEUTRAL`` throughout where that is zero."""
-        if self.constant:
+        if self.is_constant:
             return np.full(values.shape, NEUTRAL)
         mean = self.total / self.count
         deviation = sqrt(self.count * self.squares - self.total * self.total) / self.count
         return np.maximum(0.0, (values - mean + 2 * deviation) / deviation)
 
 
-COVERAGE = Moments.of((3, 4, 5, 6))
+COVERAGE = RunningMoments.from_values((3, 4, 5, 6))
 """Steps are judged against the lengths 3 to 6, whatever windows are cut: mean 4.5, deviation 1.118 (release,
 skillset.py:49-50)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Similarities:
+class SimilarityMoments:
     """Moments of both similarities over all candidates a memory ever met, kept or not."""
 
-    state: Moments
-    action: Moments
+    state: RunningMoments
+    action: RunningMoments
 
-    def add(self, candidates: Sequence[Candidate]) -> None:
-        self.state.add(candidate.state for candidate in candidates)
-        self.action.add(candidate.action for candidate in candidates)
+    def add_candidates(self, candidates: Sequence[SkillCandidate]) -> None:
+        self.state.add_values(candidate.state for candidate in candidates)
+        self.action.add_values(candidate.action for candidate in candidates)
 
-    def passes(self, candidate: Candidate, settings: SkillSettings) -> bool:
+    def accepts_candidate(self, candidate: SkillCandidate, settings: SkillSettings) -> bool:
         """Above the running mean in both similarities; one that never varied is no obstacle."""
         return all(
-            moments.above(value) or (settings.keep_when_constant and moments.constant)
+            moments.is_above_mean(value) or (settings.keep_when_constant and moments.is_constant)
             for moments, value in ((self.state, candidate.state), (self.action, candidate.action))
         )
 
 
-def score(
-    pool: Sequence[Candidate],
+def score_candidates(
+    pool: Sequence[SkillCandidate],
     pieces: Sequence[Piece],
-    similarities: Similarities,
+    similarities: SimilarityMoments,
     feedback: Mapping[int, Sequence[tuple[float, bool]]],
     settings: SkillSettings,
-) -> list[Scores]:
+) -> list[SkillScores]:
     """Scores aligned with ``pool``. ``feedback`` holds, by position in the pool, (return in points, whether a reward
     followed) per event. Rewards are judged against all positive rewards of the newest ``max_trajectories`` pieces."""
     recent = pieces[-settings.max_trajectories :]
-    rewards = Moments.of(points for piece in recent for points in piece.rewards if points > 0)
+    rewards = RunningMoments.from_values(points for piece in recent for points in piece.rewards if points > 0)
     terms = {
-        "coverage": COVERAGE.standardise(np.array([_steps(item, pieces) for item in pool], dtype=float)),
-        "reward": rewards.standardise(np.array([_mean_reward(item, pieces) for item in pool], dtype=float)),
+        "coverage": COVERAGE.standardise(np.array([_count_window_steps(item, pieces) for item in pool], dtype=float)),
+        "reward": rewards.standardise(np.array([_compute_mean_reward(item, pieces) for item in pool], dtype=float)),
         "state": similarities.state.standardise(np.array([item.state for item in pool], dtype=float)),
         "action": similarities.action.standardise(np.array([item.action for item in pool], dtype=float)),
         "feedback": np.zeros(len(pool)),
@@ -118,14 +118,14 @@ def score(
     # Whole billionths: what is equal on paper ties, whatever the rounding of the last bit.
     total = np.rint(total * BILLION) / BILLION
     columns = (*terms.values(), total)
-    return [Scores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [SkillScores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _steps(candidate: Candidate, pieces: Sequence[Piece]) -> int:
+def _count_window_steps(candidate: SkillCandidate, pieces: Sequence[Piece]) -> int:
     """Steps in all windows together."""
     return sum(min(end, len(pieces[piece])) - start - 1 for piece, start, end in candidate.spans)
 
 
-def _mean_reward(candidate: Candidate, pieces: Sequence[Piece]) -> float:
+def _compute_mean_reward(candidate: SkillCandidate, pieces: Sequence[Piece]) -> float:
     """Points gained per window, on arriving at any of its states, losses included."""
     return sum(sum(pieces[piece].rewards[start:end]) for piece, start, end in candidate.spans) / len(candidate.spans)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rsso_dspy.memory.skills.skill import Candidate
+from rsso_dspy.memory.skills.skill import SkillCandidate
 
-__all__ = ["Selection", "select"]
+__all__ = ["Selection", "search_skill_set"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Beam(NamedTuple):
     """Candidates that may still join: later in the pool than every member, and in conflict with none."""
 
 
-def select(pool: Sequence[Candidate], scores: Sequence[int], width: int) -> Selection:
+def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
     """Search a pool that is sorted by falling score with ``width`` beams, each extended ``width`` times a round.
 
     Scores are whole numbers, so that equal sums tie exactly and then keep the order in which they were found. All beams
@@ -41,14 +41,14 @@ def select(pool: Sequence[Candidate], scores: Sequence[int], width: int) -> Sele
     """
     if not pool:
         return Selection((), ())
-    conflicts = Conflicts(pool)
+    conflicts = ConflictMasks(pool)
     beams = [Beam(0, (), 0, (1 << len(pool)) - 1)] * width
     seen: set[int] = set()
     uses = [0] * len(pool)
     while any(beam.open for beam in beams):
         grown = [beam._replace(open=0) for beam in beams]
         for beam in beams:
-            for position in _unseen(beam, seen, width):
+            for position in _take_unseen_extensions(beam, seen, width):
                 later = beam.open >> (position + 1) << (position + 1)
                 grown.append(
                     Beam(
@@ -66,7 +66,7 @@ def select(pool: Sequence[Candidate], scores: Sequence[int], width: int) -> Sele
     return Selection(beams[0].members, tuple(used))
 
 
-def _unseen(beam: Beam, seen: set[int], limit: int) -> list[int]:
+def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]:
     """The first ``limit`` open candidates that make a set not met before in this search; those sets are met now."""
     found: list[int] = []
     rest = beam.open
@@ -79,10 +79,10 @@ def _unseen(beam: Beam, seen: set[int], limit: int) -> list[int]:
     return found
 
 
-class Conflicts:
+class ConflictMasks:
     """For a candidate, the mask of those it conflicts with, itself included; a row is computed when first asked for."""
 
-    def __init__(self, pool: Sequence[Candidate]):
+    def __init__(self, pool: Sequence[SkillCandidate]):
         self._spans = np.array([candidate.spans for candidate in pool], dtype=np.int64).reshape(len(pool), -1, 3)
         self._rows: dict[int, int] = {}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-__all__ = ["Extraction", "Pairs", "SkillSettings", "stored"]
+__all__ = ["Extraction", "Pairs", "SkillSettings", "complete_stored_settings"]
 
 Extraction = Literal["reward-boundary", "sliding"]
 
@@ -95,7 +95,7 @@ class SkillSettings:
         return cls()
 
     @classmethod
-    def release(cls) -> "SkillSettings":
+    def sso_release(cls) -> "SkillSettings":
         """The published code's constants and rules, wherever they are not defects."""
         return cls(
             extraction="sliding",
@@ -109,6 +109,6 @@ class SkillSettings:
         )
 
 
-def stored(data: Mapping[str, Any]) -> dict[str, Any]:
+def complete_stored_settings(data: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a file holds, with those that are younger than it as they were before they could be set."""
     return {**asdict(SkillSettings()), **BEFORE, **data}

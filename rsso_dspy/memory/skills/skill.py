@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rsso_dspy.trajectory import State
+from rsso_dspy.records import State
 
-__all__ = ["BILLION", "Candidate", "Piece", "Scores", "Skill", "Span", "Verbalization", "Window"]
+__all__ = ["BILLION", "Piece", "Skill", "SkillCandidate", "SkillScores", "Span", "Verbalization", "Window"]
 
 BILLION = 1_000_000_000
 """Similarities are whole billionths. Sums of them are exact in any order, so equal windows tie exactly, wherever they
@@ -51,7 +51,7 @@ class Window:
     rewards: tuple[int, ...]
 
     @classmethod
-    def of(cls, span: Span, piece: Piece) -> "Window":
+    def from_span(cls, span: Span, piece: Piece) -> "Window":
         part = slice(span.start, span.end)
         return cls(*span, piece.states[part], piece.actions[part][1:], piece.rewards[part])
 
@@ -61,7 +61,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SkillCandidate:
     """Two matched windows, the earlier piece first; similarities in billionths."""
 
     spans: tuple[Span, ...]
@@ -80,7 +80,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class SkillScores:
     """The terms of a candidate's score before weighting (2 = average), and their weighted mean."""
 
     coverage: float
@@ -114,7 +114,7 @@ class Skill:
     instructions: tuple[str, ...]
     target: str
     windows: tuple[Window, ...] = field(repr=False)
-    scores: Scores
+    scores: SkillScores
     retrieved: int = 0
     """Steps at which it was shown."""
     targeted: int = 0

@@ -21,18 +21,18 @@ from dataclasses import asdict, astuple
 from typing import Any
 
 from rsso_dspy.errors import RunMismatch
-from rsso_dspy.memory.skills.contents import Contents
-from rsso_dspy.memory.skills.score import Moments, Similarities
-from rsso_dspy.memory.skills.settings import SkillSettings, stored
-from rsso_dspy.memory.skills.skill import Candidate, Piece, Scores, Skill, Span, Window
-from rsso_dspy.trajectory import State
+from rsso_dspy.memory.skills.memory_state import SkillMemoryState
+from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments
+from rsso_dspy.memory.skills.settings import SkillSettings, complete_stored_settings
+from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores, Span, Window
+from rsso_dspy.records import State
 
-__all__ = ["SCHEMA", "dump", "load"]
+__all__ = ["SCHEMA", "dump_snapshot", "load_snapshot"]
 
 SCHEMA = 1
 
 
-def dump(held: Contents, settings: SkillSettings) -> dict[str, Any]:
+def dump_snapshot(held: SkillMemoryState, settings: SkillSettings) -> dict[str, Any]:
     texts: dict[str, int] = {}
     pieces = [_dump_piece(piece, texts) for piece in held.pieces]
     return {
@@ -54,18 +54,18 @@ def dump(held: Contents, settings: SkillSettings) -> dict[str, Any]:
     }
 
 
-def load(data: dict[str, Any], settings: SkillSettings) -> Contents:
+def load_snapshot(data: dict[str, Any], settings: SkillSettings) -> SkillMemoryState:
     """Raises ``RunMismatch`` for another schema or other settings."""
-    _check(data, settings)
-    numbers = _trajectories(data["pieces"])
+    _check_settings(data, settings)
+    numbers = _number_trajectories(data["pieces"])
     pieces = [_load_piece(*each, data["texts"]) for each in zip(data["pieces"], numbers, strict=True)]
     moments = data["similarities"]
-    return Contents(
+    return SkillMemoryState(
         pieces=pieces,
         built=data["built"],
-        similarities=Similarities(Moments(*moments["state"]), Moments(*moments["action"])),
+        similarities=SimilarityMoments(RunningMoments(*moments["state"]), RunningMoments(*moments["action"])),
         pool=[(_load_candidate(row), score) for score, *row in data["pool"]],
-        selected=[(_load_candidate(row), Scores(**scores)) for scores, *row in data["selected"]],
+        selected=[(_load_candidate(row), SkillScores(**scores)) for scores, *row in data["selected"]],
         skills={entry["id"]: _load_skill(entry, pieces) for entry in data["skills"]},
         library=list(data["library"]),
         feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
@@ -73,13 +73,13 @@ def load(data: dict[str, Any], settings: SkillSettings) -> Contents:
     )
 
 
-def _check(data: dict[str, Any], settings: SkillSettings) -> None:
+def _check_settings(data: dict[str, Any], settings: SkillSettings) -> None:
     if data["schema"] != SCHEMA:
         raise RunMismatch(
             f"this skill memory was stored with schema {data['schema']}, and schema {SCHEMA} was expected; "
             "restore it with the version of rsso-dspy that stored it"
         )
-    now, then = asdict(settings), stored(data["settings"])
+    now, then = asdict(settings), complete_stored_settings(data["settings"])
     differing = [name for name in now if then[name] != now[name]]
     if differing:
         changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
@@ -89,20 +89,23 @@ def _check(data: dict[str, Any], settings: SkillSettings) -> None:
 
 
 def _dump_piece(piece: Piece, texts: dict[str, int]) -> dict[str, Any]:
-    def index(text: str) -> int:
+    def intern_text(text: str) -> int:
         return texts.setdefault(text, len(texts))
 
     return {
         "trial": piece.trial,
         "offset": piece.offset,
         "trajectory": piece.trajectory,
-        "states": [[index(state.observation), index(state.look), index(state.inventory)] for state in piece.states],
-        "actions": [index(action) for action in piece.actions],
+        "states": [
+            [intern_text(state.observation), intern_text(state.look), intern_text(state.inventory)]
+            for state in piece.states
+        ],
+        "actions": [intern_text(action) for action in piece.actions],
         "rewards": list(piece.rewards),
     }
 
 
-def _trajectories(entries: Sequence[dict[str, Any]]) -> list[int]:
+def _number_trajectories(entries: Sequence[dict[str, Any]]) -> list[int]:
     """Which trajectory each piece was cut from. Older files do not say: there, what lies behind the piece before it, in
     a trial of the same number, is of the same one."""
     numbers: list[int] = []
@@ -124,13 +127,13 @@ def _load_piece(entry: dict[str, Any], trajectory: int, texts: Sequence[str]) ->
     )
 
 
-def _dump_candidate(candidate: Candidate) -> list[int]:
+def _dump_candidate(candidate: SkillCandidate) -> list[int]:
     return [candidate.state, candidate.action, *(number for span in candidate.spans for number in span)]
 
 
-def _load_candidate(row: Sequence[int]) -> Candidate:
+def _load_candidate(row: Sequence[int]) -> SkillCandidate:
     state, action, *numbers = row
-    return Candidate(tuple(Span(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)), state, action)
+    return SkillCandidate(tuple(Span(*numbers[at : at + 3]) for at in range(0, len(numbers), 3)), state, action)
 
 
 def _dump_skill(skill: Skill) -> dict[str, Any]:
@@ -155,8 +158,8 @@ def _load_skill(entry: dict[str, Any], pieces: Sequence[Piece]) -> Skill:
         name=entry["name"],
         instructions=tuple(entry["instructions"]),
         target=entry["target"],
-        windows=tuple(Window.of(span, pieces[span.piece]) for span in spans),
-        scores=Scores(**entry["scores"]),
+        windows=tuple(Window.from_span(span, pieces[span.piece]) for span in spans),
+        scores=SkillScores(**entry["scores"]),
         retrieved=entry["retrieved"],
         targeted=entry["targeted"],
     )

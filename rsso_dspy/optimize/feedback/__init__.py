@@ -1,6 +1,7 @@
 """Feedback on one predictor's call, for an optimizer that proposes instructions: facts, then advice.
 
-    feedback("reflector", inputs, outputs, trials)      # "The trial reflected on earned 33 points, the next one ..."
+    build_feedback("reflector", inputs, outputs, trials)      # "The trial reflected on earned 33 points, the next one
+    ..."
 
 Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
 alone. Advice is imperative sentences about play in general or about actions that were seen to pay or to cost; the
@@ -10,31 +11,31 @@ variant, the step budget and the wording of the simulator's goals are never in i
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.environments.benchmark import Benchmark, benchmark
+from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.feedback import constitution, verbalizer
-from rsso_dspy.optimize.feedback.actor import actor, steps_of
-from rsso_dspy.optimize.feedback.call import Call, results
-from rsso_dspy.optimize.feedback.equivalence import equivalence
-from rsso_dspy.optimize.feedback.reflector import reflector
-from rsso_dspy.trajectory import TrialResult
+from rsso_dspy.optimize.feedback.actor import find_answer_steps, judge_actor
+from rsso_dspy.optimize.feedback.equivalence import judge_skill_equivalence
+from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
+from rsso_dspy.optimize.feedback.reflector import judge_reflector
+from rsso_dspy.records import TrialResult
 
-__all__ = ["RULES", "Call", "feedback", "steps_of"]
+__all__ = ["RULES", "PredictorCall", "build_feedback", "find_answer_steps"]
 
-RULES: dict[str, Callable[[Call], Iterator[str]]] = {
-    "actor": actor,
-    "reflector": reflector,
-    "skill_verbalizer.summary": verbalizer.summary,
-    "skill_verbalizer.instructions": verbalizer.steps,
-    "skill_verbalizer.target": verbalizer.target,
-    "skill_equivalence": equivalence,
-    "constitution_writer.write": constitution.rule_writer,
-    "constitution_writer.summarize": constitution.summarizer,
+RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {
+    "actor": judge_actor,
+    "reflector": judge_reflector,
+    "skill_verbalizer.summary": verbalizer.judge_skill_summary,
+    "skill_verbalizer.instructions": verbalizer.judge_skill_steps,
+    "skill_verbalizer.target": verbalizer.judge_skill_target,
+    "skill_equivalence": judge_skill_equivalence,
+    "constitution_writer.write": constitution.judge_rule_writer,
+    "constitution_writer.summarize": constitution.judge_summarizer,
 }
 """Predictor to the rule that knows what its answers are for."""
 
 
-def feedback(
+def build_feedback(
     name: str,
     inputs: Mapping[str, Any],
     outputs: Any,
@@ -48,9 +49,9 @@ def feedback(
     unknown. Texts are read in the grammar of the benchmark ``of``, the default one when None. A predictor without a
     rule of its own gets the result of the trials alone.
     """
-    call = Call(inputs, outputs, tuple(trials), progress, of or benchmark())
-    return "\n".join(dict.fromkeys(RULES.get(name, _only_results)(call)))
+    call = PredictorCall(inputs, outputs, tuple(trials), progress, of or get_benchmark())
+    return "\n".join(dict.fromkeys(RULES.get(name, _judge_results_only)(call)))
 
 
-def _only_results(call: Call) -> Iterator[str]:
-    return results(call.trials)
+def _judge_results_only(call: PredictorCall) -> Iterator[str]:
+    return report_results(call.trials)

@@ -4,92 +4,96 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rsso_dspy.optimize.advice import MOST, Circle, advice, circles, earned
-from rsso_dspy.optimize.feedback.call import Call, mistakes, results
-from rsso_dspy.optimize.feedback.goals import progress
-from rsso_dspy.trajectory import Step, Trajectory, TrialResult
+from rsso_dspy.optimize.action_advice import MOST, Circle, advise_actor, find_circles, list_earning_actions
+from rsso_dspy.optimize.feedback.goals import report_goal_progress
+from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, list_mistakes, report_results
+from rsso_dspy.records import Step, Trajectory, TrialResult
 
 _ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
 
 
-def actor(call: Call) -> Iterator[str]:
+def judge_actor(call: PredictorCall) -> Iterator[str]:
     """This answer first, then the trials, then advice that holds for other variants too."""
-    yield from _answer(call)
-    yield from results(call.trials)
-    yield from progress(call.goals, call.benchmark)
-    yield from advice(call.trials, call.benchmark.grammar)
+    yield from _judge_answer(call)
+    yield from report_results(call.trials)
+    yield from report_goal_progress(call.goals, call.benchmark)
+    yield from advise_actor(call.trials, call.benchmark.grammar)
 
 
-def steps_of(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
+def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
     """The steps that an actor's answer became: those with its reasoning and its action."""
-    found = _matches(outputs, [result.trajectory for result in trials if result.trajectory is not None])
+    found = _match_steps(outputs, [result.trajectory for result in trials if result.trajectory is not None])
     return [trial.steps[index] for trial, index in found]
 
 
-def _answer(call: Call) -> Iterator[str]:
-    if not call.said("next_action", "action").strip():
+def _judge_answer(call: PredictorCall) -> Iterator[str]:
+    if not call.get_output("next_action", "action").strip():
         yield "This answer held no action. Always give one action in the form of a template."
         return
-    found = _taken(call)
+    found = _find_taken_step(call)
     if found is None:
         return
     trial, index = found
-    yield from _effect(trial, index)
-    yield from _planned(call, trial, index)
+    yield from _report_effect(trial, index)
+    yield from _check_against_plan(call, trial, index)
     if index + 1 == len(trial.steps):
         yield "It was the last action of its trial."
 
 
-def _effect(trial: Trajectory, index: int) -> Iterator[str]:
+def _report_effect(trial: Trajectory, index: int) -> Iterator[str]:
     """What the action brought, or why it brought nothing."""
     step = trial.steps[index]
     if step.reward:
         yield f"This action {'earned' if step.reward > 0 else 'cost'} {abs(step.reward)} points."
-    circle = _circle_of(trial, index)
+    circle = _find_continued_circle(trial, index)
     if not step.understood:
         yield "This action was not understood. Always use a template, with names as the observations give them."
     elif circle:
         yield f"This action went on with a circle: the same {len(circle.actions)} actions again, with the same answers."
         yield "Never do the same few actions in a circle."
-    elif any(_same(step, earlier) for earlier in trial.steps[:index]) and step.reward == 0:
+    elif any(_has_same_result(step, earlier) for earlier in trial.steps[:index]) and step.reward == 0:
         yield "This action repeated an earlier one, with the same answer and to no effect."
         yield "Do not repeat an action that changed nothing."
 
 
-def _circle_of(trial: Trajectory, index: int) -> Circle | None:
+def _find_continued_circle(trial: Trajectory, index: int) -> Circle | None:
     """The circle that this step goes on with; the first round is not to blame, it may have been worth a try."""
-    return next((each for each in circles(trial) if each.start + len(each.actions) <= index < each.end), None)
+    return next((each for each in find_circles(trial) if each.start + len(each.actions) <= index < each.end), None)
 
 
-def _planned(call: Call, trial: Trajectory, index: int) -> Iterator[str]:
+def _check_against_plan(call: PredictorCall, trial: Trajectory, index: int) -> Iterator[str]:
     """A right plan that was read and not followed: the actor's fault, not the reflector's."""
-    plans = call.read("plans_from_past_attempts")
+    plans = call.get_input("plans_from_past_attempts")
     step = trial.steps[index]
     if not plans:
         return
-    if step in mistakes(trial) and call.wording.forbids(plans, step.action):
+    if step in list_mistakes(trial) and call.wording.forbids_action(plans, step.action):
         yield "A plan from a past attempt forbids this very action, and it was taken all the same."
         yield "Never do what a plan from past attempts forbids."
     if index + 1 == len(trial.steps) and not trial.solved:
         done = {each.action for each in trial.steps}
         before = [each for each in call.trials if each.trial < trial.trial]
-        left = [paid for paid in earned(before) if paid not in done and call.wording.orders(plans, paid)]
+        left = [
+            paid
+            for paid in list_earning_actions(before)
+            if paid not in done and call.wording.orders_action(plans, paid)
+        ]
         if left:
             yield f"A plan orders {', '.join(left[:MOST])}, as that had earned points, and this trial never did it."
             yield "First carry out what the plans from past attempts order."
 
 
-def _taken(call: Call) -> tuple[Trajectory, int] | None:
+def _find_taken_step(call: PredictorCall) -> tuple[Trajectory, int] | None:
     """The step that this call's answer became; of several, the first that comes after the last answer in the history
     that the call read."""
-    matches = _matches(call.outputs, call.trials)
-    answers = _ANSWERED.findall(call.read("history"))
+    matches = _match_steps(call.outputs, call.trials)
+    answers = _ANSWERED.findall(call.get_input("history"))
     last = answers[-1] if answers else None
     follows = [(trial, i) for trial, i in matches if (trial.steps[i - 1].action if i else None) == last]
     return next(iter(follows or matches), None)
 
 
-def _matches(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
+def _match_steps(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajectory, int]]:
     """Steps with the reasoning and the action of an answer."""
     thought = outputs.get("reasoning") or outputs.get("thought") or ""
     action = str(outputs.get("next_action") or outputs.get("action") or "")
@@ -101,5 +105,5 @@ def _matches(outputs: Any, trials: Iterable[Trajectory]) -> list[tuple[Trajector
     ]
 
 
-def _same(one: Step, other: Step) -> bool:
+def _has_same_result(one: Step, other: Step) -> bool:
     return one.action == other.action and one.state.observation == other.state.observation

@@ -10,7 +10,7 @@ from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.goals import Goal
 
 
-def progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
+def report_goal_progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
     """How many required goals were reached, by which kinds; then advice for the kinds that were missed. ``goals`` are
     those of one variant after each of its trials; nothing is said when they are unknown."""
     named = benchmark.goal_phrases
@@ -23,10 +23,10 @@ def progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[
         phrases = dict.fromkeys(named[each[0].kind] for each in some if each[0].kind in named)
         if phrases:
             yield f"These kinds of goals were {what}: {', '.join(phrases)}."
-    yield from _advice(known, benchmark)
+    yield from _advise_on_goals(known, benchmark)
 
 
-def _advice(known: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
+def _advise_on_goals(known: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
     """Advice for the kinds of goals that no trial reached, or that the task requires more of; required ones first."""
     reached = {each[0].kind for each in known if any(goal.done for goal in each)}
     undone = [each[0] for each in known if not any(goal.done for goal in each)]

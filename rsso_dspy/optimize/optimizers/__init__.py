@@ -10,10 +10,10 @@ from importlib.util import find_spec
 
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers import demonstrations, gepa, instructions, simba
-from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, exemplary
-from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, Proposer, called
-from rsso_dspy.optimize.optimizers.prompting import PROPOSAL_CHARACTERS
+from rsso_dspy.optimize.optimizers import copro_mipro, demonstrations, gepa, simba
+from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, is_exemplary
+from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, GepaProposer, select_called_predictors
+from rsso_dspy.optimize.optimizers.proposer_client import PROPOSAL_CHARACTERS
 from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
@@ -26,11 +26,11 @@ __all__ = [
     "PERFECT",
     "PROPOSAL_CHARACTERS",
     "WORTH_SHOWING",
+    "GepaProposer",
     "Optimizer",
-    "Proposer",
-    "called",
-    "exemplary",
-    "optimizer",
+    "get_optimizer",
+    "is_exemplary",
+    "select_called_predictors",
 ]
 
 
@@ -52,7 +52,7 @@ class Optimizer:
     """A package that comes with the extra of the optimizer's name."""
 
 
-def optimizer(name: str) -> Optimizer:
+def get_optimizer(name: str) -> Optimizer:
     """The optimizer called `name`. Raises `UnknownName` with the nearest, and `UsageError` when a package that it needs
     is not installed."""
     if name not in OPTIMIZERS:
@@ -63,7 +63,7 @@ def optimizer(name: str) -> Optimizer:
     return row
 
 
-def none(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
+def run_none(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
     """The program as it is: a baseline, scored on the same variants and written down in the same form."""
     return agent
 
@@ -74,51 +74,51 @@ OPTIMIZERS = {
         Optimizer(
             "gepa",
             "Agrawal et al. 2025, dspy.GEPA",
-            least=gepa.least,
+            least=gepa.count_least_rollouts,
             most=lambda _: None,
-            proposals=gepa.proposals,
-            run=gepa.gepa,
+            proposals=gepa.count_proposals,
+            run=gepa.run_gepa,
         ),
         Optimizer(
             "mipro",
             "Opsahl-Ong et al. 2024, dspy.MIPROv2",
-            least=demonstrations.one_set,
+            least=demonstrations.count_one_set_rollouts,
             most=lambda _: None,
-            proposals=instructions.mipro_proposals,
-            run=instructions.mipro,
+            proposals=copro_mipro.count_mipro_proposals,
+            run=copro_mipro.run_mipro,
             needs="optuna",
         ),
         Optimizer(
             "simba",
             "dspy.SIMBA",
-            least=simba.least,
+            least=simba.count_least_rollouts,
             most=lambda _: None,
-            proposals=simba.proposals,
-            run=simba.simba,
+            proposals=simba.count_proposals,
+            run=simba.run_simba,
         ),
         Optimizer(
             "bootstrap",
             "Khattab et al. 2023, dspy.BootstrapFewShot",
-            least=demonstrations.one_set,
-            most=demonstrations.one_set,
+            least=demonstrations.count_one_set_rollouts,
+            most=demonstrations.count_one_set_rollouts,
             proposals=lambda _, __: 0,
-            run=demonstrations.bootstrap,
+            run=demonstrations.run_bootstrap,
         ),
         Optimizer(
             "bootstrap-random",
             "Khattab et al. 2023, dspy.BootstrapFewShotWithRandomSearch",
-            least=demonstrations.one_set,
-            most=demonstrations.all_sets,
+            least=demonstrations.count_one_set_rollouts,
+            most=demonstrations.count_all_sets_rollouts,
             proposals=lambda _, __: 0,
-            run=demonstrations.bootstrap_random,
+            run=demonstrations.run_bootstrap_random,
         ),
         Optimizer(
             "copro",
             "Opsahl-Ong et al. 2024, dspy.COPRO",
-            least=instructions.least_copro,
+            least=copro_mipro.count_least_copro_rollouts,
             most=lambda _: None,
-            proposals=instructions.copro_proposals,
-            run=instructions.copro,
+            proposals=copro_mipro.count_copro_proposals,
+            run=copro_mipro.run_copro,
         ),
         Optimizer(
             "none",
@@ -126,7 +126,7 @@ OPTIMIZERS = {
             least=lambda c: len(c.choose),
             most=lambda c: len(c.choose),
             proposals=lambda _, __: 0,
-            run=none,
+            run=run_none,
         ),
     )
 }

@@ -8,10 +8,10 @@ from typing import Any
 import dspy
 from dspy.teleprompt.gepa import InstructionProposer
 
-from rsso_dspy.optimize.calibration import Calibration, examples
+from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers.prompting import PROPOSAL_CHARACTERS, Asker
-from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT, solved
+from rsso_dspy.optimize.optimizers.proposer_client import PROPOSAL_CHARACTERS, ProposerClient
+from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT, has_perfect_candidate
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
@@ -20,54 +20,54 @@ MINIBATCH = 3
 """Rollouts that GEPA looks at before it proposes, and that a proposal has to do better on (gepa's own default)."""
 
 
-def gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
+def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
     """Reflective evolution of the instructions of every role that was called."""
-    batch = minibatch(calibration)
+    batch = compute_minibatch_size(calibration)
     candidate = batch + len(calibration.choose)
 
-    def enough(_: Any) -> bool:
-        return rollouts.left < candidate or solved(rollouts)
+    def is_search_done(_: Any) -> bool:
+        return rollouts.rollouts_left < candidate or has_perfect_candidate(rollouts)
 
     return dspy.GEPA(
         metric=metric,
         max_metric_calls=CIRCLES * rollouts.limits.rollouts,
         reflection_minibatch_size=batch,
-        instruction_proposer=Proposer(rollouts, seed),
-        component_selector=called,
+        instruction_proposer=GepaProposer(rollouts, seed),
+        component_selector=select_called_predictors,
         use_merge=False,
         num_threads=jobs,
         perfect_score=PERFECT,
         seed=seed,
-        gepa_kwargs={"stop_callbacks": [enough]},
+        gepa_kwargs={"stop_callbacks": [is_search_done]},
     ).compile(
         Student(agent, rollouts),
-        trainset=examples(calibration.learn),
-        valset=examples(calibration.choose),
+        trainset=build_examples(calibration.learn),
+        valset=build_examples(calibration.choose),
     )
 
 
-def least(calibration: Calibration) -> int:
+def count_least_rollouts(calibration: Calibration) -> int:
     """Zero-shot on the variants to choose by, and one candidate."""
-    return 2 * len(calibration.choose) + 2 * minibatch(calibration)
+    return 2 * len(calibration.choose) + 2 * compute_minibatch_size(calibration)
 
 
-def proposals(calibration: Calibration, rollouts: int) -> int:
+def count_proposals(calibration: Calibration, rollouts: int) -> int:
     """One for every two minibatches, recalled ones counted."""
-    return ceil((CIRCLES * rollouts - len(calibration.choose)) / (2 * minibatch(calibration)))
+    return ceil((CIRCLES * rollouts - len(calibration.choose)) / (2 * compute_minibatch_size(calibration)))
 
 
-def minibatch(calibration: Calibration) -> int:
+def compute_minibatch_size(calibration: Calibration) -> int:
     """Rollouts in a minibatch."""
     return min(MINIBATCH, len(calibration.learn))
 
 
-class Proposer(InstructionProposer):
+class GepaProposer(InstructionProposer):
     """GEPA's own proposer, asking the model of the backend's proposer role, on the compile's account. An answer that
     cannot be read is a proposal less; a model that fails ends the compile."""
 
     def __init__(self, rollouts: Rollouts, seed: int):
         super().__init__(max_chars=PROPOSAL_CHARACTERS)
-        self.asker = Asker(rollouts, seed)
+        self.asker = ProposerClient(rollouts, seed)
 
     def __call__(
         self, candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
@@ -75,14 +75,14 @@ class Proposer(InstructionProposer):
         """New instructions for the named predictors."""
         proposed: dict[str, str] = {}
         for name in components_to_update:
-            proposed |= self.asker.ask(partial(self._one, candidate, reflective_dataset, name)) or {}
+            proposed |= self.asker.ask(partial(self._propose_instruction, candidate, reflective_dataset, name)) or {}
         return proposed
 
-    def _one(self, candidate: dict[str, str], samples: Any, name: str, _lm: dspy.LM) -> dict[str, str]:
+    def _propose_instruction(self, candidate: dict[str, str], samples: Any, name: str, _lm: dspy.LM) -> dict[str, str]:
         return super().__call__(candidate, samples, [name])
 
 
-def called(
+def select_called_predictors(
     state: Any,  # noqa: ARG001
     trajectories: Sequence[Any],
     subsample_scores: Sequence[float],  # noqa: ARG001

@@ -12,12 +12,12 @@ from typing import Any
 import dspy
 
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers.prompting import Prompting
-from rsso_dspy.optimize.rollouts import Call, Rollout, Rollouts
+from rsso_dspy.optimize.optimizers.proposer_client import ProposerAdapter
+from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
-from rsso_dspy.trajectory import Variant
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.records import Variant
 
 PERFECT = 1.0
 """The metric of a rollout that solved its variant."""
@@ -26,14 +26,14 @@ CIRCLES = 2
 """Some optimizers count recalled rollouts too; at this many times the budget, one that goes in circles ends."""
 
 
-class Enough(BaseException):
+class SearchDone(BaseException):
     """The search ends here, with what was tried so far. Not an `Exception`, because optimizers swallow those."""
 
 
-def solved(rollouts: Rollouts) -> bool:
+def has_perfect_candidate(rollouts: Rollouts) -> bool:
     """Whether a candidate is perfect on the variants to choose by."""
-    best = rollouts.best
-    return best is not None and best.mean(rollouts.choose) == PERFECT
+    best = rollouts.best_candidate
+    return best is not None and best.mean_over(rollouts.choose) == PERFECT
 
 
 class Search:
@@ -56,39 +56,39 @@ class Search:
     def __deepcopy__(self, memo: dict[int, Any]) -> "Search":
         return self
 
-    def run(self, student: "Pupil", compile: Callable[["Pupil"], Any]) -> None:
+    def run(self, student: "SearchStudent", compile: Callable[["SearchStudent"], Any]) -> None:
         """Let an optimizer compile the student: its questions go to the proposer role, what it prints nowhere."""
         if not student.predictors():
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers want to see and copy one; nothing is sent to it
-        settings = dspy.context(lm=stand_in, adapter=Prompting(self.rollouts, self.seed))
-        with settings, redirect_stdout(StringIO()), suppress(Enough):
+        settings = dspy.context(lm=stand_in, adapter=ProposerAdapter(self.rollouts, self.seed))
+        with settings, redirect_stdout(StringIO()), suppress(SearchDone):
             compile(student)
 
-    def check(self, program: Agent, variant: Variant) -> None:
-        """Raise `Enough` when nothing better can be found, or when the program is new and the budget does not reach
+    def check_worth_playing(self, program: Agent, variant: Variant) -> None:
+        """Raise `SearchDone` when nothing better can be found, or when the program is new and the budget does not reach
         for all the variants to choose by: those it would be played on would be wasted."""
-        if solved(self.rollouts):
-            raise Enough
+        if has_perfect_candidate(self.rollouts):
+            raise SearchDone
         choose = self.rollouts.choose
         if variant not in choose:
             return
-        name = fingerprint(program)
+        name = fingerprint_program(program)
         with self._lock:
             if name not in self._paid:
                 known = self.rollouts.candidates.get(name)
                 missing = [each for each in choose if known is None or each not in known.rollouts]
-                self._paid[name] = self.rollouts.left >= len(missing)
+                self._paid[name] = self.rollouts.rollouts_left >= len(missing)
             if not self._paid[name]:
-                raise Enough
+                raise SearchDone
 
 
-class Pupil(Student):
+class SearchStudent(Student):
     """A `Student` with only those predictors in sight that its search is about. Of what an optimizer does to it,
     instructions and demonstrations are played and nothing else: no prefixes, which are in no prompt and would make a
     candidate of its own of the same words, and no models."""
 
-    def __init__(self, search: Search, shown: Callable[[Rollout, Call], bool] = lambda *_: True):
+    def __init__(self, search: Search, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True):
         super().__init__(search.agent, search.rollouts, shown)
         self.search = search
 
@@ -96,11 +96,11 @@ class Pupil(Student):
         """The predictors that may be changed and are in sight."""
         return [(name, predictor) for name, predictor in super().named_predictors() if name in self.search.open]
 
-    def program(self) -> Agent:
+    def get_program(self) -> Agent:
         """The program that is played."""
         program, changed = Agent(self.method.name), dict(self.named_predictors())
-        for name, original in self.search.agent.by_name.items():
-            predictor, now = program.by_name[name], changed.get(name, original)
+        for name, original in self.search.agent.predictors_by_name.items():
+            predictor, now = program.predictors_by_name[name], changed.get(name, original)
             said = now.signature.instructions.strip()
             same = said == original.signature.instructions.strip()
             predictor.signature = original.signature if same else original.signature.with_instructions(said)
@@ -110,25 +110,25 @@ class Pupil(Student):
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
         the default one."""
-        program, chosen = self.program(), self.rollouts.variant(variant)
-        self.search.check(program, chosen)
+        program, chosen = self.get_program(), self.rollouts.find_variant(variant)
+        self.search.check_worth_playing(program, chosen)
         rollout = self.rollouts.play(program, chosen)
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             dspy.settings.trace.extend(
-                (predictors[call[0]], _shared(call[1]), dspy.Prediction(**_shared(call[2])))
+                (predictors[call[0]], _intern_texts(call[1]), dspy.Prediction(**_intern_texts(call[2])))
                 for call in rollout.calls
                 if call[0] in predictors and self.shown(rollout, call)
             )
         return self.make_prediction(rollout)
 
 
-def affordable(calibration: Calibration, rollouts: int) -> int:
+def count_affordable_candidates(calibration: Calibration, rollouts: int) -> int:
     """Candidates that this many rollouts reach for, each played on all the variants to choose by."""
     return rollouts // len(calibration.choose)
 
 
-def _shared(fields: Any) -> dict[str, Any]:
+def _intern_texts(fields: Any) -> dict[str, Any]:
     """The fields with one object for equal texts. DSPy throws dice by a pickle of the demonstrations, which tells
     equal texts from the same text, and so a rollout that was played from one that was read from a file."""
     return {

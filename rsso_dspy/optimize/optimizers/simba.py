@@ -8,17 +8,17 @@ from typing import Any
 import dspy
 from dspy.teleprompt.simba_utils import append_a_rule
 
-from rsso_dspy.environments.benchmark import DEFAULT, benchmark
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.optimize.calibration import Calibration, examples
-from rsso_dspy.optimize.feedback import feedback
+from rsso_dspy.optimize.calibration import Calibration, build_examples
+from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, worth_showing
-from rsso_dspy.optimize.optimizers.prompting import PROPOSAL_CHARACTERS
-from rsso_dspy.optimize.optimizers.search import CIRCLES, Enough, Pupil, Search, solved
-from rsso_dspy.optimize.rollouts import Candidate, Rollouts
+from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, is_worth_showing
+from rsso_dspy.optimize.optimizers.proposer_client import PROPOSAL_CHARACTERS
+from rsso_dspy.optimize.optimizers.search import CIRCLES, Search, SearchDone, SearchStudent, has_perfect_candidate
+from rsso_dspy.optimize.rollouts import CandidateProgram, Rollouts
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint
+from rsso_dspy.programs.fingerprint import fingerprint_program
 
 BATCH = 4
 """Variants to learn from that a batch looks at, and candidates that it makes: one of each."""
@@ -29,17 +29,17 @@ PROGRAMS = 3
 CALLS = 3
 """The last calls of a predictor that a rule is made from. Each holds the history of its trial."""
 
-Output = dict[str, Any]
+SimbaRollout = dict[str, Any]
 """A rollout as SIMBA keeps it: prediction, trace, score, example, output_metadata."""
 
 
-def simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
+def run_simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
     """Batch by batch, a rule or a demonstration from each variant looked at; the best of a batch, when it did better
     than the program as it was, is played on the variants to choose by."""
     search = Search(agent, rollouts, seed)
-    batches = Batches(search, calibration, jobs)
+    batches = SimbaBatches(search, calibration, jobs)
 
-    def compile(student: Pupil) -> None:
+    def compile_student(student: SearchStudent) -> None:
         optimizer = dspy.SIMBA(
             metric=metric,
             bsize=batches.size,
@@ -48,14 +48,14 @@ def simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int,
             max_demos=DEMONSTRATIONS,
             num_threads=jobs,
         )
-        optimizer.strategies = [batches.guarded(strategy) for strategy in optimizer.strategies]
-        optimizer.compile(student, trainset=examples(calibration.learn), seed=seed)
+        optimizer.strategies = [batches.wrap_strategy(strategy) for strategy in optimizer.strategies]
+        optimizer.compile(student, trainset=build_examples(calibration.learn), seed=seed)
 
-    search.run(Pupil(search), compile)
+    search.run(SearchStudent(search), compile_student)
     return agent
 
 
-class Batches:
+class SimbaBatches:
     """What happens around SIMBA's strategies, the functions that make a candidate out of a rollout: the one place where
     its search can be looked into."""
 
@@ -63,9 +63,9 @@ class Batches:
         self.search = search
         self.rollouts = search.rollouts
         self.jobs = jobs
-        self.size = batch_size(calibration)
-        self.most = most_batches(calibration, self.rollouts.limits.rollouts)
-        self.cost = batch_cost(calibration)
+        self.size = compute_batch_size(calibration)
+        self.most = count_most_batches(calibration, self.rollouts.limits.rollouts)
+        self.cost = compute_batch_cost(calibration)
         self.begun = 0
         self._asked = 0
         self.made: list[Agent] = []
@@ -73,41 +73,41 @@ class Batches:
         self.looked_at: list[str] = []
         """Keys of the variants that they were made from."""
 
-    def guarded(self, strategy: Callable[..., bool]) -> Callable[..., bool]:
+    def wrap_strategy(self, strategy: Callable[..., bool]) -> Callable[..., bool]:
         """The strategy, seeing of a rollout what a prompt or a demonstration may hold and nothing else."""
 
         @wraps(strategy)
-        def make(bucket: list[Output], system: Pupil, **given: Any) -> bool:
+        def make_candidate(bucket: list[SimbaRollout], system: SearchStudent, **given: Any) -> bool:
             if self._asked % self.size == 0:
-                self._next()
+                self._begin_batch()
             self._asked += 1
-            view = told if strategy is append_a_rule else shown
+            view = build_rule_view if strategy is append_a_rule else build_demonstration_view
             before = {name: predictor.signature for name, predictor in system.named_predictors()}
             strategy([view(output, given["predictor2name"]) for output in bucket], system, **given)
             for name, predictor in system.named_predictors():
                 if len(predictor.signature.instructions) > PROPOSAL_CHARACTERS:
                     predictor.signature = before[name]
-            self._note(system.program(), bucket[0]["example"].variant)
+            self._register_candidate(system.get_program(), bucket[0]["example"].variant)
             return True
 
-        return make
+        return make_candidate
 
-    def _note(self, program: Agent, variant: str) -> None:
+    def _register_candidate(self, program: Agent, variant: str) -> None:
         """Enter a candidate before several threads play it, so that the order does not depend on them."""
-        name = fingerprint(program)
-        self.rollouts.candidates.setdefault(name, Candidate(name, program.dump_state()))
+        name = fingerprint_program(program)
+        self.rollouts.candidates.setdefault(name, CandidateProgram(name, program.dump_state()))
         self.made.append(program)
         self.looked_at.append(variant)
 
-    def _next(self) -> None:
+    def _begin_batch(self) -> None:
         """Settle the batch before and begin another. Raises `Enough` when there is nothing left to gain or to spend."""
         self._try_best()
         self.begun += 1
-        if solved(self.rollouts) or self.begun > self.most or self.rollouts.left < self.cost:
-            raise Enough
+        if has_perfect_candidate(self.rollouts) or self.begun > self.most or self.rollouts.rollouts_left < self.cost:
+            raise SearchDone
 
     def _try_best(self) -> None:
-        made, variants = self.made, [self.rollouts.variant(key) for key in self.looked_at]
+        made, variants = self.made, [self.rollouts.find_variant(key) for key in self.looked_at]
         self.made, self.looked_at = [], []
         if not made:
             return
@@ -115,32 +115,32 @@ class Batches:
         original = next(iter(candidates.values())).rollouts
         known = [variant for variant in variants if variant in original]
 
-        def mean(program: Agent) -> float:
-            played = candidates[fingerprint(program)].rollouts
+        def mean_score(program: Agent) -> float:
+            played = candidates[fingerprint_program(program)].rollouts
             return fmean(played[variant].score for variant in variants)
 
-        best = max(made, key=mean)
-        played = candidates[fingerprint(best)].rollouts
+        best = max(made, key=mean_score)
+        played = candidates[fingerprint_program(best)].rollouts
         if not known or fmean(played[v].score for v in known) > fmean(original[v].score for v in known):
             self.rollouts.play_all(best, self.rollouts.choose, self.jobs)
 
 
-def told(output: Output, names: Mapping[int, str]) -> Output:
+def build_rule_view(output: SimbaRollout, names: Mapping[int, str]) -> SimbaRollout:
     """A rollout as a rule is made from it: the last calls of each predictor, and the feedback on them. The name of the
     variant, the trajectories and the simulator's goals, which DSPy would print, stay out."""
     prediction = output["prediction"]
     calls = [(names[id(call[0])], call) for call in output["trace"] if id(call[0]) in names]
     last = {name: [call for each, call in calls if each == name][-CALLS:] for name, _ in calls}
     kept = [call for _, call in calls if any(call is each for each in last[names[id(call[0])]])]
-    of = benchmark(prediction.get("benchmark") or DEFAULT)
+    of = get_benchmark(prediction.get("benchmark") or DEFAULT)
     said = {
         name: "\n".join(
-            feedback(name, call[1], call[2], prediction.trials, prediction.progress, of) for call in last[name]
+            build_feedback(name, call[1], call[2], prediction.trials, prediction.progress, of) for call in last[name]
         )
         for name in last
     }
     return {
-        "prediction": {"result": feedback("", {}, {}, prediction.trials)},
+        "prediction": {"result": build_feedback("", {}, {}, prediction.trials)},
         "trace": kept,
         "score": output["score"],
         "example": dspy.Example().with_inputs(),
@@ -148,34 +148,34 @@ def told(output: Output, names: Mapping[int, str]) -> Output:
     }
 
 
-def shown(output: Output, names: Mapping[int, str]) -> Output:
+def build_demonstration_view(output: SimbaRollout, names: Mapping[int, str]) -> SimbaRollout:
     """A rollout as demonstrations are taken from it: the calls that are worth showing."""
     trials = output["prediction"].trials
     calls = [call for call in output["trace"] if id(call[0]) in names]
-    kept = [call for call in calls if worth_showing(trials, (names[id(call[0])], call[1], call[2]))]
+    kept = [call for call in calls if is_worth_showing(trials, (names[id(call[0])], call[1], call[2]))]
     return {**output, "trace": kept}
 
 
-def batch_size(calibration: Calibration) -> int:
+def compute_batch_size(calibration: Calibration) -> int:
     """Variants in a batch."""
     return min(BATCH, len(calibration.learn))
 
 
-def batch_cost(calibration: Calibration) -> int:
+def compute_batch_cost(calibration: Calibration) -> int:
     """Rollouts from the candidates of one batch to those of the next, at most: they are played on the batch, the best
     of them on the variants to choose by, and programs so far on the next batch."""
-    size = batch_size(calibration)
+    size = compute_batch_size(calibration)
     others = 0 if size == len(calibration.learn) else PROGRAMS * size
     return size * size + len(calibration.choose) + others
 
 
-def most_batches(calibration: Calibration, rollouts: int) -> int:
+def count_most_batches(calibration: Calibration, rollouts: int) -> int:
     """Batches at most, those counted that cost nothing because their rollouts were recalled."""
-    cost = batch_size(calibration) ** 2 + len(calibration.choose)
+    cost = compute_batch_size(calibration) ** 2 + len(calibration.choose)
     return max(1, CIRCLES * (rollouts - len(calibration.choose)) // cost)
 
 
-def least(calibration: Calibration) -> int:
+def count_least_rollouts(calibration: Calibration) -> int:
     """Zero-shot on the variants to choose by and on a batch, and the candidates of that batch. Raises `UsageError` for
     a single variant to learn from: without contrast there is no candidate."""
     if len(calibration.learn) < 2:
@@ -183,9 +183,9 @@ def least(calibration: Calibration) -> int:
             "simba learns from the contrast of variants: it needs 2 to learn from at least. Name more tasks or more "
             "variants (--calib), or take another optimizer"
         )
-    return len(calibration.choose) + batch_size(calibration) + batch_cost(calibration)
+    return len(calibration.choose) + compute_batch_size(calibration) + compute_batch_cost(calibration)
 
 
-def proposals(calibration: Calibration, rollouts: int) -> int:
+def count_proposals(calibration: Calibration, rollouts: int) -> int:
     """A rule for every candidate. (A rule is for all predictors; there is one proposer call for it.)"""
-    return batch_size(calibration) * most_batches(calibration, rollouts)
+    return compute_batch_size(calibration) * count_most_batches(calibration, rollouts)

@@ -1,15 +1,24 @@
 """Pictures of a run, drawn by matplotlib without a window: the same bytes for the same records.
 
-    for picture in pictures(by_arm(store.units())):
-        save(picture.figure, folder / f"{picture.name}.svg")
-        page += svg(picture.figure, picture.name, themed=True)
+    for picture in draw_report_figures(group_by_arm(store.units())):
+        save_figure(picture.figure, folder / f"{picture.name}.svg")
+        page += render_figure_svg(picture.figure, picture.name, themed=True)
 
-A file for each kind of picture: `trials`, `survival`, `pairs`, `square`, `spending`, `memories`, `candidates`. What
-they look like stands in `style` and `canvas`. `pictures` gives those that the records of a run can fill.
+A file for each kind of picture: `trial_curves`, `survival`, `paired_differences`, `factorial_2x2`, `cost_vs_score`,
+`memory_counts`, `candidates`. What
+they look like stands in `style` and `canvas`. `draw_report_figures` gives those that the records of a run can fill.
 """
 
-from rsso_dspy.report.figures.candidates import Shown, candidates_figure
-from rsso_dspy.report.figures.export import PICTURE, save, svg
-from rsso_dspy.report.figures.pictures import Picture, pictures
+from rsso_dspy.report.figures.candidates import ScoredCandidate, draw_candidates_figure
+from rsso_dspy.report.figures.figure_files import PICTURE, render_figure_svg, save_figure
+from rsso_dspy.report.figures.report_figures import ReportFigure, draw_report_figures
 
-__all__ = ["PICTURE", "Picture", "Shown", "candidates_figure", "pictures", "save", "svg"]
+__all__ = [
+    "PICTURE",
+    "ReportFigure",
+    "ScoredCandidate",
+    "draw_candidates_figure",
+    "draw_report_figures",
+    "render_figure_svg",
+    "save_figure",
+]

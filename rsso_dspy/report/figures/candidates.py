@@ -1,6 +1,6 @@
 """The candidates of a compile.
 
-save(candidates_figure([Shown("zero-shot", 0.7, {"boil::3": 1.0}), ...]), Path("candidates.svg"))
+save(draw_candidates_figure([ScoredCandidate("zero-shot", 0.7, {"boil::3": 1.0}), ...]), Path("candidates.svg"))
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures.canvas import below, drawing, settled
-from rsso_dspy.report.figures.style import FAINT, INK, PALETTE, said, shown
+from rsso_dspy.report.figures.canvas import add_legend_and_notes, freeze_layout, use_figure_style
+from rsso_dspy.report.figures.style import FAINT, INK, PALETTE, clean_name, shorten_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ CHOSEN = PALETTE[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ScoredCandidate:
     """A candidate program, in the order of trying."""
 
     name: str
@@ -30,30 +30,30 @@ class Shown:
     chosen: bool = False
 
 
-def candidates_figure(candidates: Sequence[Shown], title: str = "", note: str = "") -> "Figure":
+def draw_candidates_figure(candidates: Sequence[ScoredCandidate], title: str = "", note: str = "") -> "Figure":
     """The candidates of a compile in the order of trying: a line through their metrics, the best so far, and a dot for
     every variant to choose by. Raises `UsageError` when matplotlib is not installed, or there is nothing to draw."""
     if not candidates:
         raise UsageError("no program was scored, so there is nothing to draw")
-    with drawing() as new_figure:
+    with use_figure_style() as new_figure:
         figure = new_figure(figsize=(max(5.0, 0.7 * len(candidates) + 3.0), 3.4), layout="constrained")
         axes = figure.add_subplot()
-        _draw(axes, candidates)
+        _draw_candidates(axes, candidates)
         axes.set_ylabel("metric on the variants to choose by")
         axes.set_ylim(-0.05, 1.05)
         axes.set_xlim(-0.5, len(candidates) - 0.5)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         if title:
-            axes.set_title(shown(title, 80), loc="left", fontsize="medium")
-        below(figure, [said(note)] if note else [])
-        return settled(figure)
+            axes.set_title(shorten_name(title, 80), loc="left", fontsize="medium")
+        add_legend_and_notes(figure, [clean_name(note)] if note else [])
+        return freeze_layout(figure)
 
 
-def _draw(axes: "Axes", candidates: Sequence[Shown]) -> None:
+def _draw_candidates(axes: "Axes", candidates: Sequence[ScoredCandidate]) -> None:
     places = list(range(len(candidates)))
     means = [candidate.metric for candidate in candidates]
     for place, candidate in zip(places, candidates, strict=True):
-        for offset, value in _spread(list(candidate.per_variant.values())):
+        for offset, value in _spread_dots(list(candidate.per_variant.values())):
             axes.plot(place + offset, value, ".", color=FAINT, markersize=5, zorder=1)
     best = [max(means[: place + 1]) for place in places]
     axes.step(places, best, where="post", color=CHOSEN, linewidth=1, linestyle="--", label="best so far", zorder=2)
@@ -62,11 +62,11 @@ def _draw(axes: "Axes", candidates: Sequence[Shown]) -> None:
         axes.plot(place, means[place], "o", color=CHOSEN, markersize=10, label="chosen", zorder=4)
     if any(candidate.per_variant for candidate in candidates):
         axes.plot([], [], ".", color=FAINT, label="one variant")
-    names = [shown(candidate.name) for candidate in candidates]
+    names = [shorten_name(candidate.name) for candidate in candidates]
     axes.set_xticks(places, names, rotation=30 if len(places) > 4 else 0)
 
 
-def _spread(values: Sequence[float]) -> list[tuple[float, float]]:
+def _spread_dots(values: Sequence[float]) -> list[tuple[float, float]]:
     """Dots with the same value side by side."""
     seen: dict[float, int] = {}
     placed = []

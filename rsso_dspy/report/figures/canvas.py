@@ -1,10 +1,10 @@
 """The sheet a picture is drawn on, and what stands around its axes: a legend below them, and notes under it.
 
-with drawing() as new_figure:
+with use_figure_style() as new_figure:
     figure = new_figure(figsize=(WIDTH, 3.6), layout="constrained")
     ...
-    below(figure, ["2 errored units are left out."], entries)
-    return settled(figure)
+    add_legend_and_notes(figure, ["2 errored units are left out."], entries)
+    return freeze_layout(figure)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
-from rsso_dspy.report.figures.installed import figure_class
-from rsso_dspy.report.figures.style import FAINT, FONT, INK, Style
+from rsso_dspy.report.figures.matplotlib_import import import_figure_class
+from rsso_dspy.report.figures.style import FAINT, FONT, INK, ArmStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,10 +52,10 @@ SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
-def drawing() -> Iterator[type["Figure"]]:
+def use_figure_style() -> Iterator[type["Figure"]]:
     """Matplotlib as it comes, with `SETTINGS`, whatever the user has configured. Raises `UsageError` when it is not
     installed."""
-    new_figure = figure_class()
+    new_figure = import_figure_class()
     import matplotlib
 
     with matplotlib.rc_context():
@@ -65,28 +65,28 @@ def drawing() -> Iterator[type["Figure"]]:
         yield new_figure
 
 
-Entry = tuple[Any, str]
+LegendEntry = tuple[Any, str]
 """What stands for something in a legend, and its name."""
 
 
-def entry(style: Style) -> Entry:
+def make_legend_entry(style: ArmStyle) -> LegendEntry:
     """An arm in a legend."""
-    return stroke(style.colour, linestyle=style.dashes, marker=style.marker, markeredgewidth=0), style.name
+    return make_legend_line(style.colour, linestyle=style.dashes, marker=style.marker, markeredgewidth=0), style.name
 
 
-def stroke(colour: str, **more: Any) -> Any:
+def make_legend_line(colour: str, **more: Any) -> Any:
     """A line for a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color=colour, **{"linewidth": 1.4, "markersize": 5, **more})
 
 
-def below(figure: "Figure", notes: Sequence[str] = (), entries: Sequence[Entry] = ()) -> float:
+def add_legend_and_notes(figure: "Figure", notes: Sequence[str] = (), entries: Sequence[LegendEntry] = ()) -> float:
     """Put a legend and notes below what is drawn; the figure grows by what they take. Returns the middle of what is
     drawn, as a share of the height."""
     width, height = figure.get_size_inches()
     said = "\n".join(fill(note, int(LETTERS * width), break_on_hyphens=False) for note in notes)
-    columns = _columns([name for _, name in entries], width)
+    columns = _count_legend_columns([name for _, name in entries], width)
     noted = NOTE_LINE * (said.count("\n") + 1) + 0.12 if said else 0.05
     listed = LEGEND_LINE * -(-len(entries) // columns) + 0.1 if entries else 0.0
     whole = height + TOP + noted + listed
@@ -114,7 +114,7 @@ def below(figure: "Figure", notes: Sequence[str] = (), entries: Sequence[Entry] 
     return (noted + listed + height / 2) / whole
 
 
-def settled(figure: "Figure") -> "Figure":
+def freeze_layout(figure: "Figure") -> "Figure":
     """The finished figure, its layout fixed: drawn again, even in another form, it would move a little else, and the
     bytes would depend on what was drawn before."""
     figure.draw_without_rendering()
@@ -122,14 +122,14 @@ def settled(figure: "Figure") -> "Figure":
     return figure
 
 
-def trial_axis(axes: "Axes", trials: int) -> None:
+def set_trial_axis(axes: "Axes", trials: int) -> None:
     """Whole trials on the x axis."""
     step = max(1, -(-trials // 10))
     axes.set_xticks(sorted({1, *range(step, trials + 1, step)}) if step > 1 else list(range(1, trials + 1)))
     axes.set_xlim(0.7, trials + 0.3)
 
 
-def points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
+def widen_points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
     """At least two points from end to end, so that equal scores do not look like different ones."""
     low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     if high - low < 2:
@@ -137,13 +137,13 @@ def points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
         axes.set(**{f"{which}lim": (middle - 1, middle + 1)})
 
 
-def sideways(names: Sequence[str], room: float = 0.3) -> Mapping[str, float]:
+def compute_side_offsets(names: Sequence[str], room: float = 0.3) -> Mapping[str, float]:
     """Name to how far its marks are moved to the side, so that bars of error do not cover one another."""
     step = min(0.05, room / max(1, len(names)))
     return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
 
 
-def _columns(names: Sequence[str], width: float) -> int:
+def _count_legend_columns(names: Sequence[str], width: float) -> int:
     """As many as stand side by side, and none that is not needed for as few rows."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath

@@ -33,12 +33,12 @@ _AROUND = (
 """Where a name may stand: points to the right and upwards, and what part of it stands there."""
 
 
-def fits(count: int, height: float) -> bool:
+def has_label_room(count: int, height: float) -> bool:
     """Whether so many names stand one under the other in so many inches."""
     return 0 < count * LINE <= height
 
 
-def apart(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+def separate_values(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """The values moved as little as keeps them `gap` apart and within bounds, in the order in which they came."""
     order = sorted(range(len(values)), key=lambda place: values[place])
     placed: list[list[float]] = []  # blocks of names that touch: sum of wished places, how many
@@ -58,14 +58,14 @@ def apart(values: Sequence[float], gap: float, low: float, high: float) -> list[
     return found
 
 
-def name_ends(axes: "Axes", ends: Sequence[tuple[float, float, str, str]], height: float) -> None:
+def label_line_ends(axes: "Axes", ends: Sequence[tuple[float, float, str, str]], height: float) -> None:
     """Names at the right of lines, a hair from the end of each to its name. `ends` are x, y, name and colour; `height`
     is that of the axes in inches, about. Limits of the axes must stand."""
     low, high = axes.get_ylim()
     right = axes.get_xlim()
     gap = LINE / height * (high - low)
     wide = right[1] - right[0]
-    places = apart([y for _, y, _, _ in ends], gap, low + gap / 3, high - gap / 3)
+    places = separate_values([y for _, y, _, _ in ends], gap, low + gap / 3, high - gap / 3)
     for (x, y, name, colour), place in zip(ends, places, strict=True):
         bend = [x, right[1], right[1] + 0.03 * wide]
         axes.plot(bend, [y, y, place], color=colour, linewidth=0.6, clip_on=False, zorder=1)
@@ -74,7 +74,7 @@ def name_ends(axes: "Axes", ends: Sequence[tuple[float, float, str, str]], heigh
     axes.set_ylim(low, high)
 
 
-def name_points(
+def label_points(
     figure: "Figure",
     axes: "Axes",
     points: Sequence[tuple[float, float, str]],
@@ -97,7 +97,7 @@ def name_points(
         text.set_in_layout(False)
         texts.append(text)
         size = text.get_window_extent(canvas.get_renderer())
-        where = _free(at((x, y)), size, dot, room, filled)
+        where = _find_free_place(at((x, y)), size, dot, room, filled)
         if where is None:
             for each in texts:
                 each.remove()
@@ -115,7 +115,7 @@ def name_points(
     return True
 
 
-def _free(
+def _find_free_place(
     at: Any, size: "Bbox", dot: float, room: "Bbox", filled: Sequence["Bbox"]
 ) -> "tuple[tuple[float, float, Any, Any], Bbox] | None":
     from matplotlib.transforms import Bbox

@@ -1,16 +1,28 @@
 """How scores are distributed.
 
-survival_figure(by_arm(records))
+draw_survival_figure(by_arm(records))
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures.canvas import WIDTH, below, drawing, entry, settled
-from rsso_dspy.report.figures.labels import fits, name_ends
-from rsso_dspy.report.figures.scores import Arms, notes, origin, scored, scores
-from rsso_dspy.report.figures.style import said, styles
+from rsso_dspy.report.figures.canvas import (
+    WIDTH,
+    add_legend_and_notes,
+    freeze_layout,
+    make_legend_entry,
+    use_figure_style,
+)
+from rsso_dspy.report.figures.labels import has_label_room, label_line_ends
+from rsso_dspy.report.figures.score_estimates import (
+    UnitsByArm,
+    list_figure_notes,
+    list_origin_notes,
+    score_units,
+    select_scored_arms,
+)
+from rsso_dspy.report.figures.style import assign_arm_styles, clean_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,46 +32,63 @@ LEVELS = (50, 75, 100)
 """Said in words."""
 
 
-def survival_figure(arms: Arms) -> "Figure":
+def draw_survival_figure(arms: UnitsByArm) -> "Figure":
     """The survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is at
     least x. Raises `UsageError` when no unit has a score."""
-    kept, look = scored(arms), styles(arms)
+    kept, look = select_scored_arms(arms), assign_arm_styles(arms)
     if not kept:
         raise UsageError("no unit has a score, so there is nothing to draw")
-    with drawing() as new_figure:
+    with use_figure_style() as new_figure:
         figure = new_figure(figsize=(WIDTH, HEIGHT), layout="constrained")
         axes = figure.add_subplot()
         ends = []
         for place, (arm, records) in enumerate(kept.items()):
-            style, values = look[arm], sorted(scores(records).values())
+            style, values = look[arm], sorted(score_units(records).values())
             steps = sorted({0.0, 100.0, *(value for value in values if 0 < value < 100)})
             # at a score the share still holds, just above it no longer
-            axes.step(steps, [_share(values, x) for x in steps], where="pre", linewidth=1.4, **style.line)
+            axes.step(
+                steps,
+                [_compute_survival_percent(values, x) for x in steps],
+                where="pre",
+                linewidth=1.4,
+                **style.line_options,
+            )
             marks = [5 + 20 * (number + place / len(kept)) for number in range(5) if number + place / len(kept) < 4.75]
-            axes.plot(marks, [_share(values, x) for x in marks], style.marker, color=style.colour, markersize=5, mew=0)
-            ends.append((100.0, _share(values, 100), style.name, style.colour))
+            axes.plot(
+                marks,
+                [_compute_survival_percent(values, x) for x in marks],
+                style.marker,
+                color=style.colour,
+                markersize=5,
+                mew=0,
+            )
+            ends.append((100.0, _compute_survival_percent(values, 100), style.name, style.colour))
         axes.set_xlim(0, 100)
         axes.set_ylim(-2, 102)
         axes.set_xlabel("x: best accumulator of the unit, points of 100")
         axes.set_ylabel("units that reach x, %")
         axes.grid(axis="y")
-        direct = fits(len(ends), HEIGHT - 0.9)
+        direct = has_label_room(len(ends), HEIGHT - 0.9)
         if direct:
-            name_ends(axes, ends, HEIGHT - 0.9)
-        below(figure, [*notes(arms, best=True), *origin(arms)], () if direct else [entry(look[arm]) for arm in kept])
-        return settled(figure)
+            label_line_ends(axes, ends, HEIGHT - 0.9)
+        add_legend_and_notes(
+            figure,
+            [*list_figure_notes(arms, best=True), *list_origin_notes(arms)],
+            () if direct else [make_legend_entry(look[arm]) for arm in kept],
+        )
+        return freeze_layout(figure)
 
 
-def survival_words(arms: Arms) -> str:
+def describe_survival_figure(arms: UnitsByArm) -> str:
     """The picture in words."""
     lines = []
-    for arm, records in scored(arms).items():
-        values = list(scores(records).values())
-        shares = [f"{_share(values, level):.0f}% reach {level}" for level in LEVELS]
-        lines.append(f"{said(arm)}: {', '.join(shares)}")
+    for arm, records in select_scored_arms(arms).items():
+        values = list(score_units(records).values())
+        shares = [f"{_compute_survival_percent(values, level):.0f}% reach {level}" for level in LEVELS]
+        lines.append(f"{clean_name(arm)}: {', '.join(shares)}")
     return f"Step chart: share of units whose best accumulator is at least x, for x from 0 to 100. {'; '.join(lines)}."
 
 
-def _share(values: Sequence[float], x: float) -> float:
+def _compute_survival_percent(values: Sequence[float], x: float) -> float:
     """Percent of values that are at least x."""
     return 100 * sum(value >= x for value in values) / len(values)

@@ -7,6 +7,6 @@ document.py puts the file together, chunks.py packs a record, lineage.py says wh
 drawing.py makes SVG fit for a page that allows no inline style. What a reader sees and touches stands in assets/.
 """
 
-from rsso_dspy.report.page.document import Drawing, Section, check_replaceable, write_page
+from rsso_dspy.report.page.document import PageFigure, PageSection, check_page_target, write_page
 
-__all__ = ["Drawing", "Section", "check_replaceable", "write_page"]
+__all__ = ["PageFigure", "PageSection", "check_page_target", "write_page"]

@@ -19,14 +19,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+from rsso_dspy.atomic import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.errors import UsageError
-from rsso_dspy.redaction import redact_json, redactor
-from rsso_dspy.report.page.chunks import NONE, Exchanges, listed, packed
-from rsso_dspy.report.page.drawing import inline
-from rsso_dspy.report.sheets import Cell, Sheet
-from rsso_dspy.report.terminal import visible
-from rsso_dspy.trajectory import TrainingRecord, UnitRecord
-from rsso_dspy.whole import check_place, marked_kind, whole
+from rsso_dspy.records import TrainingRecord, UnitRecord
+from rsso_dspy.redaction import make_redactor, redact_json
+from rsso_dspy.report.page.record_payload import NONE, Exchanges, build_list_entry, compress_record
+from rsso_dspy.report.page.svg_sanitizer import inline_svg
+from rsso_dspy.report.table_data import Cell, Sheet
+from rsso_dspy.report.terminal import replace_controls
 
 SCRIPTS = (
     "dom.js",
@@ -52,7 +52,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class PageFigure:
     """A picture."""
 
     title: str
@@ -63,7 +63,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """One view of the page."""
 
     name: str
@@ -72,13 +72,13 @@ class Section:
     lead: str
     """One or two sentences of plain text."""
     sheets: tuple[Sheet, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    drawings: tuple[PageFigure, ...] = ()
 
 
 def write_page(
     path: Path,
     title: str,
-    sections: Sequence[Section],
+    sections: Sequence[PageSection],
     records: Iterable[UnitRecord | TrainingRecord],
     notes: Sequence[str] = (),
     facts: Sequence[tuple[str, str]] = (),
@@ -96,41 +96,41 @@ def write_page(
     names = [section.name for section in sections]
     if bad := [name for name in names if not _NAME.fullmatch(name) or name == VIEWER or names.count(name) > 1]:
         raise ValueError(f"a section needs a name of its own of a-z, 0-9 and '-', not {VIEWER!r}: {bad[0]!r}")
-    with _new_file(path) as file, TemporaryFile(dir=path.parent) as chunks:
-        entries = list(_entries(records, chunks, exchanges))
-        index = {"units": entries, "templates": visible(templates)}
-        file.write(_shell(title, sections, notes, facts, index, len(entries)).encode("utf-8", "replace"))
+    with _open_new_file(path) as file, TemporaryFile(dir=path.parent) as chunks:
+        entries = list(_write_record_payloads(records, chunks, exchanges))
+        index = {"units": entries, "templates": replace_controls(templates)}
+        file.write(_render_shell(title, sections, notes, facts, index, len(entries)).encode("utf-8", "replace"))
         chunks.seek(0)
         shutil.copyfileobj(chunks, file, 1 << 20)
         file.write(b"</body>\n</html>\n")
 
 
-PAGE = marked_kind("page", b'<meta name="generator" content="rsso-dspy">')
+PAGE = make_marked_kind("page", b'<meta name="generator" content="rsso-dspy">')
 
 
-def check_replaceable(path: Path) -> None:
+def check_page_target(path: Path) -> None:
     """Nothing is lost when a page takes the place of this file. Raises `UsageError` where something would be."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file, e.g. {path / 'report.html'}")
-    check_place(path, "--html", PAGE)
+    check_output_path(path, "--html", PAGE)
 
 
-def _entries(
+def _write_record_payloads(
     records: Iterable[UnitRecord | TrainingRecord],
     chunks: IO[bytes],
     exchanges: Callable[[UnitRecord | TrainingRecord], Exchanges],
 ) -> Iterator[dict[str, Any]]:
     """The list's line of each record, whose chunk is written on the way."""
     for number, record in enumerate(records):
-        yield listed(record)
+        yield build_list_entry(record)
         chunks.write(b'<script type="application/octet-stream" id="unit-%d">' % number)
-        chunks.write(packed(record, exchanges(record)))
+        chunks.write(compress_record(record, exchanges(record)))
         chunks.write(b"</script>\n")
 
 
-def _shell(
+def _render_shell(
     title: str,
-    sections: Sequence[Section],
+    sections: Sequence[PageSection],
     notes: Sequence[str],
     facts: Sequence[tuple[str, str]],
     index: dict[str, Any],
@@ -140,19 +140,19 @@ def _shell(
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    strike = redactor()
-    early, script, style = _asset("early.js"), _script(), _asset("page.css")
+    strike = make_redactor()
+    early, script, style = _read_asset("early.js"), _build_script(), _read_asset("page.css")
     environment = Environment(
         loader=PackageLoader("rsso_dspy.report.page", "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: strike(visible(value)) if type(value) is str else value,
+        finalize=lambda value: strike(replace_controls(value)) if type(value) is str else value,
     )
-    environment.filters["visible"] = visible
+    environment.filters["visible"] = replace_controls
     drawings = {
-        (section.name, number): Markup(inline(drawing.svg, f"{section.name}-{number}"))
+        (section.name, number): Markup(inline_svg(drawing.svg, f"{section.name}-{number}"))
         for section in sections
         for number, drawing in enumerate(section.drawings)
     }
@@ -163,60 +163,60 @@ def _shell(
         facts=facts,
         units=units,
         drawings=drawings,
-        numeric=_numeric,
-        sort_key=_sort_key,
-        policy=Markup(_policy((early, script), style)),
+        numeric=_find_numeric_columns,
+        sort_key=_get_cell_sort_value,
+        policy=Markup(_build_security_policy((early, script), style)),
         style=Markup(style),
         early=Markup(early),
         script=Markup(script),
-        index=Markup(_in_script(index)),
+        index=Markup(_encode_script_json(index)),
     )
 
 
-def _numeric(sheet: Sheet) -> list[bool]:
+def _find_numeric_columns(sheet: Sheet) -> list[bool]:
     """Per column whether it is set to the right."""
-    return [place > 0 and all(row[place].number for row in sheet.rows) for place in range(len(sheet.columns))]
+    return [place > 0 and all(row[place].is_numeric for row in sheet.rows) for place in range(len(sheet.columns))]
 
 
-def _sort_key(cell: Cell) -> str:
+def _get_cell_sort_value(cell: Cell) -> str:
     """What a column is sorted by, where that is not what is printed."""
     return "" if cell.value is None or isinstance(cell.value, str) else repr(float(cell.value))
 
 
-def _policy(scripts: Sequence[str], style: str) -> str:
+def _build_security_policy(scripts: Sequence[str], style: str) -> str:
     """Content-Security-Policy: nothing but what stands in the file itself."""
-    hashes = " ".join(f"'{_digest(script)}'" for script in scripts)
+    hashes = " ".join(f"'{_compute_csp_hash(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; script-src {hashes}; style-src '{_digest(style)}'; img-src data:; "
+        f"default-src 'none'; script-src {hashes}; style-src '{_compute_csp_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _digest(text: str) -> str:
+def _compute_csp_hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _in_script(data: Any) -> str:
+def _encode_script_json(data: Any) -> str:
     """JSON that a script element can hold: no character in it begins markup."""
     text = redact_json(json.dumps(data, separators=(",", ":")))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _script() -> str:
-    return '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "})();\n"
+def _build_script() -> str:
+    return '"use strict";\n(() => {\n' + "\n".join(_read_asset(name) for name in SCRIPTS) + "})();\n"
 
 
 @cache
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
     return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
 
 
 @contextmanager
-def _new_file(path: Path) -> Iterator[IO[bytes]]:
+def _open_new_file(path: Path) -> Iterator[IO[bytes]]:
     """The file to be, open. Raises `UsageError` where it cannot be written, or holds what is no page."""
     try:
-        check_replaceable(path)
-        with whole(path) as temporary, temporary.open("wb") as file:
+        check_page_target(path)
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
             yield file
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}; name another file") from None

@@ -1,6 +1,6 @@
 """What a unit learnt in which trial, and in which prompts it stood later.
 
-    for item in learnt(record):
+    for item in trace_learnt_items(record):
         print(item.kind, "after trial", item.trial, "read at", item.reads)
 
 All of it is read off the record: the memories' last snapshot, the texts that stood in prompts, the ids that steps
@@ -12,22 +12,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rsso_dspy.report.learning import CONSTITUTION, REFLECTIONS
-from rsso_dspy.trajectory import Record, Step, TrialResult
+from rsso_dspy.records import Step, TrialResult, TrialsRecord
+from rsso_dspy.report.learning_curves import CONSTITUTION, REFLECTIONS
 
 _ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
 
-Kind = Literal["plan", "skill", "rule"]
+LearntKind = Literal["plan", "skill", "rule"]
 
-Stretch = tuple[int, int, int]
+StepRange = tuple[int, int, int]
 """Trial, first step and last step. Steps count from 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class LearntItem:
     """A plan, a skill or a rule."""
 
-    kind: Kind
+    kind: LearntKind
     id: str
     name: str
     text: str
@@ -35,18 +35,18 @@ class Learnt:
     """Written after this trial, or in it; 0 when it was there before the first."""
     step: int = 0
     """Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial."""
-    drawn: tuple[Stretch, ...] = ()
+    drawn: tuple[StepRange, ...] = ()
     """Where its examples stand, as far as they are in this record."""
-    reads: tuple[Stretch, ...] = ()
+    reads: tuple[StepRange, ...] = ()
     """In which prompts it stood."""
-    pursued: tuple[Stretch, ...] = ()
+    pursued: tuple[StepRange, ...] = ()
     """Of a skill: the steps that named its target as their subgoal."""
 
 
-def learnt(record: Record) -> list[Learnt]:
+def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
     """All that can be told, in order of trials. Snapshots that are not as expected are left out."""
-    found: list[Learnt] = []
-    for part in (_plans, _skills, _rules):
+    found: list[LearntItem] = []
+    for part in (_trace_plans, _trace_skills, _trace_rules):
         try:
             found += part(record)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
@@ -54,44 +54,44 @@ def learnt(record: Record) -> list[Learnt]:
     return sorted(found, key=lambda item: (item.trial, item.step or 1_000_000))
 
 
-def _plans(record: Record) -> Iterator[Learnt]:
+def _trace_plans(record: TrialsRecord) -> Iterator[LearntItem]:
     """Those still remembered, and those that are forgotten but stood in a prompt."""
     held = record.memories.get("reflections", {}).get("plans", ())
     plans = {entry["trial"]: entry["plan"] for entry in held}
     for result in record.trials:
-        for trial, plan in _attempts(result.shown.get(REFLECTIONS, "")):
+        for trial, plan in _parse_attempts(result.shown.get(REFLECTIONS, "")):
             plans.setdefault(trial, plan)
     here = {result.trial for result in record.trials if result.learnt.get(REFLECTIONS, {}).get("written")}
     for trial, plan in sorted(plans.items()):
         reads = tuple(
             (result.trial, 1, len(steps))
             for result in record.trials
-            if (steps := _steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(REFLECTIONS, "")
+            if (steps := _get_trial_steps(result)) and f"Attempt {trial}: {plan}" in result.shown.get(REFLECTIONS, "")
         )
         own = trial in here and all(read > trial for read, _, _ in reads)
-        yield Learnt("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
+        yield LearntItem("plan", f"attempt-{trial}", f"Attempt {trial}", plan, trial if own else 0, reads=reads)
 
 
-def _attempts(text: str) -> Iterator[tuple[int, str]]:
+def _parse_attempts(text: str) -> Iterator[tuple[int, str]]:
     _, *parts = _ATTEMPT.split(text)
     for trial, plan in zip(parts[::2], parts[1::2], strict=True):
         yield int(trial), plan
 
 
-def _skills(record: Record) -> Iterator[Learnt]:
+def _trace_skills(record: TrialsRecord) -> Iterator[LearntItem]:
     memory = record.memories.get("skills", {})
-    played = {result.trial: _steps(result) for result in record.trials}
+    played = {result.trial: _get_trial_steps(result) for result in record.trials}
     for skill in memory.get("skills", ()):
         name, target = skill["id"], skill["target"]
-        drawn = tuple(_stretches(skill["windows"], memory, played))
-        reads = tuple(_runs(played, lambda step, name=name: name in step.recalled))
+        drawn = tuple(_locate_windows(skill["windows"], memory, played))
+        reads = tuple(_find_step_ranges(played, lambda step, name=name: name in step.recalled))
         trial = max((stretch[0] for stretch in drawn), default=0)
         if reads:  # windows may move to later trials that say the same
             trial = min(trial, reads[0][0] - 1)
         text = "\n".join(
             [f"Target: {target}", *(f"  {n}. {line}" for n, line in enumerate(skill["instructions"], start=1))]
         )
-        yield Learnt(
+        yield LearntItem(
             "skill",
             name,
             skill["name"],
@@ -100,14 +100,16 @@ def _skills(record: Record) -> Iterator[Learnt]:
             drawn=drawn,
             reads=reads,
             pursued=tuple(
-                _runs(played, lambda step, name=name, target=target: name in step.recalled and step.subgoal == target)
+                _find_step_ranges(
+                    played, lambda step, name=name, target=target: name in step.recalled and step.subgoal == target
+                )
             ),
         )
 
 
-def _stretches(
+def _locate_windows(
     windows: Sequence[Sequence[int]], memory: Mapping[str, Any], played: Mapping[int, Sequence[Step]]
-) -> Iterator[Stretch]:
+) -> Iterator[StepRange]:
     """Windows as steps of their trials. A window whose actions the trial did not take comes from another record."""
     for piece, start, end in windows:
         stored = memory["pieces"][piece]
@@ -118,36 +120,36 @@ def _stretches(
             yield stored["trial"], before + 1, before + len(actions)
 
 
-def _rules(record: Record) -> Iterator[Learnt]:
+def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
     """Rules that were first said while a variant of this record was played, and those that others told it."""
-    read = list(_readings(record, CONSTITUTION))
+    read = list(_list_region_reads(record, CONSTITUTION))
     last = max((trial for trial, _, _, _ in read), default=0)
     for rule in record.memories.get("constitution", {}).get("rules", ()):
-        line = _line(rule)
+        line = _format_rule(rule)
         places = [place for place in read if f"- {line}" in place[3].splitlines()]
-        if places and (places[0][:2] == read[0][:2] or not _own(record, rule)):
+        if places and (places[0][:2] == read[0][:2] or not _is_own_rule(record, rule)):
             trial = step = 0
         elif places:
-            trial, step = _before(places[0][0], places[0][1])
-        elif _own(record, rule):
+            trial, step = _find_rule_origin(places[0][0], places[0][1])
+        elif _is_own_rule(record, rule):
             trial, step = max(last, max((result.trial for result in record.trials), default=0)), 0
         else:
             trial = step = 0
         reads = tuple((at, first, end) for at, first, end, _ in places)
-        yield Learnt("rule", rule["id"], rule["id"], line, trial, step, reads=_joined(reads))
+        yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=_join_ranges(reads))
 
 
-def _own(record: Record, rule: Mapping[str, Any]) -> bool:
+def _is_own_rule(record: TrialsRecord, rule: Mapping[str, Any]) -> bool:
     keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
     return bool(keys & set(str(rule.get("source", "")).split(" + ")))
 
 
-def _before(trial: int, step: int) -> tuple[int, int]:
+def _find_rule_origin(trial: int, step: int) -> tuple[int, int]:
     """When a rule was written that stands in a prompt from this step on: in the trial, or after the one before."""
     return (trial, step) if step > 1 else (trial - 1, 0)
 
 
-def _line(rule: Mapping[str, Any]) -> str:
+def _format_rule(rule: Mapping[str, Any]) -> str:
     """As it stands in a prompt; see `trajectory.Lesson.line`."""
     text, solution = str(rule["text"]), str(rule.get("solution", ""))
     if rule.get("category") != "error" or not solution:
@@ -155,10 +157,10 @@ def _line(rule: Mapping[str, Any]) -> str:
     return f"Mistake: {text.rstrip('.')}. Instead: {solution}"
 
 
-def _readings(record: Record, region: str) -> Iterator[tuple[int, int, int, str]]:
+def _list_region_reads(record: TrialsRecord, region: str) -> Iterator[tuple[int, int, int, str]]:
     """Trial, first and last step, and the text that stood in the region there."""
     for result in record.trials:
-        end = len(_steps(result))
+        end = len(_get_trial_steps(result))
         if region in result.shown and end:
             yield result.trial, 1, end, result.shown[region]
         marks = [(int(name.rpartition("@")[2]), name) for name in result.shown if name.startswith(f"{region}@")]
@@ -168,16 +170,16 @@ def _readings(record: Record, region: str) -> Iterator[tuple[int, int, int, str]
                 yield result.trial, first, following, result.shown[name]
 
 
-def _runs(played: Mapping[int, Sequence[Step]], wanted: Any) -> Iterator[Stretch]:
+def _find_step_ranges(played: Mapping[int, Sequence[Step]], wanted: Any) -> Iterator[StepRange]:
     """Steps in a row that are wanted."""
     for trial, steps in played.items():
         at = [number for number, step in enumerate(steps, start=1) if wanted(step)]
-        yield from _joined([(trial, number, number) for number in at])
+        yield from _join_ranges([(trial, number, number) for number in at])
 
 
-def _joined(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:
+def _join_ranges(stretches: Sequence[StepRange]) -> tuple[StepRange, ...]:
     """Stretches that follow on each other as one."""
-    joined: list[Stretch] = []
+    joined: list[StepRange] = []
     for trial, first, last in stretches:
         if joined and joined[-1][0] == trial and joined[-1][2] + 1 == first:
             joined[-1] = (trial, joined[-1][1], last)
@@ -186,5 +188,5 @@ def _joined(stretches: Sequence[Stretch]) -> tuple[Stretch, ...]:
     return tuple(joined)
 
 
-def _steps(result: TrialResult) -> tuple[Step, ...]:
+def _get_trial_steps(result: TrialResult) -> tuple[Step, ...]:
     return result.trajectory.steps if result.trajectory else ()

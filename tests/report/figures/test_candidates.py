@@ -5,17 +5,17 @@ import sys
 import pytest
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures import Shown, candidates_figure
+from rsso_dspy.report.figures import ScoredCandidate, draw_candidates_figure
 
 CANDIDATES = [
-    Shown("zero-shot", 0.6, {"boil::3": 1.0, "freeze::1": 0.2, "find-plant::2": 0.6}),
-    Shown("#1", 0.4, {"boil::3": 0.0, "freeze::1": 0.6, "find-plant::2": 0.6}),
-    Shown("#2", 0.7, {"boil::3": 1.0, "freeze::1": 0.5, "find-plant::2": 0.6}, chosen=True),
+    ScoredCandidate("zero-shot", 0.6, {"boil::3": 1.0, "freeze::1": 0.2, "find-plant::2": 0.6}),
+    ScoredCandidate("#1", 0.4, {"boil::3": 0.0, "freeze::1": 0.6, "find-plant::2": 0.6}),
+    ScoredCandidate("#2", 0.7, {"boil::3": 1.0, "freeze::1": 0.5, "find-plant::2": 0.6}, chosen=True),
 ]
 
 
 def test_every_candidate_its_variants_and_the_best_so_far_are_drawn():
-    (axes,) = candidates_figure(CANDIDATES, "title", "note").axes
+    (axes,) = draw_candidates_figure(CANDIDATES, "title", "note").axes
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     assert lines["mean"] == [0.6, 0.4, 0.7]
     assert lines["best so far"] == [0.6, 0.6, 0.7]
@@ -27,10 +27,10 @@ def test_every_candidate_its_variants_and_the_best_so_far_are_drawn():
 
 def test_nothing_to_draw_is_said():
     with pytest.raises(UsageError, match="nothing to draw"):
-        candidates_figure([])
+        draw_candidates_figure([])
 
 
 def test_without_matplotlib_the_fix_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match=r"rsso-dspy\[figures\]"):
-        candidates_figure(CANDIDATES)
+        draw_candidates_figure(CANDIDATES)

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures import save, svg
-from rsso_dspy.report.figures.pairs import slope_figure
+from rsso_dspy.report.figures import render_figure_svg, save_figure
+from rsso_dspy.report.figures.paired_differences import draw_slope_figure
 from rsso_dspy.report.figures.style import INK
-from rsso_dspy.report.figures.survival import survival_figure
-from rsso_dspy.report.figures.trials import best_of_t_figure
+from rsso_dspy.report.figures.survival import draw_survival_figure
+from rsso_dspy.report.figures.trial_curves import draw_best_of_t_figure
 from tests.records import record
 
 HOSTILE = ["$\\alpha$ $x^", "_hidden", "<script>alert(1)</script>", "\u202eturned\x1b[31m", 'a & b " --> ]]>', "日本"]
@@ -22,13 +22,17 @@ ARMS = {name: [record(name, "boil", n, [[10 * n], [50]]) for n in range(2)] for 
 
 @pytest.fixture(scope="module")
 def shown() -> dict[str, Figure]:
-    lines = best_of_t_figure(ARMS, {"_hidden": [50.0]}, "$\\beta$ <b>")
-    return {"lines": lines, "steps": survival_figure(ARMS), "slopes": slope_figure(ARMS, (HOSTILE[0], HOSTILE[2]))}
+    lines = draw_best_of_t_figure(ARMS, {"_hidden": [50.0]}, "$\\beta$ <b>")
+    return {
+        "lines": lines,
+        "steps": draw_survival_figure(ARMS),
+        "slopes": draw_slope_figure(ARMS, (HOSTILE[0], HOSTILE[2])),
+    }
 
 
 @pytest.fixture(scope="module")
 def texts(shown: dict[str, Figure]) -> dict[str, str]:
-    return {name: svg(figure, f"{name} <1>") for name, figure in shown.items()}
+    return {name: render_figure_svg(figure, f"{name} <1>") for name, figure in shown.items()}
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])
@@ -36,17 +40,17 @@ def test_the_same_records_give_the_same_bytes_whatever_was_drawn_before(
     tmp_path: Path, shown: dict[str, Figure], ending: str
 ):
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.fonttype": "none"}):
-        again = survival_figure(ARMS)
-        svg(again, "first", themed=True)
-        save(again, tmp_path / f"again.{ending}")
-    save(shown["steps"], tmp_path / f"once.{ending}")
+        again = draw_survival_figure(ARMS)
+        render_figure_svg(again, "first", themed=True)
+        save_figure(again, tmp_path / f"again.{ending}")
+    save_figure(shown["steps"], tmp_path / f"once.{ending}")
     assert (tmp_path / f"once.{ending}").read_bytes() == (tmp_path / f"again.{ending}").read_bytes()
-    assert svg(shown["steps"], "name") == svg(again, "name")
+    assert render_figure_svg(shown["steps"], "name") == render_figure_svg(again, "name")
 
 
 def test_another_form_is_refused(tmp_path: Path, shown: dict[str, Figure]):
     with pytest.raises(UsageError, match=r"neither \.svg nor \.png"):
-        save(shown["lines"], tmp_path / "figure.gif")
+        save_figure(shown["lines"], tmp_path / "figure.gif")
 
 
 def test_several_stand_in_one_page_and_share_no_id(texts: dict[str, str]):
@@ -66,7 +70,7 @@ def test_it_is_an_element_that_changes_nothing_else_on_the_page(texts: dict[str,
 
 
 def test_themed_ink_follows_the_page(shown: dict[str, Figure], texts: dict[str, str]):
-    plain, themed = texts["lines"], svg(shown["lines"], "lines <1>", themed=True)
+    plain, themed = texts["lines"], render_figure_svg(shown["lines"], "lines <1>", themed=True)
     assert INK in plain
     assert "#ffffff" in plain
     assert INK not in themed

@@ -9,17 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.money import Price
-from rsso_dspy.report.comparison import SQUARE, compare
-from rsso_dspy.report.figures import pictures
-from rsso_dspy.report.figures.memories import memories_figure
-from rsso_dspy.report.figures.pairs import forest_figure, slope_figure
-from rsso_dspy.report.figures.spending import cost_figure, unit_costs
-from rsso_dspy.report.figures.square import interaction_figure
-from rsso_dspy.report.figures.style import styles
-from rsso_dspy.report.figures.survival import survival_figure
-from rsso_dspy.report.figures.trials import best_of_t_figure, tasks_figure
-from rsso_dspy.trajectory import TrialResult, UnitRecord, Usage
+from rsso_dspy.pricing import Price
+from rsso_dspy.records import TrialResult, UnitRecord, Usage
+from rsso_dspy.report.comparison import FACTORIAL_METHODS, compare_arms
+from rsso_dspy.report.figures import draw_report_figures
+from rsso_dspy.report.figures.cost_vs_score import compute_unit_costs, draw_cost_figure
+from rsso_dspy.report.figures.factorial_2x2 import draw_interaction_figure
+from rsso_dspy.report.figures.memory_counts import draw_memories_figure
+from rsso_dspy.report.figures.paired_differences import draw_forest_figure, draw_slope_figure
+from rsso_dspy.report.figures.style import assign_arm_styles
+from rsso_dspy.report.figures.survival import draw_survival_figure
+from rsso_dspy.report.figures.trial_curves import draw_best_of_t_figure, draw_tasks_figure
 from tests.records import record
 
 Arms = Mapping[str, Sequence[UnitRecord]]
@@ -32,7 +32,7 @@ ERRORED = record("second", "melt", 3, [[90], None])
 
 def curve(axes: Axes, arms: Arms, arm: str) -> list[float]:
     """The heights of the arm's line: that with its colour and its marker."""
-    style = styles(arms)[arm]
+    style = assign_arm_styles(arms)[arm]
     (line,) = (each for each in axes.lines if (each.get_color(), each.get_marker()) == (style.colour, style.marker))
     return [float(y) for y in line.get_ydata()]
 
@@ -51,7 +51,7 @@ def spending(arm: str, tokens: int, score: int = 50) -> list[UnitRecord]:
 
 def test_a_unit_that_stopped_early_keeps_its_best_and_an_errored_one_is_left_out_and_counted():
     arms = {"first": FIRST, "second": [*SECOND, ERRORED]}
-    figure = best_of_t_figure(arms)
+    figure = draw_best_of_t_figure(arms)
     (axes,) = figure.axes
     assert curve(axes, arms, "first") == [20, 35]
     assert curve(axes, arms, "second") == [50, 55]
@@ -61,17 +61,17 @@ def test_a_unit_that_stopped_early_keeps_its_best_and_an_errored_one_is_left_out
 
 
 def test_published_figures_are_dashed_and_said_to_be_another_model():
-    figure = best_of_t_figure(TWO, {"first": [None, 70.0, 80.0]}, "A paper; Some Model 1")
+    figure = draw_best_of_t_figure(TWO, {"first": [None, 70.0, 80.0]}, "A paper; Some Model 1")
     (line,) = (each for each in figure.axes[0].lines if list(each.get_ydata()) == [70.0, 80.0])
     assert list(line.get_xdata()) == [2, 3]
     assert line.get_linestyle() == "--"
-    assert line.get_color() == styles(TWO)["first"].colour
+    assert line.get_color() == assign_arm_styles(TWO)["first"].colour
     assert "first, published" in texts(figure)
     assert "another model. A paper; Some Model 1" in texts(figure)
 
 
 def test_a_panel_for_every_task_type_with_one_legend():
-    figure = tasks_figure(TWO)
+    figure = draw_tasks_figure(TWO)
     boil, melt = figure.axes
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["boil", "melt"]
     assert curve(boil, TWO, "first") == [10, 40]
@@ -82,7 +82,7 @@ def test_a_panel_for_every_task_type_with_one_legend():
 
 def test_survival_is_the_share_that_reaches_a_score_and_falls_above_it():
     units = [record("a", "boil", index, [[score]]) for index, score in enumerate((0, 20, 20, 100))]
-    (axes,) = survival_figure({"a": units}).axes
+    (axes,) = draw_survival_figure({"a": units}).axes
     line = axes.lines[0]
     assert dict(zip(line.get_xdata(), line.get_ydata(), strict=True)) == {0: 100, 20: 75, 100: 25}
     assert line.get_drawstyle() == "steps-pre"
@@ -93,7 +93,7 @@ def test_slopes_are_told_apart_by_colour_and_by_line():
         "a": [record("a", "boil", index, [[score]]) for index, score in enumerate((10, 50, 50, 70))],
         "b": [record("b", "boil", index, [[score]]) for index, score in enumerate((30, 20, 20, 70))],
     }
-    figure = slope_figure(arms, ("a", "b"))
+    figure = draw_slope_figure(arms, ("a", "b"))
     lines = {tuple(map(float, line.get_ydata())): line for line in figure.axes[0].lines}
     up, down, equal, mean = (lines[pair] for pair in ((10, 30), (50, 20), (70, 70), (45, 35)))
     assert len({line.get_color() for line in (up, down, equal, mean)}) == 4
@@ -106,29 +106,29 @@ def test_slopes_are_told_apart_by_colour_and_by_line():
 
 def test_a_picture_of_arms_with_different_units_says_so_unless_it_is_of_pairs():
     arms = {**TWO, "second": [*TWO["second"], record("second", "melt", 7, [[30], [40]])]}
-    said = {picture.name: "Arms finished different units" in picture.alt for picture in pictures(arms)}
+    said = {picture.name: "Arms finished different units" in picture.alt for picture in draw_report_figures(arms)}
     assert said["best-of-t"]
     assert said["survival"]
     assert not said["differences"]
     assert not said["slopes"]
-    assert not any("Arms finished different units" in picture.alt for picture in pictures(TWO))
+    assert not any("Arms finished different units" in picture.alt for picture in draw_report_figures(TWO))
 
 
 def test_slopes_compare_as_many_trials_as_both_may_play():
     arms = {"once": [record("once", "boil", 1, [[20]])], "again": [record("again", "boil", 1, [[30], [90]])]}
-    figure = slope_figure(arms, ("once", "again"))
+    figure = draw_slope_figure(arms, ("once", "again"))
     assert [float(y) for y in figure.axes[0].lines[0].get_ydata()] == [20, 30]
     assert "Best of the first 1" in texts(figure)
 
 
 def test_slopes_of_an_arm_that_is_not_there_name_the_near_one():
     with pytest.raises(UnknownName, match="first"):
-        pictures(TWO, against=("frist", "second"))
+        draw_report_figures(TWO, against=("frist", "second"))
 
 
 def test_a_forest_has_a_row_for_every_comparison_and_a_ring_without_interval():
-    alone = compare("a", [record("a", "boil", 1, [[10]])], "b", [record("b", "boil", 1, [[30]])])
-    figure = forest_figure([compare("first", FIRST, "second", SECOND), alone])
+    alone = compare_arms("a", [record("a", "boil", 1, [[10]])], "b", [record("b", "boil", 1, [[30]])])
+    figure = draw_forest_figure([compare_arms("first", FIRST, "second", SECOND), alone])
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["second − first", "b − a"]
     dots = [line for line in axes.lines if line.get_marker() == "o"]
@@ -141,13 +141,13 @@ def test_a_forest_has_a_row_for_every_comparison_and_a_ring_without_interval():
 def corners(scores: Sequence[Sequence[int]]) -> dict[str, list[UnitRecord]]:
     return {
         method: [record(method, f"task-{n}", n, [[score]]) for n, score in enumerate(values)]
-        for method, values in zip(SQUARE, scores, strict=True)
+        for method, values in zip(FACTORIAL_METHODS, scores, strict=True)
     }
 
 
 def test_the_square_is_two_lines_over_the_units_that_all_four_finished():
     arms = corners([(10, 30, 90), (20, 40), (30, 50), (80, 100)])
-    figure = interaction_figure(arms, arms)
+    figure = draw_interaction_figure(arms, arms)
     heights = [[float(y) for y in line.get_ydata()] for line in figure.axes[0].lines]
     assert [20, 30] in heights
     assert [40, 90] in heights
@@ -157,16 +157,16 @@ def test_the_square_is_two_lines_over_the_units_that_all_four_finished():
 def test_a_dot_stands_at_dollars_where_every_model_has_a_price_else_at_tokens():
     arms = {"cheap": spending("cheap", 1000), "dear": spending("dear", 2000)}
     price = Price(1e-3, 0.0, 0.0, 0.0)
-    assert unit_costs(arms, lambda _: price).of == {"cheap": pytest.approx(2.0), "dear": pytest.approx(4.0)}
-    assert "US dollars" in cost_figure(arms, lambda _: price).axes[0].get_xlabel()
-    assert "tokens per unit" in cost_figure(arms).axes[0].get_xlabel()
+    assert compute_unit_costs(arms, lambda _: price).of == {"cheap": pytest.approx(2.0), "dear": pytest.approx(4.0)}
+    assert "US dollars" in draw_cost_figure(arms, lambda _: price).axes[0].get_xlabel()
+    assert "tokens per unit" in draw_cost_figure(arms).axes[0].get_xlabel()
     taken = {arm: [replace(unit, provenance={"forked_from": "x"}) for unit in units] for arm, units in arms.items()}
-    assert unit_costs(taken).of == {"cheap": 2000, "dear": 4000}
+    assert compute_unit_costs(taken).of == {"cheap": 2000, "dear": 4000}
 
 
 def test_costs_far_apart_are_logarithmic_and_names_cover_no_other():
     arms = {f"method-{number}": spending(f"method-{number}", 5**number, 50 + number) for number in range(6)}
-    figure = cost_figure(arms)
+    figure = draw_cost_figure(arms)
     (axes,) = figure.axes
     assert "logarithmic" in axes.get_xlabel()
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
@@ -176,7 +176,7 @@ def test_costs_far_apart_are_logarithmic_and_names_cover_no_other():
 
 def test_more_names_than_find_a_place_become_a_legend():
     arms = {f"method-number-{number}": spending(f"method-number-{number}", 1000) for number in range(30)}
-    figure = cost_figure(arms)
+    figure = draw_cost_figure(arms)
     assert not figure.axes[0].texts
     assert len(figure.legends[0].get_texts()) == 30
 
@@ -199,7 +199,7 @@ def remembering(start: str = "", shown: str = "") -> UnitRecord:
 
 def test_memories_are_those_that_a_trial_began_with_and_what_it_was_shown():
     arms = {"react": FIRST, "rsso": [remembering()]}
-    panels = {axes.get_title(loc="left"): curve(axes, arms, "rsso") for axes in memories_figure(arms).axes}
+    panels = {axes.get_title(loc="left"): curve(axes, arms, "rsso") for axes in draw_memories_figure(arms).axes}
     assert panels == {
         "reflections held at start": [0, 1, 2],
         "skills in library at start": [0, 0, 4],
@@ -208,7 +208,7 @@ def test_memories_are_those_that_a_trial_began_with_and_what_it_was_shown():
 
 
 def test_a_library_learnt_elsewhere_is_not_said_to_be_empty():
-    figure = memories_figure({"rsso": [remembering("boil.json", "skills:z")]})
+    figure = draw_memories_figure({"rsso": [remembering("boil.json", "skills:z")]})
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "reflections held at start",
         "distinct skills shown",
@@ -236,12 +236,12 @@ def test_a_library_learnt_elsewhere_is_not_said_to_be_empty():
     ids=["nothing", "all errored", "one unit", "one arm", "one trial and task", "four corners, all 0", "memories"],
 )
 def test_what_cannot_be_drawn_is_left_out(arms: Arms, names: list[str]):
-    assert [picture.name for picture in pictures(arms)] == names
+    assert [picture.name for picture in draw_report_figures(arms)] == names
 
 
 def test_the_alternative_text_says_what_is_seen_in_numbers():
     arms = {"first": FIRST, "second": [*SECOND, ERRORED]}
-    said = {picture.name: picture.alt for picture in pictures(arms)}
+    said = {picture.name: picture.alt for picture in draw_report_figures(arms)}
     assert "first: 20.0, 35.0 (standard error 5.0 at the end); second: 50.0, 55.0" in said["best-of-t"]
     assert "boil: from 40.0 (first) to 100.0 (second)" in said["best-of-t-by-task"]
     assert "second: 50% reach 50, 50% reach 75, 50% reach 100" in said["survival"]
@@ -253,8 +253,8 @@ def test_the_alternative_text_says_what_is_seen_in_numbers():
 
 def test_arms_keep_their_look_when_others_errored():
     arms = {"gone": [ERRORED], **TWO}
-    style = styles(arms)["second"]
-    for figure in (best_of_t_figure(arms), survival_figure(arms)):
+    style = assign_arm_styles(arms)["second"]
+    for figure in (draw_best_of_t_figure(arms), draw_survival_figure(arms)):
         looks = {(line.get_color(), line.get_marker()) for axes in figure.axes for line in axes.lines}
         assert (style.colour, style.marker) in looks
 
@@ -262,4 +262,4 @@ def test_arms_keep_their_look_when_others_errored():
 def test_without_matplotlib_the_fix_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match=r"rsso-dspy\[figures\]"):
-        pictures(TWO)
+        draw_report_figures(TWO)

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from rsso_dspy.report.figures.style import FAINT, LONGEST, PALETTE, shown, styles
+from rsso_dspy.report.figures.style import FAINT, LONGEST, PALETTE, assign_arm_styles, shorten_name
 
 # Machado, Oliveira, Fernandes 2009: what linear RGB becomes when one kind of cone is missing.
 SIGHT = {
@@ -41,7 +41,7 @@ def test_no_two_colours_look_alike(sight: str):
 
 
 def test_an_arm_looks_the_same_whatever_becomes_of_the_others_and_like_no_other():
-    found = styles([f"arm {number}" for number in range(40)])
+    found = assign_arm_styles([f"arm {number}" for number in range(40)])
     assert len({(style.colour, style.marker) for style in found.values()}) == 40
     assert len({(style.colour, style.dashes) for style in list(found.values())[:18]}) == 18
 
@@ -57,12 +57,12 @@ def test_an_arm_looks_the_same_whatever_becomes_of_the_others_and_like_no_other(
     ],
 )
 def test_a_name_is_one_short_line_of_letters_that_can_be_drawn(name: str, drawn: str):
-    assert shown(name) == drawn
+    assert shorten_name(name) == drawn
     assert len(drawn) <= LONGEST
 
 
 def test_names_that_differ_only_where_they_are_cut_stay_apart():
     arms = ["x" * 60 + str(number) + "x" * 60 for number in range(3)]
-    names = [style.name for style in styles(arms).values()]
+    names = [style.name for style in assign_arm_styles(arms).values()]
     assert len(set(names)) == 3
     assert max(map(len, names)) <= LONGEST

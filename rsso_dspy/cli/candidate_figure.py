@@ -1,0 +1,44 @@
+"""The candidates of a compile as a picture, for `program show --figure` and a run's page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from rsso_dspy.optimize.description import Description
+
+
+def draw_program_file(file: Path) -> "tuple[Figure, str]":
+    """The picture of a compiled file, and what it shows in words. Raises `UsageError` for a file that cannot be read,
+    or when matplotlib is not installed."""
+    from rsso_dspy.optimize.compiled import load
+    from rsso_dspy.optimize.description import describe_program
+
+    found = describe_program(load(file))
+    tried = [f"{name} {each.metric:.3f}" for name, each in zip(_label_candidates(found), found.candidates, strict=True)]
+    best = next(
+        (name for name, each in zip(_label_candidates(found), found.candidates, strict=True) if each.chosen), "none"
+    )
+    words = f"Mean metric of each candidate of {file.name} on the variants to choose by: {', '.join(tried)}."
+    return draw_program_candidates(found, file.name), f"{words} Chosen: {best}."
+
+
+def draw_program_candidates(found: "Description", name: str) -> "Figure":
+    """The picture of a program that is read already."""
+    from rsso_dspy.records import RULE_BASED_NOTE
+    from rsso_dspy.report.figures import ScoredCandidate, draw_candidates_figure
+
+    choose = found.compiled.choose
+    shown = [
+        ScoredCandidate(
+            label, each.metric, {key: v for key, v in each.per_variant.items() if key in choose}, each.chosen
+        )
+        for label, each in zip(_label_candidates(found), found.candidates, strict=True)
+    ]
+    title = f"{name}: {found.compiled.method}, {found.compiled.optimizer}"
+    return draw_candidates_figure(shown, title, RULE_BASED_NOTE if found.compiled.rule_based else "")
+
+
+def _label_candidates(found: "Description") -> list[str]:
+    return ["zero-shot" if each.zero_shot else f"#{number}" for number, each in enumerate(found.candidates)]

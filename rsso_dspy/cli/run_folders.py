@@ -1,0 +1,36 @@
+"""Folders of runs, read as one: those of one experiment that differ in seeds or arms."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.cli.options import print_status
+
+if TYPE_CHECKING:
+    from rsso_dspy.store.pooled_runs import PooledRuns
+    from rsso_dspy.store.unit_store import Store
+
+Separate = Annotated[
+    bool, typer.Option("--separate", help="Of several folders: the arms of each are arms of their own, ARM (DIR).")
+]
+
+
+def print_left_out_files(store: "Store") -> None:
+    """A line on stderr for every file that was not read."""
+    for file in store.set_aside:
+        print_status(f"{store.describe_quarantined(file)}: left out, and set aside by the next run")
+    for file, why in store.left_out.items():
+        print_status(f"{file} cannot be read ({why}): left out, and set aside by the next run")
+
+
+def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
+    """The runs in them, to be read only. Raises what `Pool` raises."""
+    from rsso_dspy.store.pooled_runs import PooledRuns
+    from rsso_dspy.store.unit_store import Store
+
+    stores = [Store(folder) for folder in dict.fromkeys(folders)]
+    for store in stores:
+        store.read_only = True
+    return PooledRuns(stores, separate)

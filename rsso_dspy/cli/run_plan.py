@@ -1,0 +1,129 @@
+"""What a run would play and may cost, in words: `--dry-run` says no more, and every run says it first."""
+
+from typing import TYPE_CHECKING
+
+from rsso_dspy.cli.options import format_plural, print_status
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+    from rsso_dspy.experiment.cost_estimate import CostEstimate
+    from rsso_dspy.experiment.plan import Forecast
+    from rsso_dspy.experiment.run import Run
+
+
+def print_run_plan(planned: "Run", jobs: int = 1) -> None:
+    """Print what will be played, by which model, and what it may cost, in time too when so many units are played at
+    once."""
+    from rsso_dspy.experiment.retry_warnings import list_retry_warnings
+    from rsso_dspy.lm import Backend
+    from rsso_dspy.store.units import Unit
+
+    plan, settings = planned.plan, planned.config
+    variants = len({unit.variant for unit in plan.units})
+    forecast = planned.forecast_calls()
+    units = sum(isinstance(work, Unit) for work in planned.left)
+    episodes = sum(len(training.episodes) for training in plan.trainings)
+    print_status(
+        f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(range(variants), 'variant')} = "
+        f"{format_plural(plan.units, 'unit')}, "
+        f"{format_plural(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into "
+        f"{planned.store.folder}\n"
+        f"      {describe_models(settings, {'actor', *forecast.calls})}"
+    )
+    for arm, stream in plan.streams.items():
+        trials = format_plural(range(plan.stream_trials), "trial")
+        print_status(
+            f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials} each; each starts from the "
+            "rules left"
+        )
+    if plan.trainings:
+        left = len(planned.left) - units
+        print_status(
+            f"      {format_plural(plan.trainings, 'training')} of {format_plural(range(episodes), 'episode')} "
+            f"before, {left} to play"
+        )
+    print_status(
+        f"      {format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play\n      "
+        f"{describe_forecast(forecast)}"
+    )
+    if estimate := planned.estimate_cost():
+        print_status(f"      {describe_estimate(estimate)}")
+        if time := describe_time(planned, estimate, jobs):
+            print_status(f"      {time}")
+    if planned.left:
+        for warning in list_retry_warnings(plan, Backend(settings.active_backend)):
+            print_status(f"      {warning}")
+    for line in describe_proxies(settings):
+        print_status(f"      {line}")
+
+
+def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
+    """How long it takes, by what was played into the folder; empty for the offline player alone."""
+    from rsso_dspy.config import EMBEDDED
+    from rsso_dspy.experiment.pace import measured, range_in_words
+
+    if set(planned.models_in_use.values()) == {EMBEDDED}:
+        return ""
+    pace = measured(planned.store)
+    if pace is None:
+        return "time: measured from the first answers on; `rsso-dspy doctor --model ...` measures it before"
+    at_once = f", {jobs} at once" if jobs > 1 else ""
+    return (
+        f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as the "
+        f"{pace.calls:,} calls of this run so far"
+    )
+
+
+def describe_models(settings: "Config", roles: set[str]) -> str:
+    """Which models answer in these roles."""
+    from rsso_dspy.config import EMBEDDED
+    from rsso_dspy.lm import Backend
+
+    models = Backend(settings.active_backend).models
+    names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
+    return f"backend {settings.backend}: {names}" + (" (rule-based, offline, no cost)" if names == EMBEDDED else "")
+
+
+def describe_proxies(settings: "Config") -> list[str]:
+    """Which proxies see the requests, a line each."""
+    from rsso_dspy.lm import list_backend_proxies
+
+    return [
+        f"requests for {address} go through {proxy}, a proxy of the environment"
+        for address, proxy in list_backend_proxies(settings).items()
+    ]
+
+
+def describe_forecast(forecast: "Forecast") -> str:
+    """A forecast in words."""
+    from rsso_dspy.pricing import format_tokens
+
+    if not forecast.calls:
+        return "no model calls are left"
+    sent, answered = map(format_tokens, forecast.tokens)
+    per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
+    return (
+        f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
+        f"about {sent} tokens in and {answered} out if every trial uses all its steps"
+    )
+
+
+def describe_estimate(estimate: "CostEstimate") -> str:
+    """An estimate in words."""
+    from rsso_dspy.pricing import format_dollars, format_tokens
+
+    calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
+    parts = [
+        f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
+        f"{format_tokens(sent.mean)} tokens in ({format_tokens(sent.low)} to {format_tokens(sent.high)})",
+        f"{format_tokens(answered.mean)} out ({format_tokens(answered.low)} to {format_tokens(answered.high)})",
+    ]
+    if price is None:
+        parts.append("unpriced")
+    elif price.high:
+        parts.append(
+            f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
+        )
+    judges = [f"{estimate.own} units of this run"] if estimate.own else []
+    judges += [f"{estimate.shipped} units played on the embedded backend"] if estimate.shipped else []
+    return f"{', '.join(parts)}; judged by {' and '.join(judges)}"

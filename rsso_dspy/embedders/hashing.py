@@ -1,0 +1,80 @@
+"""Vectors that cost next to nothing and need no model."""
+
+import hashlib
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from rsso_dspy.embedders.base import normalize_vector
+
+DIMENSIONS = 512
+"""Length of a lexical vector."""
+
+_WORD = re.compile(r"\w+")
+
+
+class _ModelFreeRoute:
+    batch = 64
+    tokens = 0
+
+    def check(self) -> None:
+        pass
+
+    def cache_identity(self) -> None:
+        return None
+
+    def describe_source(self) -> str:
+        return ""
+
+
+class HashRoute(_ModelFreeRoute):
+    """A random direction fixed by the text's digest, shape (384,): equal texts are equal, all others unrelated. It is
+    the direction that sso_golden.json was computed with, rounded to single precision: mean cosines differ by less than
+    5e-9."""
+
+    name = "random directions"
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [self._embed_text(text) for text in texts]
+
+    @staticmethod
+    def _embed_text(text: str) -> np.ndarray:
+        seed = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8], 16)
+        return normalize_vector(np.random.RandomState(seed).randn(384))
+
+
+class LexicalRoute(_ModelFreeRoute):
+    """Words and pairs of neighbouring words, hashed into 512 dimensions: texts are alike as far as they share words.
+    The same on every machine and in every process."""
+
+    name = "shared words"
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [self._embed_text(text) for text in texts]
+
+    @staticmethod
+    def _embed_text(text: str) -> np.ndarray:
+        words = _WORD.findall(text.lower())
+        features = Counter(words)
+        features.update(f"{first} {second}" for first, second in pairwise(words))
+        vector = [0.0] * DIMENSIONS
+        for feature, count in features.items():
+            place, sign = _hash_feature(feature)
+            vector[place] += sign * (1 + math.log(count))
+        if not any(vector):
+            vector[0] = 1.0  # no word at all, or words that cancel out: one direction for all such texts
+        return normalize_vector(np.array(vector))
+
+
+@lru_cache(maxsize=100_000)
+def _hash_feature(feature: str) -> tuple[int, float]:
+    """Dimension and sign of a feature. With signs, features that meet in one dimension cancel out on average instead
+    of making long texts alike."""
+    value = zlib.crc32(feature.encode())
+    return value % DIMENSIONS, 1.0 if value >> 31 else -1.0

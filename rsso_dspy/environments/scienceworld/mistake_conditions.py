@@ -1,0 +1,152 @@
+"""Conditions of lasting lessons. Each looks at the last few steps of an episode, and returns the words that its lesson
+needs, or None when it does not hold."""
+
+import re
+from collections.abc import Callable
+
+from rsso_dspy.environments.scienceworld import actions, task_parser
+from rsso_dspy.environments.scienceworld.progress_conditions import Episode, parse_room_view
+
+LessonWords = dict[str, str] | None
+
+WINDOW = 6
+"""Steps that wandering is seen in."""
+LONGEST_ACTION = 12
+"""Words of an action at most; more are a sentence."""
+PLACES = re.compile(r"(?:go|walk|teleport)\b|move (?:to|into|through)\b")
+NO_WAY = re.compile(r"It'?s not clear how to (?:get there|go to)")
+SHAPES = re.compile(
+    r"(?:read|activate|deactivate|turn o(?:n|ff)|open|close|pick up|get|take|put down|drop|look (?:in|at|on)|examine"
+    r"|focus on|eat|consume|flush|mix|stir) \S.*"
+    r"|(?:move|put|pour|dunk) \S.* (?:in|into|to|on) \S.*|use \S.* on \S.*|look around|look|inventory|task|wait1?"
+)
+"""What the parser knows the form of, templates and others, so that names must be what it could not place."""
+TEMPLATES = {line.split()[0]: line for line in actions.ACTION_TEMPLATES.partition("Templates:\n")[2].splitlines()[::-1]}
+"""First word to the first template that begins with it."""
+BETWEEN = "to in on into onto with from at for of out off up down over under using through around"
+SMALL = frozenset(BETWEEN.split())
+OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
+TALK = frozenset(OPENERS.split())
+"""Words that sentences begin with, and no action does."""
+WAITING = re.compile(r"wait1?$")
+MOVES = re.compile(r"You (?:move|teleport) to the")
+FOCUSED = re.compile(r"You focus on the (.+)\.$")
+
+
+def match_answer(pattern: str) -> Callable[[Episode], LessonWords]:
+    """The condition that the newest answer begins like this; named groups are its words."""
+    compiled = re.compile(pattern)
+
+    def check_answer(episode: Episode) -> LessonWords:
+        match = compiled.match(episode.answer)
+        return match.groupdict() if match else None
+
+    return check_answer
+
+
+def find_missing_action(episode: Episode) -> LessonWords:
+    return {} if episode.step.malformed else None
+
+
+def find_repetition(episode: Episode) -> LessonWords:
+    """The same action as before, and all looks the same. Waiting does nothing else."""
+    if len(episode.steps) < 2 or not episode.step.action or WAITING.match(episode.step.action):
+        return None
+    same = episode.step.action == episode.steps[-2].action and episode.states[-1] == episode.states[-2]
+    return {} if same else None
+
+
+def find_wandering(episode: Episode) -> LessonWords:
+    """Most of the last steps are moves between two rooms, nothing was taken, and nothing changed in the rooms."""
+    if len(episode.steps) < WINDOW or not MOVES.match(episode.answer):
+        return None
+    recent = episode.states[-WINDOW:]
+    moves = sum(MOVES.match(state.observation) is not None for state in recent)
+    rooms = {parse_room_view(episode.task, state.look).room for state in recent}
+    if moves < WINDOW - 2 or len(rooms) > 2:
+        return None
+    carried = {state.inventory for state in recent}
+    return {} if len(carried) == 1 and len({state.look for state in recent}) <= len(rooms) else None
+
+
+def find_ambiguity(episode: Episode) -> LessonWords:
+    return {} if episode.answer.startswith(actions.AMBIGUOUS) else None
+
+
+def find_missing_choice(episode: Episode) -> LessonWords:
+    asked = episode.states[-2].observation.startswith(actions.AMBIGUOUS)
+    return {} if asked and episode.answer.startswith(actions.NO_EFFECT) else None
+
+
+def find_unasked_number(episode: Episode) -> LessonWords:
+    return {} if _is_unknown(episode) and episode.step.action.isdigit() else None
+
+
+def find_sentence(episode: Episode) -> LessonWords:
+    words = episode.step.action.split()
+    if not _is_unknown(episode) or not words:
+        return None
+    return {} if len(words) > LONGEST_ACTION or words[0] in TALK or not words[0].rstrip(".,:;").isalpha() else None
+
+
+def find_unknown_place(episode: Episode) -> LessonWords:
+    """A name that is no room, or none to which a door leads; the parser knows some of these, and not others."""
+    return {} if NO_WAY.match(episode.answer) or (_is_unknown(episode) and PLACES.match(episode.step.action)) else None
+
+
+def find_unknown_object(episode: Episode) -> LessonWords:
+    action = episode.step.action
+    return {"form": mask_object_names(action)} if _is_unknown(episode) and SHAPES.fullmatch(action) else None
+
+
+def find_wrong_form(episode: Episode) -> LessonWords:
+    template = TEMPLATES.get(episode.step.action.partition(" ")[0])
+    return (
+        {"form": mask_object_names(episode.step.action), "template": template}
+        if _is_unknown(episode) and template
+        else None
+    )
+
+
+def find_unknown_action(episode: Episode) -> LessonWords:
+    return {"form": mask_object_names(episode.step.action)} if _is_unknown(episode) and episode.step.action else None
+
+
+def find_wrong_focus(episode: Episode) -> LessonWords:
+    focused = FOCUSED.match(episode.answer)
+    if not focused:
+        return None
+    substances = re.findall(r"substance called ([^,.()\n]+)", episode.states[-1].look + episode.states[-1].inventory)
+    return (
+        {}
+        if task_parser.is_wrong_focus(episode.task, focused.group(1).lower(), frozenset(map(str.lower, substances)))
+        else None
+    )
+
+
+def find_devices(episode: Episode) -> LessonWords:
+    """The fixed devices of a room that was entered for the first time: they are the same in every episode."""
+    if not MOVES.match(episode.answer):
+        return None
+    seen = parse_room_view(episode.task, episode.states[-1].look)
+    if any(parse_room_view(episode.task, state.look).room == seen.room for state in episode.states[1:-1]):
+        return None
+    return {"room": seen.room, "devices": ", ".join(sorted(seen.devices))} if seen.devices else None
+
+
+def mask_object_names(action: str) -> str:
+    """The action with letters in place of names: ``connect X to Y``."""
+    first, *rest = action.split()
+    letters = iter("XYZ")
+    words, named = [first.strip(".,:;")], False
+    for word in rest:
+        if word in SMALL:
+            words.append(word)
+        elif not named:
+            words.append(next(letters, "..."))
+        named = word not in SMALL
+    return " ".join(words)
+
+
+def _is_unknown(episode: Episode) -> bool:
+    return episode.answer == actions.NOT_KNOWN

@@ -1,0 +1,252 @@
+"""How far an episode has come, told from what was seen: conditions of the progress lessons, each of which returns its
+words or None. All are computed anew after every step, so what is read of one text is kept."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
+
+from rsso_dspy.environments.scienceworld import actions, task_parser
+from rsso_dspy.records import State, Step
+
+LessonWords = dict[str, str] | None
+EpisodeEvent = tuple[int, tuple[str, ...]]
+"""The number of a step, and the words of what happened in it."""
+
+MOST = 8
+"""Entries of one lesson at most, the newest."""
+ROOM = re.compile(r"called the (.+?)\.")
+DOORS = re.compile(r"A door to the (.+?) \(")
+CLOSED = re.compile(r"The ([^.\n]+?) door is closed")
+DEVICE = re.compile(r"^\s*(?:an? |the )?([^,\n]+), which is turned (on|off)", re.M)
+PIECES = re.compile(r"[,.:()\n\t]+")
+ARTICLES = re.compile(r"(?:containing )?(?:an? |the )?(?:substance called )?", re.I)
+TAIL = re.compile(r" (?:in the|which|with an?|currently|is:?$).*")
+OPTION = re.compile(r"^(\d+):\t(.*)$", re.M)
+WHERE = re.compile(r" \([^()]*\)")
+EVENTS = re.compile(
+    r"You focus on the (?P<focus>.+)\.$"
+    r"|You move the (?P<moved>.+?) to the (?P<to>.+)\.$"
+    r"|You pour the (?P<poured>.+?) into the (?P<into>.+)\.$"
+    r"|the thermometer measures a temperature of (?P<degrees>-?[\d.]+) degrees"
+    r"|The (?P<broken>.+) appears broken"
+    r"|The (?P<opened>.+) is now open"
+    r"|Inside the (?P<inside>.+?) is"
+    r"|(?P<product>.+? mix to produce .+?)\.?$"
+    r"|The .+ reads:\s*(?P<text>.+)",
+    re.S,
+)
+MEASURED = re.compile(r"use .+? on (.+)")
+
+
+class RoomView(NamedTuple):
+    """What the surroundings show."""
+
+    room: str
+    named: tuple[str, ...]
+    """Things that the task names."""
+    closed: tuple[str, ...]
+    devices: tuple[str, ...]
+    running: tuple[str, ...]
+    doors: tuple[str, ...]
+
+
+@lru_cache(maxsize=16384)
+def parse_room_view(task: str, look: str) -> RoomView:
+    room = ROOM.search(look)
+    things, _, ways = look.partition("You also see:")
+    switches = DEVICE.findall(things)
+    return RoomView(
+        room.group(1) if room else "",
+        find_task_things(task, things),
+        tuple(dict.fromkeys(CLOSED.findall(things))),
+        tuple(dict.fromkeys(name for name, _ in switches)),
+        tuple(dict.fromkeys(name for name, state in switches if state == "on")),
+        tuple(DOORS.findall(ways)),
+    )
+
+
+@lru_cache(maxsize=16384)
+def find_task_things(task: str, text: str) -> tuple[str, ...]:
+    """The things in a listing that the task names."""
+    found = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
+    return tuple(dict.fromkeys(name for name in found if task_parser.is_mentioned(task, name.lower())))
+
+
+@lru_cache(maxsize=16384)
+def parse_event(answer: str) -> tuple[str, ...]:
+    """What an answer says has happened: its kind and its words; empty when it is none of the kinds."""
+    match = EVENTS.match(answer)
+    if not match:
+        return ()
+    return (match.lastgroup or "", *(word for word in match.groups() if word is not None))
+
+
+@dataclass
+class Episode:
+    """An episode as far as it went, and what happened in it."""
+
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+
+    @property
+    def step(self) -> Step:
+        return self.steps[-1]
+
+    @property
+    def answer(self) -> str:
+        return self.states[-1].observation
+
+    @cached_property
+    def views(self) -> list[RoomView]:
+        """Those that differ from the one before."""
+        looks: list[str] = []
+        for state in self.states:
+            if not looks or state.look != looks[-1]:
+                looks.append(state.look)
+        return [parse_room_view(self.task, look) for look in looks]
+
+    @cached_property
+    def latest_views(self) -> dict[str, RoomView]:
+        """Room to what was seen there last."""
+        return {seen.room: seen for seen in self.views if seen.room}
+
+    @cached_property
+    def events(self) -> dict[str, list[EpisodeEvent]]:
+        """Kind to what of it happened, and in which step."""
+        found: dict[str, list[EpisodeEvent]] = {}
+        for number, state in enumerate(self.states):
+            if (what := parse_event(state.observation)) and number:
+                found.setdefault(what[0], []).append((number - 1, what[1:]))
+        return found
+
+    def list_events(self, *kinds: str) -> list[EpisodeEvent]:
+        return sorted(one for kind in kinds for one in self.events.get(kind, ()))
+
+    def get_action(self, number: int) -> str:
+        """What was done in a step, also when it was chosen by its number."""
+        action, asked = self.steps[number].action, self.states[number].observation
+        if action.isdigit() and asked.startswith(actions.AMBIGUOUS):
+            action = next((text for choice, text in OPTION.findall(asked) if choice == action), action)
+        return WHERE.sub("", action)
+
+    def get_room(self, number: int) -> str:
+        return parse_room_view(self.task, self.states[number + 1].look).room
+
+
+def list_focused(episode: Episode) -> LessonWords:
+    return _join_names(words[0] for _, words in episode.list_events("focus"))
+
+
+def list_unfocused_targets(episode: Episode) -> LessonWords:
+    """Targets of the task that were not focused on. One that stands for several things is left out once any was."""
+    done = {words[0].lower() for _, words in episode.list_events("focus")}
+    given = task_parser.parse_focus_targets(episode.task).given
+    left = [target for target in given if not _is_focus_done(target, done)]
+    return _join_names(f"the {target}" if target in task_parser.CLASSES else target for target in left)
+
+
+def list_verdict_targets(episode: Episode) -> LessonWords:
+    """Targets that depend on what is found out, while none of them was focused on."""
+    done = {words[0].lower() for _, words in episode.list_events("focus")}
+    verdicts = task_parser.parse_focus_targets(episode.task).verdicts
+    return None if done & set(verdicts) else _join_names(verdicts)
+
+
+def list_seen_things(episode: Episode) -> LessonWords:
+    """Where each thing was seen last, less what is carried."""
+    places: dict[str, str] = {}
+    for view in episode.views:
+        for name in view.named:
+            places[name] = view.room
+    carried_now = find_task_things(episode.task, episode.states[-1].inventory)
+    return _join_names(f"{name} ({room})" for name, room in places.items() if room and name not in carried_now)
+
+
+def list_carried_things(episode: Episode) -> LessonWords:
+    return _join_names(find_task_things(episode.task, episode.states[-1].inventory))
+
+
+def list_moved_things(episode: Episode) -> LessonWords:
+    """Where things that the task names, or into which of those, were moved last."""
+    places: dict[str, str] = {}
+    for _, (what, where) in episode.list_events("to", "into"):
+        places.pop(what, None)
+        if where != "inventory" and any(task_parser.is_mentioned(episode.task, one.lower()) for one in (what, where)):
+            places[what] = where
+    return _join_names(f"{what} to the {where}" for what, where in places.items())
+
+
+def list_measurements(episode: Episode) -> LessonWords:
+    """The newest value of each thing."""
+    values: dict[str, str] = {}
+    for number, (degrees,) in episode.list_events("degrees"):
+        if match := MEASURED.match(episode.get_action(number)):
+            values.pop(match.group(1), None)
+            values[match.group(1)] = degrees
+    return _join_names(f"{name} {degrees} degrees celsius" for name, degrees in values.items())
+
+
+def list_read_texts(episode: Episode) -> LessonWords:
+    return _join_names(" ".join(words[0].split()) for _, words in episode.list_events("text"))
+
+
+def list_products(episode: Episode) -> LessonWords:
+    return _join_names(words[0] for _, words in episode.list_events("product"))
+
+
+def list_running_devices(episode: Episode) -> LessonWords:
+    return _join_names(f"{name} ({room})" for room, view in episode.latest_views.items() for name in view.running)
+
+
+def list_broken_devices(episode: Episode) -> LessonWords:
+    return _join_names(f"{words[0]} ({episode.get_room(number)})" for number, words in episode.list_events("broken"))
+
+
+def list_unsearched_containers(episode: Episode) -> LessonWords:
+    """Containers that were opened, and whose content was neither looked at nor stands in the listing of their room."""
+    places: dict[str, str] = {}
+    looked_into = {words[0]: number for number, words in episode.list_events("inside")}
+    for number, (name,) in episode.list_events("opened"):
+        shown = (
+            name == "door"
+            or _is_content_shown(name, episode.states[number + 1].look)
+            or looked_into.get(name, -1) > number
+        )
+        places[name] = "" if shown else episode.get_room(number)
+    return _join_names(f"{name} ({room})" for name, room in places.items() if room)
+
+
+def list_closed_doors(episode: Episode) -> LessonWords:
+    return _join_names(f"{name} ({room})" for room, view in episode.latest_views.items() for name in view.closed)
+
+
+def list_seen_rooms(episode: Episode) -> LessonWords:
+    return _join_names(episode.latest_views, 2 * MOST)
+
+
+def list_unseen_rooms(episode: Episode) -> LessonWords:
+    """Rooms that doors lead to, none of which was entered."""
+    ways = dict.fromkeys(door for view in episode.latest_views.values() for door in view.doors)
+    return _join_names((room for room in ways if room not in episode.latest_views), 2 * MOST)
+
+
+def _join_names(names: Iterable[str], most: int = MOST) -> LessonWords:
+    """The newest of the names, each once."""
+    listed = list(dict.fromkeys(names))[-most:]
+    return {"names": ", ".join(listed)} if listed else None
+
+
+def _is_focus_done(target: str, focused_on: set[str]) -> bool:
+    if not task_parser.is_open_ended(target):
+        return any(task_parser.is_name_match(name, target) for name in focused_on) or (
+            target == "substance" and bool(focused_on)
+        )
+    count = re.match(r"\d+", target)
+    return len(focused_on) >= (int(count.group()) if count else 1)
+
+
+def _is_content_shown(container: str, look: str) -> bool:
+    return f"In the {container} is:" in look or f"On the {container} is:" in look or f"{container} (containing" in look

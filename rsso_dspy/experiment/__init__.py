@@ -1,0 +1,1 @@
+"""A run: its protocol and plan, who plays it, and the limits it keeps."""

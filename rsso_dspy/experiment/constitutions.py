@@ -1,0 +1,150 @@
+"""Constitutions outside a run: carried into one, taken out of one, and built from calibration variants.
+
+load_initial_constitution(Path("constitution.json"), plan, say)          # what units of the plan start from
+load_stream_constitution(Path("runs/x"), "omnireflect-neural")             # what a self-sustaining agent ended with
+build(config, variants, "neural", out, jobs)      # co-operative mode: a meta-advisor's rule book
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rsso_dspy.config import Config
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.experiment.guards import check_sources
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.experiment.unit_runner import InitialMemories
+from rsso_dspy.memory.constitution import LASTING, Constitution, merge_lasting_rules
+from rsso_dspy.memory.constitution.file import ConstitutionFile, apply_edited_rules, format_rules, read_constitution
+from rsso_dspy.memory.constitution.rules import normalize_lesson
+from rsso_dspy.records import UnitRecord
+from rsso_dspy.store.memory_sources import describe, sources_of
+from rsso_dspy.store.unit_store import Store
+
+__all__ = [
+    "ConstitutionFile",
+    "apply_edited_rules",
+    "check_examples",
+    "check_streams",
+    "extract_constitution",
+    "format_rules",
+    "get_stream_position",
+    "list_unique_rules",
+    "load_initial_constitution",
+    "load_stream_constitution",
+    "merge_constitution_files",
+    "open_constitution",
+    "read_constitution",
+]
+
+
+def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
+    """A constitution that units of the plan start from. Raises `UsageError` when no method reads one, and what
+    `check_sources` and `read_book` raise. `say` is told of variants of the test split that it was learnt on."""
+    if not any("constitution" in unit.arm.method.memories for unit in plan.units):
+        raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or leave it out")
+    book = read_constitution(file)
+    kept = [category for category in LASTING if category in config.memory.constitution.categories]
+    if not book.constitution.select_rules(*kept):
+        raise UsageError(
+            f"{file} holds no {' or '.join(kept)} rule, so that reading it would change nothing; leave it out"
+        )
+    check_sources(file, book.provenance, book.variants, config, plan, say)
+    memories = {"constitution": {**book.constitution.dump(), "edits": []}}
+    digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
+    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), variants=book.variants)
+
+
+def check_examples(file: Path, config: Config, plan: Plan) -> None:
+    """Raise what `check_sources` raises when the examples of a file may not stand in prompts of the plan."""
+    book = read_constitution(file)
+    check_sources(file, book.provenance, book.variants, config, plan)
+
+
+def check_streams(plan: Plan, store: Store) -> None:
+    """Raise `RunMismatch` when a unit that is finished or begun had another place in another stream: streams are over
+    all variants of a run, and with others they are others."""
+    for arm, units in plan.streams.items():
+        wanted = {store.path_of(unit): unit.place for unit in units}
+        order = units[0].place.rpartition(" of ")[2]
+        for folder in (store.folder, store.folder / "started"):
+            for path in sorted((folder / "units" / arm.name).glob("*/*.json")):
+                record = store.load(path)
+                here = wanted.get(store.folder / path.relative_to(folder))
+                if record is not None and (record.stream is None or record.stream.name != here):
+                    there = f"stream {record.stream.name}" if record.stream else "in none"
+                    raise RunMismatch(
+                        f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
+                        f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; ask for the same "
+                        "variants, or use another --out"
+                    )
+
+
+def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
+    """A constitution file, or what an arm of a run wrote. Raises what `read_book` and `load_stream_constitution`
+    raise."""
+    if source.is_dir():
+        return load_stream_constitution(source, arm)
+    if arm is not None:
+        raise UsageError(f"{source} is a file, which has no arms; leave --arm out")
+    return read_constitution(source)
+
+
+def list_unique_rules(one: ConstitutionFile, other: ConstitutionFile) -> list[str]:
+    """The rules of one constitution that another does not hold, as they stand in a prompt."""
+    known = {normalize_lesson(rule.lesson) for rule in other.constitution.rules}
+    return [rule.lesson.line for rule in one.constitution.rules if normalize_lesson(rule.lesson) not in known]
+
+
+def merge_constitution_files(books: Mapping[str, ConstitutionFile]) -> ConstitutionFile:
+    """The rules of several constitutions, by the names of their sources, in one, each once."""
+    provenance = {
+        "variants": list(dict.fromkeys(key for book in books.values() for key in book.variants)),
+        "rule_based": any(book.provenance.get("rule_based") for book in books.values()),
+        "merged_from": [{"source": source, **book.provenance} for source, book in books.items()],
+    }
+    examples = tuple(dict.fromkeys(example for book in books.values() for example in book.examples))
+    return ConstitutionFile(merge_lasting_rules(book.constitution for book in books.values()), provenance, examples)
+
+
+def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:
+    """The constitution that an arm of a run ended with, with all edits on the way; of the first arm that wrote one when
+    none is named. Raises `UsageError` that says what there is instead."""
+    store = Store(folder)
+    store.read_only = True
+    _, arms = store.read_identity()
+    streams: dict[str, list[UnitRecord]] = {}
+    for record in store.units():
+        if record.stream and not record.has_errors:
+            streams.setdefault(record.arm, []).append(record)
+    if arm is None:
+        arm = next((name for name in arms if name in streams), None)
+    if arm is None or arm not in streams:
+        there = f"; those of {', '.join(streams)} do" if streams else ""
+        raise UsageError(f"{folder} holds no finished unit of {arm or 'any arm'} that wrote a constitution{there}")
+    return extract_constitution(sorted(streams[arm], key=get_stream_position))
+
+
+def get_stream_position(record: UnitRecord) -> int:
+    """Which one of its stream a unit is, from 1."""
+    return record.stream.place if record.stream else 0
+
+
+def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
+    """The constitution after the last of these units of a stream, with the edits of all."""
+    books = [Constitution.load(record.memories["constitution"]) for record in records]
+    last, first = records[-1], records[0]
+    edits = tuple(edit for book in books for edit in book.edits)
+    made_by = {
+        "writer": last.arm,
+        "protocol": last.protocol,
+        "backend": last.backend,
+        "models": {role: last.models[role] for role in ("actor", "advisor") if role in last.models},
+        "rule_based": last.rule_based,
+        "seed": last.seed,
+        "variants": list(dict.fromkeys([*first.learnt_on, *(record.variant.key for record in records)])),
+        "start": describe([source for source in first.sources if source.kind != "stream"]),
+        "made_by": last.provenance,
+    }
+    return ConstitutionFile(replace(books[-1].drop_categories(["progress"]), edits=edits), made_by)

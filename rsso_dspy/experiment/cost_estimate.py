@@ -1,0 +1,181 @@
+"""What a plan will cost, judged by units that were played: calls, tokens and dollars with an interval.
+
+    estimate_cost(plan, left, load_observed_units(store, plan), models, price_of).calls       #
+    ExpectedRange(mean=812, low=640, high=961)
+
+A unit is expected to take as many calls and tokens per step it is allowed as the observed units of its method did, in
+the roles that it can ask. The interval covers 90% of what totals drawn from the observed units would be. Units of the
+run itself are the better judges; while an arm has fewer than `ENOUGH` of them, units played on the embedded backend
+stand in (`benchmarks/observed.py` makes their table).
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from rsso_dspy.experiment.plan import NOTHING_PLAYED, Plan
+from rsso_dspy.pricing import PriceOf, compute_cost
+from rsso_dspy.programs.methods import Method
+from rsso_dspy.records import UnitRecord, Usage
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Job, Training
+
+ENOUGH = 5
+RESAMPLES = 1000
+LEVEL = 0.90
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRange:
+    """An expected number with its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What is left of a plan will cost about this much."""
+
+    calls: ExpectedRange
+    tokens_in: ExpectedRange
+    tokens_out: ExpectedRange
+    dollars: ExpectedRange | None
+    """None when the price of a model is not known."""
+    own: int
+    """Units of the run itself that this is judged by."""
+    shipped: int
+    """Units played on the embedded backend that this is judged by."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedUnit:
+    """One unit that was played."""
+
+    arm: str
+    method: str
+    allowed: int
+    """Steps allowed over all its trials."""
+    usage: Mapping[str, Usage]
+    """By role."""
+
+
+def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
+    """Finished units of the plan's arms in a run's folder; none when there is no run."""
+    if not (store.folder / "run.json").exists():
+        return []
+    streams = {arm.name for arm in plan.streams}
+    return [
+        make_observed_unit(record, plan.stream_trials if record.arm in streams else plan.rules.trials)
+        for record in store.units()
+        if not record.has_errors
+    ]
+
+
+def make_observed_unit(record: UnitRecord, trials: int) -> ObservedUnit:
+    """A unit that was allowed so many trials."""
+    usage: dict[str, Usage] = {}
+    for trial in record.trials:
+        for role, spent in trial.usage.items():
+            usage[role] = usage.get(role, Usage()) + spent
+    return ObservedUnit(record.arm, record.method, trials * record.budget, usage)
+
+
+@cache
+def load_shipped_units() -> tuple[ObservedUnit, ...]:
+    """Units played on the embedded backend under sso-adapt/1-cap60."""
+    text = resources.files(__package__).joinpath("data/observed.json").read_text(encoding="utf-8")
+    return tuple(
+        ObservedUnit(
+            row["method"], row["method"], row["allowed"], {r: Usage(*spent) for r, spent in row["usage"].items()}
+        )
+        for row in json.loads(text)["units"]
+    )
+
+
+def estimate_cost(
+    plan: Plan,
+    work: Sequence[Job],
+    own: Sequence[ObservedUnit],
+    models: Mapping[str, str],
+    price_of: PriceOf,
+    played: Mapping[str, int] = NOTHING_PLAYED,
+    seed: int = 0,
+) -> CostEstimate | None:
+    """The estimate for `work`; None when there is no work. `models` maps role to model, `played` are trials that are
+    finished, by key. The same input gives the same numbers."""
+    if not work:
+        return None
+    price_known = all(price_of(models[role]) is not None for role in plan.forecast_calls(work).calls)
+    rng = np.random.default_rng(seed)
+    draws = np.zeros((RESAMPLES, 4))
+    judges = {"own": 0, "shipped": 0}
+    for arm in dict.fromkeys(each.arm for each in work):
+        pool, whose = [unit for unit in own if unit.arm == arm.name], "own"
+        if len(pool) < ENOUGH:
+            pool, whose = _select_similar_units(arm.method), "shipped"
+        judges[whose] += len(pool)
+        mine = [each for each in work if each.arm == arm]
+        most = plan.forecast_calls(mine, played)
+        rates = np.array([_compute_rates(unit, most.calls, models, price_of) for unit in pool])
+        allowed = np.array([_count_allowed_steps(each, plan, played.get(each.key, 0)) for each in mine])
+        totals = _sample_totals(rates, allowed, rng)
+        if whose == "shipped":  # their answers could all be read, so that no call beyond the most is asked for again
+            totals[:, 0] = np.minimum(totals[:, 0], most.total_calls)
+        draws += totals
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    calls, sent, answered, dollars = map(ExpectedRange, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
+    return CostEstimate(calls, sent, answered, dollars if price_known else None, **judges)
+
+
+def _select_similar_units(method: Method) -> list[ObservedUnit]:
+    """Shipped units of the method; else of the one that a constitution was added to, whose actor does the same work."""
+    known = {unit.method for unit in load_shipped_units()}
+    bare = "react" if method.scaffold == "flat" else "react-sso"
+    name = next(name for name in (method.name, method.name.partition("+")[0], bare) if name in known)
+    return [unit for unit in load_shipped_units() if unit.method == name]
+
+
+def _sample_totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(RESAMPLES, 4) totals: each time other units are the judges, and each piece of work is like one of them."""
+    judges = rng.integers(len(rates), size=(RESAMPLES, len(rates)))
+    like = np.take_along_axis(judges, rng.integers(len(rates), size=(RESAMPLES, len(allowed))), axis=1)
+    return np.einsum("rwk,w->rk", rates[like], allowed)
+
+
+def _compute_rates(
+    unit: ObservedUnit, roles: Collection[str], models: Mapping[str, str], price_of: PriceOf
+) -> list[float]:
+    """Calls, tokens in, tokens out and dollars of these roles, per step allowed."""
+    usages = {role: usage for role, usage in unit.usage.items() if role in roles}
+    dollars = sum(
+        compute_cost(usage, price) for role, usage in usages.items() if (price := price_of(models.get(role, "")))
+    )
+    total = sum(usages.values(), Usage())
+    return [number / unit.allowed for number in (total.calls, total.input, total.output, dollars)]
+
+
+def _count_allowed_steps(work: Job, plan: Plan, played: int) -> int:
+    """Steps allowed in the trials that are left."""
+    if isinstance(work, Training):
+        return sum(work.budgets[played:])
+    return max(0, plan.get_rules(work).trials - played) * work.budget
+
+
+def dump_observed_units(units: Iterable[ObservedUnit]) -> str:
+    """The table of `load_shipped_units`, as a file's text."""
+    rows = [
+        {
+            "method": unit.method,
+            "allowed": unit.allowed,
+            "usage": {role: [usage.calls, usage.input, usage.output] for role, usage in unit.usage.items()},
+        }
+        for unit in units
+    ]
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    return '{"units": [\n' + lines + "\n]}\n"

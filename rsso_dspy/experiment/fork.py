@@ -1,0 +1,102 @@
+"""What of one run is still valid under another configuration, so that a new run need not play it again.
+
+    for record in find_reusable_records(Store(old), plan, identity, programs): ...
+
+A unit depends on the whole configuration less what its method never looks at: the skill memory's settings and the
+embedder mean nothing to a method without skills. A unit in a stream is what it was as long as all before it are. The
+number of trials matters only where they were used up: a solved unit is what it would have been with more of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.programs.methods import Method
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, UnitRecord
+from rsso_dspy.store.run_file import flatten_keys
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Job, Training, Unit
+
+DERIVED = ("protocol", "config_hash", "config.protocol.trials")
+"""What the rest says already, and the number of trials, which each record is asked about."""
+
+NEEDED_FOR = {
+    "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried.skills"),
+    "reflections": ("config.memory.reflections", ".roles.reflector."),
+    "anything learnt": ("config.protocol.train_", "config.protocol.learn_after_", "config.protocol.frozen"),
+    "constitution": (
+        "config.memory.constitution.",
+        "config.protocol.stream_trials",
+        ".roles.advisor.",
+        "carried.constitution",
+    ),
+    "optimizers": (".roles.proposer.",),
+}
+"""Parts of a configuration by who looks at them."""
+
+
+def find_reusable_records(
+    source: Store, plan: Plan, identity: Mapping[str, Any], programs: Mapping[str, str]
+) -> Iterator[UnitRecord | TrainingRecord]:
+    """Finished units and trainings of `source` that the plan would play to the same result, as records of the new run.
+    `programs` gives the fingerprint of each arm's program. Raises `UsageError` when there is no run in `source`."""
+    known, there = source.read_identity()
+    valid = {
+        arm.name
+        for arm in dict.fromkeys(unit.arm for unit in plan.units)
+        if there.get(arm.name) == programs[arm.name]
+        and _select_relevant_settings(known, arm.method) == _select_relevant_settings(identity, arm.method)
+    }
+    everything: list[Job] = [*plan.trainings, *plan.units]
+    taken: set[Job] = set()
+    for work in everything:
+        before = plan.get_previous_unit(work) if isinstance(work, Unit) else None
+        record = (
+            _load_job_record(source, work) if work.arm.name in valid and (before is None or before in taken) else None
+        )
+        if record is not None and not record.has_errors and _is_reusable(work, record, plan):
+            taken.add(work)
+            if isinstance(record, UnitRecord) and isinstance(work, Unit):
+                record = replace(record, trials_allowed=plan.get_rules(work).trials)
+            provenance = {
+                **record.provenance,
+                "config_hash": str(identity["config_hash"]),
+                "forked_from": str(known["config_hash"]),
+            }
+            yield replace(record, protocol=plan.protocol, provenance=provenance)
+
+
+def _load_job_record(store: Store, work: Job) -> UnitRecord | TrainingRecord | None:
+    path = store.path_of(work)
+    return store.load(path) if isinstance(work, Unit) else store.load_training(path)
+
+
+def _is_reusable(work: Job, record: UnitRecord | TrainingRecord, plan: Plan) -> bool:
+    """Whether the record is what playing would give."""
+    if isinstance(work, Training):
+        assert isinstance(record, TrainingRecord)
+        return record.budgets == work.budgets
+    assert isinstance(record, UnitRecord)
+    if record.budget != work.budget or record.variant != work.variant:
+        return False
+    if work.place and (record.stream is None or record.stream.name != work.place):
+        return False
+    played, allowed = len(record.trials), plan.get_rules(work).trials
+    solved = plan.rules.stop_on_success and record.trajectories[-1].environment_score >= SOLVED_SCORE
+    return played == allowed or (solved and played < allowed)
+
+
+def _select_relevant_settings(identity: Mapping[str, Any], method: Method) -> dict[str, Any]:
+    """What units of the method depend on."""
+    looks_at = {*method.memories, *(["anything learnt"] if method.memories else [])}
+    ignored = [part for who, parts in NEEDED_FOR.items() if who not in looks_at for part in parts]
+    return {
+        key: value
+        for key, value in flatten_keys(identity).items()
+        if key not in DERIVED and not _is_mentioned(key, ignored)
+    }
+
+
+def _is_mentioned(key: str, parts: Sequence[str]) -> bool:
+    return any(part in key if part.startswith(".") else key.startswith(part) for part in parts)

@@ -1,0 +1,46 @@
+"""Whether trials of a variant can differ: what a plan that pays for repetitions is told before it is played.
+
+Equal retries are the control of every memory: as many trials, nothing learnt. A model at temperature 0 answers the same
+request alike, so that further trials without a memory repeat the first one, and control nothing.
+"""
+
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.lm import Backend
+from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.store.units import Arm
+
+MEND = "set protocol.retry_temperature (e.g. --set protocol.retry_temperature=0.7), or the temperature of the actor"
+
+
+def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
+    """A warning for the arms whose further trials will repeat the first, and one for those whose trials differ by
+    their memories alone; none when the actor's answers vary."""
+    if backend.is_stochastic("actor", plan.rules.retry_temperature):
+        return []
+    rules = {unit.arm: plan.get_rules(unit) for unit in plan.units}
+    again = {arm: of_arm for arm, of_arm in rules.items() if of_arm.trials > 1}
+    same = [arm.name for arm, of_arm in again.items() if not _has_learning_memory(arm, of_arm)]
+    others = [arm.name for arm, of_arm in again.items() if _has_learning_memory(arm, of_arm)]
+    at = f"the actor draws the likeliest token only (temperature 0 or top_k 1{_describe_seed(backend)})"
+    said = []
+    if same:
+        said.append(
+            f"warning: {at}, so further trials of {', '.join(same)} repeat the first one: equal retries that are no "
+            f"control. {MEND[0].upper()}{MEND[1:]}"
+        )
+    if others:
+        said.append(
+            f"note: {at}, so further trials of {', '.join(others)} differ from the first by what memories hold alone, "
+            "and repeat it while these are empty" + ("" if same else f"; {MEND}")
+        )
+    return said
+
+
+def _has_learning_memory(arm: Arm, rules: TrialRules) -> bool:
+    """Whether a memory of the arm can hold something else in the next trial."""
+    written = set(arm.method.memories) - ({"constitution"} if arm.method.writing is None else set())
+    return bool(written) and not rules.frozen
+
+
+def _describe_seed(backend: Backend) -> str:
+    return ", where a seed changes nothing" if backend.config.seed else ""

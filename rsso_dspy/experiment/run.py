@@ -1,0 +1,233 @@
+"""One held-out run, from what is asked for to what became of it.
+
+run = plan_run(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
+run.left, run.plan.forecast_calls(run.left)           # nothing was changed so far
+with session(config, jobs=2) as live:
+    run.execute(live, 2)
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.atomic import check_output_path
+from rsso_dspy.config import Config, make_price_lookup
+from rsso_dspy.errors import LimitReached, Stopped
+from rsso_dspy.experiment.action_choice import check_action_choice
+from rsso_dspy.experiment.constitutions import check_examples, check_streams, load_initial_constitution
+from rsso_dspy.experiment.cost_estimate import CostEstimate, estimate_cost, load_observed_units
+from rsso_dspy.experiment.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
+from rsso_dspy.experiment.executor import (
+    EngineFactory,
+    Executor,
+    RunOutcome,
+    announced,
+    discard_downstream_units,
+    fingerprint_programs,
+    list_pending_jobs,
+    open_thread_engine,
+)
+from rsso_dspy.experiment.fork import find_reusable_records
+from rsso_dspy.experiment.guards import check_readers
+from rsso_dspy.experiment.plan import Forecast, Plan, plan_held_out
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.experiment.run_log_writer import write_log
+from rsso_dspy.experiment.run_programs import NO_PROGRAMS, Programs, check_programs, make_agents
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.shards import select_shard
+from rsso_dspy.experiment.skill_libraries import load_initial_skills
+from rsso_dspy.experiment.spend_limit import SpendLimit
+from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
+from rsso_dspy.experiment.tapes import about_of
+from rsso_dspy.experiment.unit_runner import InitialMemories, UnitRunner, merge_memories
+from rsso_dspy.lm import Backend, list_backend_proxies
+from rsso_dspy.lm.recording import check_recordable
+from rsso_dspy.memory.constitution.file import format_examples
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.records import TrainingRecord, UnitRecord
+from rsso_dspy.store.manifest import Manifest
+from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is planned and checked. ``left`` is what is neither finished nor taken over."""
+
+    config: Config
+    plan: Plan
+    programs: Mapping[Arm, Agent]
+    store: Store
+    carried: InitialMemories
+    identity: dict[str, Any]
+    taken: list[UnitRecord | TrainingRecord]
+    left: list[Job]
+    played: Mapping[str, int]
+    """Trials that are finished already of what is left, by key."""
+    given: Manifest
+    """What was asked for, to be kept with the run."""
+    shard: str = ""
+    """``i/n`` of the part that is played here; empty when that is all."""
+    retry_stalled: bool = False
+    """Whether units are played again in which a trial stalled."""
+    record: bool = False
+    """Whether every exchange with a model is kept; of a run that was recorded so far, it is."""
+    fork: Path | None = None
+    """Where the records of `taken` come from."""
+
+    @property
+    def models_in_use(self) -> dict[str, str]:
+        """Role to model, of the roles this run has use for."""
+        roles = self.plan.forecast_calls().calls
+        return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
+
+    def estimate_cost(self) -> CostEstimate | None:
+        """What is left will cost about this much; None when nothing is left."""
+        own = load_observed_units(self.store, self.plan)
+        return estimate_cost(
+            self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
+        )
+
+    def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
+        """Every unit and training that is finished, errored ones too, with what is taken over."""
+        yield from self.taken
+        if (self.store.folder / "run.json").exists():
+            yield from self.store.units()
+            yield from self.store.trainings()
+
+    def forecast_calls(self) -> Forecast:
+        """What is left will cost this much at most."""
+        return self.plan.forecast_calls(self.left, self.played)
+
+    def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
+        """The run's limits, with what it cost so far. Raises `UsageError` when the price of a model it asks is not
+        known and dollars are limited."""
+        models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
+        purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), self.models_in_use)
+        purse.add_earlier_usage(self.store.read_spending() if (self.store.folder / "run.json").exists() else ())
+        return purse
+
+    def execute(
+        self,
+        live: Session,
+        jobs: int,
+        purse: SpendLimit | None = None,
+        events: EventStream | None = None,
+        engine: EngineFactory = open_thread_engine,
+        engine_name: str = "threads",
+    ) -> RunOutcome:
+        """Play what is left. `events` is told of it; `engine` opens where units are played, and `engine_name` is what
+        the run log calls it. Raises `LimitReached` when the purse is empty, and what `Session.check_models` and
+        `Executor.run` raise; whatever happens, every finished trial is kept."""
+        live.check_models(self.programs.values())
+        purse = purse or self.make_spend_limit()
+        with self.store.lock():
+            self.store.open(self.identity, fingerprint_programs(self.programs), self.shard)
+            self.given.save(self.store.folder, self.store.place.write)
+            if self.record:
+                check_recordable(live.backend.users_lm)
+                self.store.open_recordings(about_of(self.config))
+            if self.fork:
+                self._carry_recordings(Store(self.fork))
+            for record in self.taken:
+                self.store.save(record)
+            if self.retry_stalled:
+                discard_stalled_trials(self.plan, self.store)
+            discard_downstream_units(self.plan, self.store)
+            left = list_pending_jobs(self.plan, self.store)  # another process may just have finished some
+            stream = EventStream()
+            origin, records = make_provenance(self.config), self.store.recorded
+            player = UnitRunner(live, self.store, self.programs, origin, self.carried, stream, records)
+            write_log(self.store, stream)
+            if events:
+                stream.subscribe(Event, events.emit, required=True)
+            purse.follow(stream)
+            stream.subscribe(RunLimited, lambda _: player.stop.set(), required=True)
+            live.starts.told = lambda starting: stream.emit(SimulatorsStarting(starting))
+            keys = tuple(work.key for work in left)
+            ways, answers = list_backend_proxies(self.config), self.config.active_backend.replay or ""
+            with announced(stream, RunStarted(keys, jobs, engine_name, ways, answers)) as ended:
+                if left and purse.exceeded_limit:
+                    raise LimitReached(_describe_limit(purse))
+                try:
+                    outcome = Executor(player, engine).run(self.plan, left, jobs)
+                except Stopped:
+                    raise LimitReached(_describe_limit(purse)) from None
+                ended(outcome)
+            return outcome
+
+    def _carry_recordings(self, source: Store) -> None:
+        """Take over the recordings of what is taken over."""
+        if source.recorded and self.taken:
+            self.store.open_recordings(about_of(self.config))
+            for record in self.taken:
+                self.store.carry_recording(source, record)
+
+
+def plan_run(
+    config: Config,
+    spec: RunSpec,
+    programs: Programs = NO_PROGRAMS,
+    read_only: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Run:
+    """Plan the run and check it against its folder, without changing anything but damaged files, which are set aside
+    (not even these when `read_only`). `programs` are those of `spec.programs` that are compiled, by name, as
+    `rsso_dspy.load` reads them; `say` is told what a person should know.
+
+    Raises `SplitError` when a program, a library or a constitution has seen a variant that the run is scored on,
+    `UsageError` when one was made for something else or the run cannot be made, `RunMismatch` when the folder holds
+    another run, and what planning and reading libraries raise.
+    """
+    check_action_choice(config)
+    spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
+    check_readers(spec, read_only)
+    check_programs(programs, spec, config)
+    plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
+    agents = make_agents(plan, programs, say)
+    loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
+    loads += [load_initial_constitution(spec.constitution, config, plan, say)] if spec.constitution else []
+    kept = merge_memories(loads)
+    plan = select_shard(replace(plan, carried=kept.states), spec.shard)
+    digests = {name: load.digest for load in loads for name in load.memories}
+    if config.memory.constitution.examples:
+        check_examples(Path(config.memory.constitution.examples), config, plan)
+        text = format_examples(Path(config.memory.constitution.examples))
+        digests["constitution examples"] = hashlib.sha256(text.encode()).hexdigest()[:12]
+    bound_to = make_run_identity(config, resolve_protocol(config), digests)
+    if not (read_only and spec.out.is_dir()):
+        check_output_path(spec.out, "--out")
+    store = Store(spec.out)
+    store.read_only = read_only
+    store.check_identity(bound_to, fingerprint_programs(agents))
+    check_streams(plan, store)
+    again = list_stalled_jobs(plan, store) if spec.retry_stalled else []
+    left = list_pending_jobs(plan, store, again)
+    taken: list[UnitRecord | TrainingRecord] = []
+    if spec.fork:
+        source = Store(spec.fork)
+        source.read_only = True
+        wanted = set(map(source.path_of, left))
+        taken = [
+            r
+            for r in find_reusable_records(source, plan, bound_to, fingerprint_programs(agents))
+            if source.path_of(r) in wanted
+        ]
+        taken = [record for record in taken if not (spec.retry_stalled and record.stalled_trials)]
+        have = set(map(store.path_of, taken))
+        left = [work for work in left if store.path_of(work) not in have]
+    begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()}
+    played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
+    given, shard, retry = Manifest.from_run_spec(config, spec), str(spec.shard or ""), spec.retry_stalled
+    about = (given, shard, retry, spec.record, spec.fork)
+    return Run(config, plan, agents, store, kept, bound_to, taken, left, played, *about)
+
+
+def _describe_limit(purse: SpendLimit) -> str:
+    return (
+        f"stopped: {purse.exceeded_limit}. Every finished trial is kept; the same command with a higher limit goes on."
+    )

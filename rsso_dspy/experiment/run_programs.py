@@ -1,0 +1,117 @@
+"""The programs of a run: zero-shot ones, and compiled ones with what has to be known of them before they are scored.
+
+agents = make_agents(plan, {"mine": rsso_dspy.load("mine.json")})
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rsso_dspy.config import Config
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.experiment.executor import make_zero_shot_programs
+from rsso_dspy.experiment.guards import check_benchmark, check_held_out
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.records import ZERO_SHOT
+from rsso_dspy.store.run_spec import RunSpec
+from rsso_dspy.store.units import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class CompileEnvironment:
+    """What a program was compiled in; it is of use nowhere else."""
+
+    name: str
+    """Of the benchmark."""
+    version: str
+    simplification: str
+
+    @classmethod
+    def of(cls, config: Config) -> "CompileEnvironment":
+        """The environment of a configuration."""
+        return cls(config.benchmark, config.active_benchmark.version, config.simplification)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}, simplification {self.simplification or 'none'}"
+
+
+class CompiledProgram(Protocol):
+    """A program that is not the zero-shot one. `rsso_dspy.load` reads such programs from files."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method that it was compiled for."""
+        ...
+
+    @property
+    def calibration(self) -> tuple[str, ...]:
+        """Keys of all variants that it has seen."""
+        ...
+
+    @property
+    def environment(self) -> CompileEnvironment | None:
+        """What it was compiled in; None when it does not say."""
+        ...
+
+    @property
+    def protocol(self) -> str:
+        """Id of the protocol that it was compiled under."""
+        ...
+
+    def agent(self, method: str | None = None) -> Agent:
+        """The program, for its method or for that with a constitution added."""
+        ...
+
+
+Programs = Mapping[str, CompiledProgram | None]
+"""By name; None is the zero-shot program, which needs no entry."""
+
+NO_PROGRAMS: Programs = {}
+
+
+def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
+    """Raise `UsageError` when a program of the run is not given, was compiled for another method than the run's, or in
+    another environment."""
+    given = {name: program for name, program in programs.items() if program}
+    if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in given]:
+        raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Give every compiled program by its name.")
+    if idle := [name for name in given if name not in spec.programs]:
+        raise UsageError(
+            f"{', '.join(idle)} would not be played: name it among the programs of the run, or leave it out"
+        )
+    files = {path.stem: path for path in spec.compiled}
+    for name, program in given.items():
+        check_environment(program, files.get(name, name), CompileEnvironment.of(config))
+        if other := [each for each in spec.methods if program.method not in (each, each.partition("+")[0])]:
+            raise UsageError(
+                f"{name} was compiled for the method {program.method}, not for {', '.join(other)}: "
+                f"use --methods {program.method}, or compile one for each"
+            )
+
+
+def check_environment(program: CompiledProgram, source: object, played: CompileEnvironment) -> None:
+    """Raise `UsageError` when a program was compiled in another environment than the one that is played."""
+    made_in = program.environment
+    if made_in is None or made_in == played:
+        return
+    check_benchmark(source, made_in.name, played.name)
+    raise UsageError(
+        f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version and that "
+        "environment.simplification, or compile again"
+    )
+
+
+def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
+    """The program of every arm. Raises `SplitError` when a variant of the plan was used to compile one of them. `say`
+    is told of programs that were compiled under another protocol."""
+    agents = make_zero_shot_programs(plan)
+    for name in dict.fromkeys(arm.program for arm in agents):
+        if program := programs.get(name):
+            check_held_out(program.calibration, [unit.variant for unit in plan.units])
+            if program.environment and program.protocol != plan.protocol:
+                say(f"{name} was compiled under {program.protocol}, and is played under {plan.protocol}")
+    return {
+        arm: program.agent(arm.method.name) if (program := programs.get(arm.program)) else agent
+        for arm, agent in agents.items()
+    }

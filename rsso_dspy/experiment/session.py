@@ -1,0 +1,181 @@
+"""A configuration brought to life: simulators, models and embedder, ready for programs to be called.
+
+    with session() as live:                     # the defaults: offline, no key
+        Agent("rsso")(variant="find-plant::228", trials=3)
+
+Nothing is started before it is needed, and simulators end with the block.
+"""
+
+import atexit
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import dspy
+
+from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
+from rsso_dspy.embedders import Embedder
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
+from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment
+from rsso_dspy.environments.start_queue import StartQueue
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.action_choice import check_action_choice
+from rsso_dspy.experiment.protocols import NamedProtocol, resolve_protocol
+from rsso_dspy.lm import Backend
+from rsso_dspy.memory.constitution.file import format_examples
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.role_calls import find_users_lm
+from rsso_dspy.programs.runtime import Runtime, set_default_session
+from rsso_dspy.records import Variant
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `session` lends: the configuration, its protocol, its models, and the runtime made of them."""
+
+    config: Config
+    protocol: NamedProtocol
+    backend: Backend
+    embedder: Embedder
+    runtime: Runtime
+    jobs: int = 1
+    """How many simulators may live at once."""
+    starts: StartQueue = field(default_factory=StartQueue)
+    """The turns in which they start."""
+
+    @contextmanager
+    def activate_for_run(self) -> Iterator[None]:
+        """Make the runtime current in this thread for a run or a compile, whose models are the session's and nobody
+        else's, with DSPy's histories off and the backend's format. Who wants a trace opens one inside, as DSPy's
+        optimizers do."""
+        settings = {
+            "lm": None,
+            "session_models_only": True,
+            "disable_history": True,
+            "trace": None,
+            "adapter": self.backend.adapter,
+        }
+        with dspy.context(**settings), self.runtime.activate():
+            yield
+
+    @contextmanager
+    def activate_for_user(self) -> Iterator[Runtime]:
+        """Make the runtime current for a person's own calls: the model and the adapter that DSPy is configured with
+        come first, and `inspect_history` has something to show."""
+        adapter = dspy.settings.adapter or self.backend.adapter
+        with dspy.context(trace=None, adapter=adapter), self.runtime.activate() as runtime:
+            yield runtime
+
+    def check_models(self, agents: Iterable[Agent] = ()) -> None:
+        """Raise `UsageError` when another model than the session's is meant to answer in a run or a compile, whose
+        records name the session's: one that DSPy was configured with since, or a predictor's own."""
+        own = {
+            str(getattr(p.lm, "model", p.lm))
+            for agent in agents
+            for p in agent.predictors_by_name.values()
+            if p.lm is not None
+        }
+        users = find_users_lm()
+        if users is not None and users is not self.backend.users_lm:
+            own.add(str(getattr(users, "model", users)))
+        if own:
+            raise UsageError(
+                f"{', '.join(sorted(own))} would answer in place of {self.backend.models['actor']}, which the records "
+                "would name: runs and compiles take their models from the session. Configure DSPy before the session "
+                "is opened, or name the model in the configuration ([backends.NAME] model = ...)"
+            )
+
+
+@contextmanager
+def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
+    """Lend a session and make it current in this thread; simulators end with the block.
+
+    A model that DSPy is configured with (`dspy.configure(lm=...)`) answers in every role, and records name it; a
+    configuration that names another model than the offline one contradicts it. `jobs` is how many simulators may live
+    at once. Nothing is started before it is needed. Raises `MissingKey` or `ConfigError` at once when the backend
+    cannot work, `UsageError` for that contradiction.
+    """
+    live = make_session(config or load_config(), jobs)
+    try:
+        with live.activate_for_user():
+            yield live
+    finally:
+        live.runtime.environments.close()
+
+
+def make_session(config: Config, jobs: int) -> Session:
+    """A session that is current nowhere; whoever makes it closes its environments. Raises what `session` raises."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    users_lm = find_users_lm()
+    if users_lm is not None:
+        config = name_users_lm(config, users_lm)
+    check_action_choice(config)
+    protocol = resolve_protocol(config)
+    backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
+    backend.check(protocol.rules.retry_temperature)
+    embedder = Embedder(config.embedder)
+    played, book = config.active_benchmark, config.memory.constitution
+
+    def make_environment() -> PooledEnvironment:
+        return played.environment(config.environment, Runtime.is_stopping)
+
+    starts = StartQueue(stopped=Runtime.is_stopping)
+    pool = EnvironmentPool(make_environment, size=jobs, starts=starts)
+
+    def parse_variant(key: str) -> Variant:
+        return replace(played.table.parse(key), simplification=config.simplification)
+
+    runtime = Runtime(
+        environments=pool,
+        variant=parse_variant,
+        budget=lambda chosen: protocol.compute_budget(played.gold_length(chosen)),
+        lm=backend.lm,
+        embed=embedder,
+        rules=protocol.rules,
+        constitution=protocol.constitution,
+        examples=format_examples(Path(book.examples) if book.examples else None, played.examples()),
+        benchmark="" if config.benchmark == DEFAULT else config.benchmark,
+        implied_templates=get_benchmark().action_templates,
+        reflections=config.memory.reflections,
+        skills=protocol.skills,
+    )
+    return Session(config, protocol, backend, embedder, runtime, jobs, starts)
+
+
+def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
+    """The configuration with the model that DSPy was configured with as its backend, so that records name it. Raises
+    `UsageError` when the configuration names a model too."""
+    name = str(getattr(lm, "model", type(lm).__name__))
+    if set(Backend(config.active_backend).models.values()) != {EMBEDDED}:
+        raise UsageError(
+            f"two models are named: DSPy is configured with {name}, and the backend {config.backend} is "
+            f'{config.active_backend.model}. Drop one: dspy.configure(lm=None), or backend = "embedded"'
+        )
+    settings = {"temperature": lm.kwargs.get("temperature") or 0.0, "max_tokens": lm.kwargs.get("max_tokens") or 1024}
+    users = BackendConfig(model=name if "/" in name else f"dspy/{name}", **settings)
+    return config.model_copy(update={"backend": "dspy", "backends": {**config.backends, "dspy": users}})
+
+
+_default: list[Session] = []
+_opening = threading.Lock()
+
+
+@contextmanager
+def open_default_session() -> Iterator[Runtime]:
+    """Make the default session's runtime current: the configuration that `load` finds, as many simulators as there are
+    cores. It starts with the first call and ends with the process. Raises what `session` raises."""
+    with _opening:
+        if not _default:
+            with dspy.context(session_models_only=True):
+                _default.append(make_session(load_config(), os.cpu_count() or 1))
+            atexit.register(_default[0].runtime.environments.close)
+    if (users_lm := find_users_lm()) is not None:
+        name_users_lm(_default[0].config, users_lm)
+    with _default[0].activate_for_user() as runtime:
+        yield runtime
+
+
+set_default_session(open_default_session)

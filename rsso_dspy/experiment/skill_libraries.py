@@ -1,0 +1,316 @@
+"""Skill libraries outside a run: of a finished unit, to look at or to take along, and built anew from trajectories.
+
+    settings = make_offline_settings("release", max_window=5)
+    for trajectory in read_trajectories(Path("runs/first/units/sso/boil/22-s0.json")): ...
+    library = export_library(load_skill_source(Path("runs/first"), "boil::22"))
+
+No language model and no simulator has a part in any of it.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from rsso_dspy.atomic import make_json_kind
+from rsso_dspy.config import Config
+from rsso_dspy.environments.benchmark import named_in
+from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
+from rsso_dspy.experiment.guards import check_benchmark, check_sources
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.experiment.protocols import get_protocol, resolve_protocol
+from rsso_dspy.experiment.unit_runner import InitialMemories
+from rsso_dspy.memory.skills import Embed, SkillSettings
+from rsso_dspy.memory.skills.library import KIND, SkillLibraryFile, load_library, parse_skill_snapshot, read_library
+from rsso_dspy.memory.skills.memory_state import SkillMemoryState
+from rsso_dspy.memory.skills.offline import create_offline_memory, parse_trajectories, serialize_inspection
+from rsso_dspy.memory.skills.settings import Extraction, Pairs
+from rsso_dspy.memory.skills.skill_usage import SkillUsage, find_pursued_skill, summarize_skill_usage
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord
+from rsso_dspy.safe_read import read_json
+from rsso_dspy.store.memory_sources import sources_of
+from rsso_dspy.store.record_files import find_unit
+from rsso_dspy.store.unit_store import Store
+
+__all__ = [
+    "SkillSource",
+    "build_library",
+    "export_library",
+    "load_initial_skills",
+    "load_skill_source",
+    "make_offline_settings",
+    "parse_weights",
+    "read_trajectories",
+]
+
+LIBRARY = make_json_kind("skill library", KIND)
+
+PARTIAL = (
+    "A unit keeps its library after the last trial only: these are the skills that prompts of this trial held; "
+    "others may have been in the library."
+)
+
+WORDS = ("id", "name", "summary", "target", "instructions")
+
+WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillSource:
+    """A unit or training that kept skills and came to its end."""
+
+    record: UnitRecord | TrainingRecord
+    memory: dict[str, Any]
+    """Snapshot of its skill memory; that of its training, for a unit that only read it."""
+    embedder: str | None
+    """The run's embedding model, None when the run does not say."""
+    held: SkillMemoryState
+
+    @property
+    def accounts(self) -> list[SkillUsage]:
+        """One per skill, the library first; use is counted over all trials."""
+        return summarize_skill_usage(self.held, self.record.trajectories)
+
+    @property
+    def learnt_from(self) -> list[int]:
+        """Trials that the library learnt from; a unit's last one is not among them unless its protocol says so."""
+        return [result.trial for result in self.record.trials if "skills" in result.learnt]
+
+    def describe_prompts(self, trial: int) -> dict[str, Any]:
+        """What the prompts of a trial held of skills, as JSON data. Raises `UsageError` for a trial never played."""
+        played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
+        if trial not in played:
+            raise UsageError(f"{self.record.key} has trials 1 to {len(played)}, not {trial}")
+        steps, skills = played[trial].steps, self.held.skills
+        shown = next(result.shown for result in self.record.trials if result.trial == trial)
+        at: dict[tuple[str, ...], list[int]] = {}
+        for number, step in enumerate(steps, start=1):
+            if step.recalled:
+                at.setdefault(step.recalled, []).append(number)
+        aims = [(number, step, find_pursued_skill(step, skills)) for number, step in enumerate(steps, start=1)]
+        return {
+            "trial": trial,
+            "steps": len(steps),
+            "note": PARTIAL if at else "No skill stood in its prompts.",
+            "prompts": [
+                {
+                    "ids": list(ids),
+                    "names": [skills[name].name for name in ids],
+                    "steps": numbers,
+                    "text": shown[f"skills:{','.join(ids)}"],
+                }
+                for ids, numbers in at.items()
+            ],
+            "pursued": [
+                {"step": number, "id": aim, "name": skills[aim].name, "action": step.action, "reward": step.reward}
+                for number, step, aim in aims
+                if aim
+            ],
+        }
+
+
+def load_skill_source(
+    folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
+) -> SkillSource:
+    """The unit ``task::index`` of a run, or the training of a ``task``, of its first arm that keeps skills when none is
+    named. Changes nothing. `left_out` is told of the files that were not read, as the store names them.
+
+    Raises `UsageError` that says what there is instead, and what to do.
+    """
+    store = Store(folder)
+    store.read_only = True
+    identity, arms = store.read_identity()
+    records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
+    left_out(store)
+    if not records and "::" not in key:
+        raise UsageError(f"{folder} holds no finished training; name a unit, TASK::VARIANT")
+    record = _choose_record(records, folder, key, arm, arms)
+    if record.has_errors:
+        failed = record.trials[-1]
+        raise UsageError(
+            f"{key} of {record.arm} is not finished: trial {failed.trial} is an error ({failed.error}); "
+            "run the same command again, which plays it again"
+        )
+    memory = record.memories.get("skills") or _load_training_skills(store, record)
+    held, _ = parse_skill_snapshot(memory, f"{key} of {record.arm} in {folder}")
+    settings = identity.get("config", {}).get("embedder")
+    embedder = str(settings["model"]) if isinstance(settings, dict) and "model" in settings else None
+    return SkillSource(record, memory, embedder, held)
+
+
+def _load_training_skills(store: Store, record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """The skills of the training that a unit read."""
+    assert isinstance(record, UnitRecord)
+    trainings = [
+        t for t in store.trainings() if (t.arm, t.task, t.seed) == (record.arm, record.variant.task, record.seed)
+    ]
+    if not trainings:
+        raise UsageError(f"the training that {record.key} started from is gone; run the same command again")
+    return trainings[0].memories["skills"]
+
+
+def _has_skills(record: UnitRecord | TrainingRecord) -> bool:
+    trained = isinstance(record, UnitRecord) and any(source.kind == "training" for source in record.sources)
+    return "skills" in record.memories or (trained and "skills" in METHODS[record.method].memories)
+
+
+def _choose_record(
+    records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Collection[str]
+) -> UnitRecord | TrainingRecord:
+    again = "run the run's own command again to play what is left"
+    if not records:
+        raise UsageError(f"{folder} holds no finished unit yet; {again}")
+    here = {record.arm: record for record in records if record.key == key}
+    if not here:
+        raise UnknownName("unit", key, {record.key for record in records}, f"Not finished yet? Then {again}.")
+    with_skills = [name for name, record in here.items() if _has_skills(record)]
+    if arm is None and with_skills:
+        return here[with_skills[0]]
+    if arm is not None and arm not in here:
+        if arm in arms:
+            raise UsageError(f"{key} of {arm} is not finished yet: {again}, or take --arm {', '.join(here)}")
+        raise UnknownName("arm", arm, here)
+    if arm in with_skills:
+        return here[arm]
+    keeping = ",".join(name for name, row in METHODS.items() if "skills" in row.memories)
+    fix = f"--arm {' or '.join(with_skills)}" if with_skills else f"play it with --methods {keeping}"
+    raise UsageError(f"{key} of {arm or ', '.join(here)} keeps no skills; {fix}")
+
+
+def export_library(unit: SkillSource) -> SkillLibraryFile:
+    """The library with where it came from."""
+    record = unit.record
+    before = record.learnt_on
+    own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
+    provenance: dict[str, Any] = {
+        "protocol": record.protocol,
+        "arm": record.arm,
+        "method": record.method,
+        "program": record.program,
+        "backend": record.backend,
+        "model": record.model,
+        "rule_based": record.rule_based,
+        "embedder": unit.embedder,
+        "variants": list(dict.fromkeys([*before, *own])),
+        "simplification": record.trajectories[0].variant.simplification,
+        "seed": record.seed,
+        "start": record.start,
+        "trials": len(record.trials),
+        "learnt_from": unit.learnt_from,
+        "made_by": record.provenance,
+    }
+    return SkillLibraryFile(provenance, unit.memory)
+
+
+def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
+    """A library that units of the plan start from. Raises `RunMismatch` when it was learnt with another embedder or
+    other settings, and what `check_sources` and `read_library` raise. `say` is told of held-out variants it was learnt
+    on."""
+    if not any("skills" in arm.method.memories for arm in {unit.arm for unit in plan.units}):
+        raise UsageError(f"no method of this run keeps skills, so that {file} would go unused; leave --skills out")
+    library = read_library(file)
+    sources = [str(key) for key in library.provenance.get("variants", ())]
+    check_sources(file, library.provenance, sources, config, plan, say)
+    settings = resolve_protocol(config).skills
+    load_library(file, lambda _: np.zeros((0, 0)), settings, embedder=config.embedder.model)
+    digest = hashlib.sha256(library.to_json().encode()).hexdigest()[:12]
+    states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
+    memories = {"skills": library.snapshot}
+    return InitialMemories(memories, sources_of(memories, "file", file.name, digest), states, tuple(sources))
+
+
+def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
+    """A library from trajectories alone, as JSON data: ``after_each`` as `inspected` names it, and the ``library``."""
+    memory = create_offline_memory(embed, settings)
+    after_each = []
+    for trajectory in given:
+        memory.learn(trajectory)
+        after_each.append(serialize_inspection(memory.inspect_update()))
+    skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
+    return {"after_each": after_each, "library": skills}
+
+
+def make_offline_settings(name: str, weighted: Mapping[str, float] | None = None, **changes: Any) -> SkillSettings:
+    """A preset's skill settings with other weights and other values; None changes nothing. Raises `UnknownName` or
+    `ConfigError`."""
+    wanted = {key: value for key, value in changes.items() if value is not None}
+    for choice, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
+        if choice in wanted and wanted[choice] not in known:
+            raise UnknownName(choice, wanted[choice], known)
+    wanted |= {f"{key}_weight": value for key, value in (weighted or {}).items()}
+    try:
+        changed = replace(get_protocol(name).skills, **wanted)
+    except ValueError as error:
+        raise ConfigError(f"these skill settings do not fit together: {error}") from None
+    counted = [changed.coverage_weight, changed.reward_weight, changed.state_weight, changed.action_weight]
+    if sum(counted) + changed.feedback * changed.feedback_weight <= 0:
+        raise ConfigError("all weights of the score are 0; give one of them a value, e.g. --weights state=1")
+    return changed
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """``name=number`` pairs, comma-separated. Raises `UnknownName` or `UsageError`."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name not in WEIGHTS:
+            raise UnknownName("weight", name, WEIGHTS, "Write --weights coverage=0.01,reward=0.1,state=1,action=1.")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 <= found[name] < math.inf:
+            raise UsageError(f"--weights {name}={value}: expected a number from 0 up, e.g. {name}=0.1")
+    return found
+
+
+def read_trajectories(file: Path, case: int | None = None, benchmark: str | None = None) -> list[Trajectory]:
+    """Trajectories of a file: a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such, of which
+    ``case`` (from 1) names one, or a run's unit, which is of the ``benchmark`` when that is named. Raises `UsageError`
+    that says what is wrong and where."""
+    try:
+        data = read_json(file)
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except DamagedFile as error:
+        raise UsageError(f"{file} is no JSON ({error.why})") from None
+    try:
+        if isinstance(data, dict) and "cases" in data:
+            data = _select_case(data["cases"], case)
+        elif case is not None:
+            raise UsageError("it holds no cases; leave --case out")
+        if isinstance(data, dict) and "trials" in data:
+            return _read_unit_trajectories(file, benchmark)
+        if isinstance(data, dict) and "trajectories" not in data:
+            raise UsageError("no `trajectories`, `cases` or `trials` in it; `rsso-dspy skills build --help` says more")
+        return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+def _select_case(cases: Any, case: int | None) -> Any:
+    if not isinstance(cases, list) or not cases:
+        raise UsageError("`cases` is no list of cases")
+    known = f"--case 1 to --case {len(cases)}"
+    if case is None and len(cases) > 1:
+        raise UsageError(f"it holds {len(cases)} cases; choose one, {known}")
+    if case is not None and not 1 <= case <= len(cases):
+        raise UsageError(f"there is no case {case}; it holds {known}")
+    return cases[(case or 1) - 1]
+
+
+def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajectory]:
+    """The trials that were played; an errored one has no trajectory."""
+    record = find_unit(file)
+    if record is None:
+        raise UsageError("it looks like a run's unit and can not be read as one; it is damaged")
+    if not record.trajectories:
+        raise UsageError("none of its trials was played to an end")
+    if benchmark and (made_on := named_in(record.provenance)):
+        check_benchmark("it", made_on, benchmark)
+    return list(record.trajectories)

@@ -1,0 +1,83 @@
+"""How much a run may cost: told of every answer as it comes, it stops the run between two steps once a limit is passed.
+
+    purse = SpendLimit(max_cost=5.0, max_tokens=None, models={"actor": "openai/gpt-4.1-mini"}, price_of=price_of)
+    purse.follow(events)            # hears UsageSpent, tells RunLimited
+
+The answers under way when the limit is passed are still paid for; nothing after them is.
+"""
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.events import EventStream, RunLimited, UsageSpent
+from rsso_dspy.pricing import PriceOf, compute_cost, format_dollars
+from rsso_dspy.records import Usage
+
+
+class SpendLimit:
+    """The limits of one run, in dollars and in tokens sent and answered; None is no limit. `models` maps role to model;
+    `asked` are the roles that will be asked, all when None. Thread-safe.
+
+    Raises `UsageError` when dollars are limited and a model has no known price.
+    """
+
+    def __init__(
+        self,
+        max_cost: float | None,
+        max_tokens: int | None,
+        models: Mapping[str, str],
+        price_of: PriceOf,
+        asked: Collection[str] | None = None,
+    ):
+        wanted = models.keys() if asked is None else asked
+        unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
+        if max_cost is not None and unpriced:
+            raise UsageError(
+                f"the price of {', '.join(unpriced)} is not known, so that its cost can't be limited: set "
+                f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens), or use --max-tokens'
+            )
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
+        self.cost = 0.0
+        """Dollars spent so far, as far as prices are known."""
+        self.tokens = 0
+        self.unmetered = 0
+        """Answers whose tokens the server did not tell."""
+        self._models = models
+        self._price_of = price_of
+        self._lock = threading.Lock()
+
+    def add_usage(self, role: str, usage: Usage) -> None:
+        """Count what an answer cost."""
+        price = self._price_of(self._models[role]) if role in self._models else None
+        with self._lock:
+            self.cost += compute_cost(usage, price) if price else 0.0
+            self.tokens += usage.input + usage.output
+            self.unmetered += usage.unmetered
+
+    def follow(self, events: EventStream) -> None:
+        """Count what every answer costs, and tell there when a limit is passed."""
+
+        def count(event: UsageSpent) -> None:
+            self.add_usage(event.role, event.usage)
+            if why := self.exceeded_limit:
+                events.emit(RunLimited(why))
+
+        events.subscribe(UsageSpent, count, required=True)
+
+    def add_earlier_usage(self, spent: Iterable[tuple[str, Usage]]) -> None:
+        """Count what the run cost earlier, role by role."""
+        for role, usage in spent:
+            self.add_usage(role, usage)
+
+    @property
+    def exceeded_limit(self) -> str:
+        """Which limit was passed, or can't be kept, in words; empty while none was."""
+        if self.unmetered and not (self.max_cost is None and self.max_tokens is None):
+            return "the server does not tell how many tokens its answers take, so that no limit can be kept"
+        if self.max_cost is not None and self.cost > self.max_cost:
+            return f"{format_dollars(self.cost)} of {format_dollars(self.max_cost)} are spent (--max-cost)"
+        if self.max_tokens is not None and self.tokens > self.max_tokens:
+            return f"{self.tokens:,} of {self.max_tokens:,} tokens are spent (--max-tokens)"
+        return ""

@@ -1,0 +1,274 @@
+"""One unit or one training, played from the trials of it that are finished on; every further trial is noted at once.
+
+    player = UnitRunner(live, store, programs, provenance)
+    player.run_job(plan, unit)         # a UnitRecord, written
+
+A unit starts from empty memories, from those of its training, from the constitution that the unit before it in its
+stream left, or from what was carried here; one that was begun goes on from the memories noted after its last finished
+trial, so that its record is the one it would have had.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dspy
+
+from rsso_dspy.errors import FolderGone, RssoError, Stopped
+from rsso_dspy.experiment.events import EventStream, TrialFinished, UsageSpent
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.tapes import tape_of
+from rsso_dspy.lm.recording import Tape
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.methods import Method
+from rsso_dspy.programs.runtime import ResumeState, TrialRules
+from rsso_dspy.recordings import Recordings
+from rsso_dspy.records import Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.store.memory_sources import count_entries, describe, sources_of
+from rsso_dspy.store.taping import name_of
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Job, Training, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class InitialMemories:
+    """Memories learnt elsewhere, and where."""
+
+    memories: Mapping[str, Any] = field(default_factory=dict)
+    """Snapshot per memory."""
+    sources: tuple[Source, ...] = ()
+    states: int = 0
+    """How many states its skill memory has stored."""
+    variants: tuple[str, ...] = ()
+    """Keys of the variants it was learnt on."""
+    parts: tuple["InitialMemories", ...] = ()
+    """What this was put together from."""
+
+    @property
+    def digest(self) -> str:
+        """12 hexadecimal digits over the content of its file; results depend on it."""
+        return " ".join(source.digest for source in self.sources if source.kind == "file")
+
+    def select_for(self, method: Method) -> "InitialMemories":
+        """What of it the method's memories take."""
+        read = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
+        return merge_memories(read)
+
+
+NOTHING = InitialMemories()
+
+
+def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
+    """Several loads as one."""
+    return InitialMemories(
+        {name: snapshot for load in loads for name, snapshot in load.memories.items()},
+        tuple(source for load in loads for source in load.sources),
+        sum(load.states for load in loads),
+        tuple(dict.fromkeys(key for load in loads for key in load.variants)),
+        tuple(loads),
+    )
+
+
+RecordFactory = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
+"""The record of these trials, with these memories after them."""
+
+
+class UnitRunner:
+    """Plays for one run. `programs` gives the program of every arm; they are shared by the threads. `carried` is what
+    memories hold at the start of every unit. `events` is told of every answer's cost and every finished trial. With
+    `records`, every exchange with a model is kept; `source` answers in their place."""
+
+    def __init__(
+        self,
+        live: Session,
+        store: Store,
+        programs: Mapping[Arm, Agent],
+        provenance: dict[str, str],
+        carried: InitialMemories = NOTHING,
+        events: EventStream | None = None,
+        records: bool = False,
+        source: Recordings | None = None,
+    ):
+        self.live = live
+        self.store = store
+        self.programs = programs
+        self.provenance = provenance
+        self.carried = carried
+        self.events = events or EventStream()
+        self.records = records
+        self.source = source or live.backend.recordings
+        self.stop = threading.Event()
+        """Set it to have every trial under way abandoned before its next step."""
+
+    def run_job(self, plan: Plan, work: Job) -> UnitRecord | TrainingRecord:
+        """Play what is left of a unit or training and write it."""
+        self.store.recover_under_way(work)
+        self._abandon_errored_trial(work)
+        record = self._run_training(plan, work) if isinstance(work, Training) else self._run_unit(plan, work)
+        self.store.save(record)
+        self.store.forget_under_way(work)
+        return record
+
+    def _abandon_errored_trial(self, work: Job) -> None:
+        """Note what the trials cost that ended in errors and are played again now."""
+        path = self.store.path_of(work)
+        before = self.store.load_training(path) if isinstance(work, Training) else self.store.load(path)
+        if before and before.has_errors:
+            self.store.abandon_file(work.arm.name, work.key, path, before.trials[-1].usage)
+
+    def is_trained(self, plan: Plan, unit: Unit) -> bool:
+        """Whether the unit needs no training, or it is finished."""
+        training = plan.get_training(unit)
+        if training is None:
+            return True
+        record = self.store.load_training(self.store.path_of(training))
+        return record is not None and not record.has_errors
+
+    def _run_unit(self, plan: Plan, unit: Unit) -> UnitRecord:
+        kept = self._load_initial_memories(plan, unit)
+        rules = plan.get_rules(unit)
+
+        def make_record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> UnitRecord:
+            return UnitRecord(
+                **self._describe_job(plan, unit),
+                variant=unit.variant,
+                budget=unit.budget,
+                trials_allowed=rules.trials,
+                start=describe(kept.sources),
+                sources=kept.sources,
+                learnt_on=kept.variants,
+                trials=tuple(trials),
+                memories={} if plan.get_training(unit) and rules.frozen else dict(memories),
+            )
+
+        begun = self.store.load(self.store.started_path(self.store.path_of(unit)))
+        start = ResumeState({**kept.memories, **begun.memories}, begun.trials) if begun else ResumeState(kept.memories)
+        tape = self._tape(unit, len(start.played))
+        played = self._run_trials(rules, unit, unit.variant, unit.budget, rules.trials, start, make_record, tape)
+        return make_record(played.trials, played.memories)
+
+    def _load_initial_memories(self, plan: Plan, unit: Unit) -> InitialMemories:
+        """What the memories of a unit hold before its first trial."""
+        kept, training = self.carried.select_for(unit.arm.method), plan.get_training(unit)
+        if training:
+            learnt = self.store.load_training(self.store.path_of(training))
+            assert learnt is not None
+            met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
+            sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
+            kept = InitialMemories(learnt.memories, sources, variants=tuple(met))
+        if not unit.place:
+            return kept
+        if (before := plan.get_previous_unit(unit)) is not None:
+            left = self.store.load(self.store.path_of(before))
+            assert left is not None
+            met = dict.fromkeys([*left.learnt_on, before.variant.key])
+            book = {**left.memories["constitution"], "edits": []}  # each unit's record holds its own
+            kept = replace(kept, memories={**kept.memories, "constitution": book}, variants=tuple(met))
+        size = count_entries(kept.memories, "constitution")
+        place = plan.streams[unit.arm].index(unit) + 1
+        here = Source("constitution", "stream", unit.place, place=place, size=size)
+        return replace(kept, sources=(*kept.sources, here))
+
+    def _run_training(self, plan: Plan, training: Training) -> TrainingRecord:
+        kept = self.carried.select_for(training.arm.method)
+
+        def make_record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> TrainingRecord:
+            return TrainingRecord(
+                **self._describe_job(plan, training),
+                task=training.task,
+                budgets=training.budgets,
+                start=describe(kept.sources),
+                sources=kept.sources,
+                learnt_on=kept.variants,
+                trials=tuple(trials),
+                memories=dict(memories),
+            )
+
+        begun = self.store.load_training(self.store.started_path(self.store.path_of(training)))
+        start = ResumeState(begun.memories, begun.trials) if begun else ResumeState(kept.memories)
+        tape = self._tape(training, len(start.played))
+        for number in range(len(start.played), len(training.episodes)):
+            variant, budget = training.episodes[number], training.budgets[number]
+            played = self._run_trials(
+                plan.training_rules, training, variant, budget, number + 1, start, make_record, tape
+            )
+            start = ResumeState(played.memories, played.trials)
+            if played.score is None:
+                break
+        return make_record(start.played, start.memories)
+
+    def _tape(self, work: Job, trials: int) -> Tape | None:
+        """The tape of a unit or training of which so many trials are finished."""
+        if self.records:
+            self.store.cut_recording(name_of(work), trials)
+        return tape_of(name_of(work), self.source, self.records)
+
+    def _run_trials(
+        self,
+        rules: TrialRules,
+        work: Job,
+        variant: Variant,
+        budget: int,
+        until: int,
+        start: ResumeState,
+        form: RecordFactory,
+        tape: Tape | None,
+    ) -> dspy.Prediction:
+        """Play a variant from `start` on until trial number `until`, noting each finished trial in its `form`."""
+        begun = time.perf_counter()
+        trials = list(start.played)
+
+        def count_usage(role: str, usage: Usage) -> None:
+            self.events.emit(UsageSpent(work, role, usage))
+            try:
+                self.store.note_under_way(work, role, usage, len(trials) + 1)
+            except (OSError, RssoError) as error:
+                self.stop.set()
+                raise Stopped from error  # who asks a model may take an error for the model's, and ask again
+
+        def save_trial(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
+            nonlocal begun
+            if tape is not None and self.records:
+                self.store.add_recording(name_of(work), result.trial, tape.take(result.trial))
+            trials.append(result)
+            if result.trajectory is not None:
+                self.store.save_started(form(trials, memories()))
+                self.store.forget_under_way(work)
+            now = time.perf_counter()
+            self.store.note_seconds(work.key, result.trial, now - begun)
+            begun = now
+            self.events.emit(TrialFinished(work, result))
+
+        runtime = replace(
+            self.live.runtime, rules=rules, budget=lambda _: budget, stopped=self.stop.is_set, spend=count_usage
+        )
+        try:
+            with self.live.activate_for_run(), runtime.activate(), dspy.context(tape=tape):
+                program = self.programs[work.arm]
+                return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=save_trial)
+        except BaseException as error:
+            with suppress(FolderGone, OSError):  # then it stays noted as under way
+                self.store.recover_under_way(work)
+            if isinstance(error, Stopped) and error.__cause__:
+                raise error.__cause__ from None
+            raise
+
+    def _describe_job(self, plan: Plan, work: Job) -> dict[str, Any]:
+        """What the records of units and trainings share."""
+        return {
+            "protocol": plan.protocol,
+            "arm": work.arm.name,
+            "method": work.arm.method.name,
+            "program": work.arm.program,
+            "backend": self.live.config.backend,
+            "model": self.live.backend.models["actor"],
+            "models": dict(self.live.backend.models),
+            "rule_based": self.live.backend.rule_based,
+            "seed": work.seed,
+            "provenance": {**self.provenance, "program": fingerprint_program(self.programs[work.arm])},
+        }

@@ -1,0 +1,110 @@
+"""The engine: one request in, one response out; the same bytes for the same request and seed, in every process.
+
+A role is recognised by the output fields that the adapter lists, never by the words of an instruction; what the
+instruction says is advice to the role. The engine holds nothing but its seed, so one object serves many threads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil
+from typing import Any
+
+from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
+
+from rsso_dspy.explorer import prompt_parser
+from rsso_dspy.explorer.actor import answer_flat_actor, answer_subgoal_actor
+from rsso_dspy.explorer.proposer import (
+    advise_modules,
+    propose_instruction_edit,
+    revise_instruction,
+    rewrite_instruction,
+    shorten_instruction,
+)
+from rsso_dspy.explorer.reflector import write_reflection
+from rsso_dspy.explorer.rule_writer import write_or_merge_rules
+from rsso_dspy.explorer.seeded_noise import SeededNoise
+from rsso_dspy.explorer.verbalizer import list_equivalent_skills, summarize_skill, write_steps, write_target
+
+CHARACTERS_PER_TOKEN = 4
+"""Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
+
+Answer = Mapping[str, Any]
+Role = Callable[[prompt_parser.ParsedPrompt, SeededNoise], Answer]
+
+ROLES: tuple[tuple[frozenset[str], Role], ...] = (
+    (frozenset({"next_action"}), answer_subgoal_actor),
+    (frozenset({"action"}), answer_flat_actor),
+    (frozenset({"plan"}), write_reflection),
+    (frozenset({"summary", "skill_name"}), summarize_skill),
+    (frozenset({"steps"}), write_steps),
+    (frozenset({"target"}), write_target),
+    (frozenset({"equivalent"}), list_equivalent_skills),
+    (frozenset({"abstract_rules"}), write_or_merge_rules),
+    (frozenset({"error_rules"}), write_or_merge_rules),
+    (frozenset({"progress_rules"}), write_or_merge_rules),
+    (frozenset({"new_instruction"}), revise_instruction),
+    (frozenset({"shortened_instruction"}), shorten_instruction),
+    (frozenset({"proposed_instruction"}), propose_instruction_edit),
+    (frozenset({"improved_instruction"}), propose_instruction_edit),
+    (frozenset({"module_advice"}), advise_modules),
+)
+"""Output fields that identify a role, most telling first; all of them must be asked for."""
+
+
+class Explorer:
+    """Rule-based engine for ``dspy.LM("embedded/explorer", engine=Explorer(seed))``.
+
+    The seed stands for the sampling of a language model: it matters in proportion to the request's temperature, and
+    for optimizers' proposals, which differ from seed to seed.
+    """
+
+    def __init__(self, seed: int = 0):
+        self.seed = seed
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request. Never fails on unknown fields: they get an empty value of the type asked for."""
+        prompt = prompt_parser.parse_request(request)
+        dice = SeededNoise(self.seed, request.config.temperature or 0.0)
+        text = prompt_parser.format_response(prompt.layout, answer_prompt(prompt, dice))
+        spoken, said = ceil(len(prompt.text) / CHARACTERS_PER_TOKEN), ceil(len(text) / CHARACTERS_PER_TOKEN)
+        return Response(
+            id=None,
+            model="embedded/explorer",
+            message=Message.assistant([TextPart(text)]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=spoken, output_tokens=said, total_tokens=spoken + said),
+        )
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        return iter(response_to_events(self.complete(request)))
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
+        return self
+
+    def dump_state(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    @classmethod
+    def load_state(cls, state: Mapping[str, Any]) -> "Explorer":
+        return cls(seed=int(state.get("seed", 0)))
+
+
+def answer_prompt(prompt: prompt_parser.ParsedPrompt, dice: SeededNoise) -> Answer:
+    """The fields asked for, in the order asked for."""
+    wanted = prompt.layout.wanted
+    if not wanted:
+        return {"text": rewrite_instruction(prompt, dice)}
+    role = next((role for fields, role in ROLES if fields <= wanted.keys()), None)
+    given = role(prompt, dice) if role else {}
+    return {name: given.get(name, _build_blank_value(kind, prompt)) for name, kind in wanted.items()}
+
+
+def _build_blank_value(kind: str, prompt: prompt_parser.ParsedPrompt) -> Any:
+    """A harmless value of the type asked for; for text, the instruction's first line says what was read."""
+    kind = kind.lower()
+    for word, value in (("list", []), ("dict", {}), ("bool", False), ("int", 0), ("float", 0.0)):
+        if kind.startswith(word):
+            return value
+    return prompt.instruction.split("\n", 1)[0][:200] or "none"

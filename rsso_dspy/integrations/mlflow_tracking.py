@@ -1,0 +1,259 @@
+"""A run on an MLflow tracking server, as it goes on: numbers per arm, and at its end the report.
+
+    server = connect_server("http://127.0.0.1:5000")
+    MlflowTracker(server, run, report, say).follow(events)
+    run.play(live, 2, events=events)
+
+Everything that is sent is made from the records, each point at the step (units and trainings of the arm that are
+finished) and the time of its record. So a server that was away, and a run that is continued, end with the history they
+would have had: what the server does not know yet is sent, and nothing twice. A thread of its own sends; the run waits
+for it at its end alone. What is sent is in `mlflow_payload.py`.
+"""
+
+import json
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rsso_dspy.addresses import bypass_proxy
+from rsso_dspy.config import make_price_lookup
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.events import Ending, EventStream, RunEnded, RunStarted, UnitFinished
+from rsso_dspy.integrations.mlflow_payload import build_metrics, build_parameters, build_tags, ensure_mlflow_id, name_of
+from rsso_dspy.records import TrainingRecord, UnitRecord
+from rsso_dspy.redaction import redact
+from rsso_dspy.report.running_totals import FinishedTotals, RunningTotals, compute_finished_totals
+from rsso_dspy.store.unit_store import Store
+
+if TYPE_CHECKING:
+    from rsso_dspy.experiment.run import Run
+
+EXPERIMENT = "rsso-dspy"
+ID_TAG = "rsso_dspy.id"
+STATUS: Mapping[Ending, str] = {"ended": "FINISHED", "limit": "KILLED", "interrupted": "KILLED", "failed": "FAILED"}
+SETTINGS = {
+    # The run needs no answer for long, and what a server misses is made good later.
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+"""MLflow's, unless the environment says otherwise."""
+AT_ONCE = 1000
+"""Metrics that a server takes in one request."""
+
+ReportBuilder = Callable[..., Mapping[str, str]]
+"""The report as files, name to content; `report.files.report_files` is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MlflowServer:
+    """A tracking server that answers."""
+
+    client: Any
+    uri: str
+    experiment: str
+
+
+def check_server_address(uri: str) -> None:
+    """Raise `UsageError` for what cannot be the address of a server, and when MLflow is not installed. Asks nobody."""
+    try:
+        parts = urlsplit(uri)
+        parts = parts if (parts.port or 1) > 0 else urlsplit("")
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"--mlflow {uri!r} is not the address of a tracking server, like http://127.0.0.1:5000")
+    if parts.username or parts.password:
+        raise UsageError("--mlflow takes no password: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
+    if find_spec("mlflow") is None:
+        raise UsageError("--mlflow needs MLflow, which is not installed: pip install 'rsso-dspy[mlflow]'")
+
+
+def connect_server(uri: str) -> MlflowServer:
+    """The server at an address. Raises what `check_server_address` raises, and `UsageError` when the server does not
+    answer within seconds."""
+    check_server_address(uri)
+    bypass_proxy(uri)
+    client_of = _import_client()
+    try:
+        client = client_of(tracking_uri=uri)
+        found = client.get_experiment_by_name(EXPERIMENT)
+        experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
+    except Exception as error:
+        raise UsageError(
+            f"no MLflow tracking server answers at {uri} ({_format_error(error)}): start one, e.g. `mlflow server "
+            "--host "
+            "127.0.0.1 --port 5000`, or mend --mlflow; MLFLOW_TRACKING_USERNAME and _PASSWORD are for one that asks"
+        ) from None
+    if found and found.lifecycle_stage != "active":
+        raise UsageError(f"the experiment {EXPERIMENT} is deleted at {uri}: mlflow experiments restore -x {experiment}")
+    return MlflowServer(client, uri, experiment)
+
+
+def _import_client() -> Callable[..., Any]:
+    """MLflow's client, which tells nobody else about its use."""
+    os.environ.update({"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"})
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+
+    return MlflowClient
+
+
+class MlflowTracker:
+    """Sends a run to a server. `report` gives the files to keep there at the end; `say` is told when
+    the server is lost."""
+
+    def __init__(self, server: MlflowServer, planned: "Run", report: ReportBuilder, say: Callable[[str], None]):
+        self._server = server
+        self._planned = planned
+        self._report = report
+        self._say = say
+        self._price_of = make_price_lookup(planned.config.prices)
+        self._news: SimpleQueue[UnitRecord | TrainingRecord | Ending] = SimpleQueue()
+        self._lost = threading.Event()
+        self._end: Ending | None = None
+        self._tallies: dict[str, RunningTotals] = defaultdict(RunningTotals)
+        self._known: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._run_sender, name="mlflow", daemon=True)
+
+    def follow(self, events: EventStream) -> None:
+        """Send what is told there from now on."""
+        events.subscribe(RunStarted, lambda _: self._thread.start())
+        events.subscribe(UnitFinished, self._take)
+        events.subscribe(RunEnded, self._end_with)
+
+    def _take(self, event: UnitFinished) -> None:
+        if not self._lost.is_set():
+            self._news.put(event.record)
+
+    def _end_with(self, event: RunEnded) -> None:
+        self._news.put(event.how)
+        self._thread.join()
+
+    def _make_point(self, record: UnitRecord | TrainingRecord) -> tuple[FinishedTotals, int]:
+        """What it adds, and when it was written, in milliseconds."""
+        return compute_finished_totals(record, self._price_of), self._planned.store.path_of(
+            record
+        ).stat().st_mtime_ns // 1_000_000
+
+    def _run_sender(self) -> None:
+        try:
+            self._send_live()
+        except Exception as error:  # whatever a server or the client does, the run goes on
+            self._lost.set()
+            self._say(f"MLflow at {self._server.uri} is lost ({_format_error(error)}): the run goes on without it")
+            self._retry_after_end()
+
+    def _retry_after_end(self) -> None:
+        """Once the run has ended, the server may be back."""
+        while self._end is None:
+            if isinstance(news := self._news.get(), str):
+                self._end = news
+        try:
+            self._finish_run(self._send_backlog(), self._end)
+        except Exception as error:
+            self._say(
+                f"MLflow at {self._server.uri} does not have all of this run ({_format_error(error)}): the same "
+                "command again "
+                "sends what is missing"
+            )
+
+    def _send_live(self) -> None:
+        run = self._send_backlog()
+        while self._end is None:
+            news = self._news.get()
+            if isinstance(news, str):
+                self._end = news
+            else:
+                self._log_metrics(run, list(self._make_metrics(*self._make_point(news))))
+        self._finish_run(run, self._end)
+
+    def _send_backlog(self) -> str:
+        """The MLflow run of the folder, with everything that the records hold so far; gives its id."""
+        client, planned = self._server.client, self._planned
+        tags = {ID_TAG: ensure_mlflow_id(planned.store.folder, planned.store.place.write), **build_tags(planned)}
+        found = client.search_runs([self._server.experiment], f"tags.`{ID_TAG}` = '{tags[ID_TAG]}'", max_results=1)
+        if found:
+            run = found[0].info.run_id
+            client.update_run(run, status="RUNNING")
+        else:
+            run = client.create_run(self._server.experiment, run_name=planned.store.folder.resolve().name).info.run_id
+        self._log_parameters(run, tags, found[0].data.params if found else {})
+        self._tallies.clear()
+        self._known = {arm: self._get_last_step(run, arm) for arm in planned.plan.arms} if found else {}
+        store = self._open_store()
+        points = [self._make_point(record) for each in (store.units(), store.trainings()) for record in each]
+        self._log_metrics(
+            run,
+            [metric for point in sorted(points, key=lambda point: point[1]) for metric in self._make_metrics(*point)],
+        )
+        return run
+
+    def _open_store(self) -> Store:
+        """The folder, to be read."""
+        store = Store(self._planned.store.folder)
+        store.read_only = True
+        return store
+
+    def _log_parameters(self, run: str, tags: Mapping[str, str], known: Mapping[str, str]) -> None:
+        """Parameters stand for good; those of a plan that grew are told as tags."""
+        from mlflow.entities import Param, RunTag
+
+        asked = build_parameters(self._planned)
+        grown = {f"rsso_dspy.now.{key}": value for key, value in asked.items() if known.get(key, value) != value}
+        self._server.client.log_batch(
+            run,
+            params=[Param(key, value) for key, value in asked.items() if key not in known],
+            tags=[RunTag(key, value) for key, value in {**tags, **grown}.items()],
+        )
+
+    def _get_last_step(self, run: str, arm: str) -> int:
+        """The last step of an arm that the server knows; -1 when none."""
+        history = self._server.client.get_metric_history(run, f"{name_of(arm)}/units")
+        return max((metric.step for metric in history), default=-1)
+
+    def _make_metrics(self, new: FinishedTotals, when: int) -> Iterator[Any]:
+        """The point that it makes, unless it is known."""
+        tally = self._tallies[new.arm]
+        if tally.add_finished(new) and tally.finished_count > self._known.get(new.arm, -1):
+            yield from _iterate_metrics(new.arm, tally, when)
+
+    def _log_metrics(self, run: str, metrics: list[Any]) -> None:
+        for start in range(0, len(metrics), AT_ONCE):
+            self._server.client.log_batch(run, metrics=metrics[start : start + AT_ONCE])
+
+    def _finish_run(self, run: str, how: Ending) -> None:
+        """The end: what the last points do not say, the report, and how it ended."""
+        client, now = self._server.client, time.time_ns() // 1_000_000
+        there = client.get_run(run).data.metrics
+        last = [metric for arm, tally in self._tallies.items() for metric in _iterate_metrics(arm, tally, now)]
+        self._log_metrics(run, [metric for metric in last if there.get(metric.key) != metric.value])
+        config = json.dumps(self._planned.config.resolve_settings(), indent=1) + "\n"
+        store = self._open_store()
+        records = list(store.units()), list(store.trainings())
+        files = self._report(*records, self._price_of, store.read_abandoned(), store.load_begun())
+        for name, text in {"config.json": config, **files}.items():
+            client.log_text(run, redact(text), name)
+        client.set_tag(run, "rsso_dspy.ended", how)
+        client.set_terminated(run, STATUS[how])
+
+
+def _iterate_metrics(arm: str, tally: RunningTotals, when: int) -> Iterator[Any]:
+    from mlflow.entities import Metric
+
+    for name, value in build_metrics(tally):
+        yield Metric(f"{name_of(arm)}/{name}", value, when, tally.finished_count)
+
+
+def _format_error(error: Exception) -> str:
+    """The end of what the error says, where its cause is, on one line."""
+    said = "".join(letter if letter.isprintable() else " " for letter in redact(str(error)))
+    return f"{type(error).__name__}: {'...' if len(said) > 120 else ''}{said[-120:]}"

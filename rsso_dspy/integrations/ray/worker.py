@@ -1,0 +1,229 @@
+"""Away: what a worker process does with a unit or training, far from the run's folder."""
+
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import ray
+from ray.exceptions import ActorDiedError, RayTaskError
+
+from rsso_dspy.config import Config
+from rsso_dspy.environments.benchmark import ORIGIN
+from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
+from rsso_dspy.experiment.events import EventStream, TrialFinished
+from rsso_dspy.experiment.plan import Plan
+from rsso_dspy.experiment.provenance import make_provenance
+from rsso_dspy.experiment.session import Session, session
+from rsso_dspy.experiment.unit_runner import InitialMemories, UnitRunner
+from rsso_dspy.integrations.ray.store_actor import ignore_interrupts
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.records import TrainingRecord, UnitRecord, Usage
+from rsso_dspy.redaction import redact
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Job, Training
+
+ASKING = 0.5
+"""Seconds that a worker plays on, at least, before it asks again whether the run is being stopped."""
+
+JobRecord = UnitRecord | TrainingRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPayload:
+    """What every task of a run needs to know, as data."""
+
+    config: Config
+    states: Mapping[Arm, Mapping[str, Any]]
+    """DSPy's state of each program."""
+    provenance: dict[str, str]
+    carried: InitialMemories
+    records: bool = False
+    """Whether exchanges with models are kept."""
+
+    @staticmethod
+    def from_runner(player: UnitRunner) -> "TaskPayload":
+        states = {arm: program.dump_state() for arm, program in player.programs.items()}
+        return TaskPayload(player.live.config, states, player.provenance, player.carried, player.records)
+
+    def load_program(self, arm: Arm) -> Agent:
+        agent = Agent(arm.method.name)
+        agent.load_state(dict(self.states[arm]))
+        return agent
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """A task that has no record: it was stopped, or one of the project's errors ended it. Errors travel as their text,
+    since not all of them can be pickled."""
+
+    kind: type[BaseException]
+    text: str = ""
+
+    def to_exception(self) -> BaseException:
+        return self.kind.__new__(self.kind, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file of the store at home."""
+
+    away: "RemoteStore"
+    path: Path
+
+
+class RemoteStore:
+    """The store at home, for one task: what a player uses of `Store`."""
+
+    def __init__(self, home: Any, key: str, ticket: int):
+        self._home = home
+        self._key = key
+        self._ticket = ticket
+
+    def call_store(self, method: str, *arguments: Any) -> Any:
+        try:
+            return ray.get(self._home.call_store.remote(self._key, self._ticket, method, *arguments))
+        except RayTaskError as error:
+            if isinstance(error.cause, RssoError | OSError):
+                raise error.cause from None
+            raise
+
+    def path_of(self, work: Job | JobRecord) -> RemoteFile:
+        return RemoteFile(self, self.call_store("path_of", work))
+
+    def started_path(self, file: RemoteFile) -> RemoteFile:
+        return RemoteFile(self, self.call_store("started_path", file.path))
+
+    def load(self, file: RemoteFile) -> UnitRecord | None:
+        return self.call_store("load", file.path)
+
+    def load_training(self, file: RemoteFile) -> TrainingRecord | None:
+        return self.call_store("load_training", file.path)
+
+    def save(self, record: JobRecord) -> RemoteFile:
+        return RemoteFile(self, self.call_store("save", record))
+
+    def save_started(self, record: JobRecord) -> None:
+        self.call_store("save_started", record)
+
+    def add_recording(self, name: str, trial: int, data: bytes) -> None:
+        self.call_store("add_recording", name, trial, data)
+
+    def cut_recording(self, name: str, trials: int) -> None:
+        self.call_store("cut_recording", name, trials)
+
+    def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
+        self.call_store("note_seconds", unit, trial, seconds)
+
+    def note_under_way(self, work: Job, role: str, usage: Usage, trial: int) -> None:
+        self._home.report_usage.remote(work, role, usage, trial)  # nobody waits for it
+
+    def forget_under_way(self, work: Job) -> None:
+        self.call_store("forget_under_way", work)
+
+    def recover_under_way(self, work: Job) -> None:
+        self.call_store("recover_under_way", work)
+
+    def abandon_file(self, arm: str, unit: str, file: RemoteFile, usage: Mapping[str, Usage]) -> None:
+        self.call_store("abandon_file", arm, unit, file.path, usage)
+
+
+class RemoteStop(threading.Event):
+    """Is set once the run is being stopped at home."""
+
+    def __init__(self, home: Any):
+        super().__init__()
+        self._home = home
+        self._next = 0.0
+
+    def is_set(self) -> bool:
+        if not super().is_set() and time.monotonic() >= self._next:
+            self._next = time.monotonic() + ASKING
+            if ray.get(self._home.is_stopping.remote()):
+                self.set()
+        return super().is_set()
+
+
+def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
+    """The task: play a unit or training. One that a dead process had finished already is not played again."""
+    ignore_interrupts()
+    try:
+        ticket = ray.get(home.issue_ticket.remote(work))
+        if not ticket:
+            raise Stopped
+        store = RemoteStore(home, work.key, ticket)
+        return _load_finished(store, work) or _make_runner(home, errand, work, store).run_job(plan, work)
+    except Stopped:
+        return TaskFailure(Stopped)
+    except MissingKey as error:
+        return TaskFailure(
+            MissingKey, f"{_describe_node()}: {error}. Keys are taken from the environment of each node's `ray start`"
+        )
+    except FolderGone as error:  # at home
+        return TaskFailure(FolderGone, str(error))
+    except RssoError as error:
+        return TaskFailure(type(error), redact(f"{_describe_node()}: {error}"))
+    except ActorDiedError:  # the run is over
+        return TaskFailure(Stopped)
+    except Exception as error:
+        said = "".join(traceback.format_exception(error))
+        if redact(said) == said:
+            raise
+        defect = RuntimeError(redact(said))
+    raise defect  # outside of the handler: the first would travel with it
+
+
+def _load_finished(store: RemoteStore, work: Job) -> JobRecord | None:
+    file = store.path_of(work)
+    record = store.load_training(file) if isinstance(work, Training) else store.load(file)
+    return None if record is None or record.has_errors else record
+
+
+def _make_runner(home: Any, errand: TaskPayload, work: Job, store: RemoteStore) -> UnitRunner:
+    events = EventStream()
+    events.subscribe(TrialFinished, home.tell.remote, required=True)
+    player = UnitRunner(
+        _get_session(errand.config.model_dump_json(), tuple(errand.provenance.items())),
+        cast(Store, store),
+        {work.arm: errand.load_program(work.arm)},
+        errand.provenance,
+        errand.carried,
+        events,
+        errand.records,
+    )
+    player.stop = RemoteStop(home)
+    return player
+
+
+_OPEN = ExitStack()
+"""The session of this worker process; its simulator ends with the process."""
+
+_opened: dict[tuple[str, tuple[tuple[str, str], ...]], Session] = {}
+
+
+def _get_session(config: str, source: tuple[tuple[str, str], ...]) -> Session:
+    """This process's session of a configuration, opened when it is first asked for."""
+    if (config, source) not in _opened:
+        _OPEN.close()
+        _opened.clear()
+        settings = Config.model_validate_json(config)
+        _check_versions(dict(source), make_provenance(settings))
+        _opened[config, source] = _OPEN.enter_context(session(settings))
+    return _opened[config, source]
+
+
+def _check_versions(wanted: Mapping[str, str], here: Mapping[str, str]) -> None:
+    """Raise `RssoError` when this installation would leave other records than the driver's."""
+    names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in wanted]
+    other = [f"{name} {here.get(name)} instead of {wanted[name]}" for name in names if here.get(name) != wanted[name]]
+    if other:
+        raise RssoError(f"this node has {', '.join(other)}: install the same versions on every node of the cluster")
+
+
+def _describe_node() -> str:
+    return f"on node {ray.util.get_node_ip_address()} ({socket.gethostname()})"

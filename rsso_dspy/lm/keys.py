@@ -1,0 +1,45 @@
+"""Keys, read from the environment when they are used and kept nowhere else."""
+
+import os
+
+from rsso_dspy.errors import ConfigError, MissingKey
+from rsso_dspy.redaction import register_secret, watch_variable
+
+
+def read_api_key(variable: str, model: str, otherwise: str) -> str:
+    """The key in an environment variable, without white space around it: files with Windows' line ends leave some.
+    `otherwise` says what needs no key. Raises `MissingKey` when there is none, `ConfigError` for one that cannot be
+    sent."""
+    watch_variable(variable)
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise MissingKey(
+            f"{model} needs a key, and the environment variable {variable} is not set: "
+            f"`export {variable}=...`, or use {otherwise}, which needs none"
+        )
+    check_api_key(key, variable)
+    register_secret(key)
+    return key
+
+
+def check_api_key(key: str, variable: str) -> None:
+    """Raise `ConfigError` for a key that no HTTP header can hold."""
+    if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
+        what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
+        raise ConfigError(
+            f"the key in {variable} has {what} in it, which no key has and no request can hold: set it anew, "
+            f"`export {variable}=...`, with the key alone"
+        )
+
+
+def strip_provider_key(model: str) -> str | None:
+    """The key that a library would find by itself for `provider/model`, where it must not be sent as it is: with white
+    space around it. Raises `ConfigError` for one that cannot be sent."""
+    variable = f"{model.partition('/')[0].upper()}_API_KEY"
+    found = os.environ.get(variable, "")
+    key = found.strip()
+    if key == found:
+        if key:
+            check_api_key(key, variable)
+        return None
+    return read_api_key(variable, model, "--backend embedded") if key else None

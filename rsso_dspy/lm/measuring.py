@@ -1,0 +1,107 @@
+"""What a server does with requests like those of a run: how fast it answers, from a cache or not, and under a schema.
+
+    measured = measure(backend, templates, history)
+    measured.first.seconds, measured.next.cached, measured.schemas
+
+Three requests: a step of an actor, the step after it, and a question whose answer only a schema allows.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError, LMError
+from dspy.utils.usage_tracker import UsageTracker
+
+from rsso_dspy.lm import Backend
+from rsso_dspy.signatures import FlatActor
+
+Schemas = Literal["enforced", "ignored", "refused"]
+
+ODD_ANSWERS = ("violet-17", "amber-4")
+"""What no model answers by itself."""
+LONGEST_HISTORY = 4000
+"""Characters: a full window of ten states, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One request and its answer."""
+
+    seconds: float
+    tokens_in: int
+    cached: int
+    """Of the tokens in, those that the server read from its cache, as it says."""
+    tokens_out: int
+    readable: bool
+
+    @property
+    def rate(self) -> float:
+        """Tokens answered a second, the reading of the request included."""
+        return self.tokens_out / max(self.seconds, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of it."""
+
+    first: Timed
+    next: Timed
+    schemas: Schemas
+
+
+def measure(backend: Backend, templates: str, history: str) -> Measured:
+    """Ask the actor's model. `templates` are a benchmark's action templates, `history` a stretch of its play. Raises
+    what a request raises."""
+    lm = backend.lm("actor", 0)
+    seen = history[:LONGEST_HISTORY].strip() or "You are in a room with a door."
+    first = _time_step(backend, lm, templates, seen)
+    then = _time_step(backend, lm, templates, f"{seen}\n\nThought: I look around.\nAction: look around")
+    return Measured(first, then, _try_schema(lm))
+
+
+def _time_step(backend: Backend, lm: dspy.LM, templates: str, history: str) -> Timed:
+    fields = {"task": "Your task is to look around.", "action_templates": templates, "history": history}
+    heard = _Heard()
+    begun, readable = time.perf_counter(), True
+    with dspy.context(disable_history=True, adapter=backend.adapter, usage_tracker=heard, lm=lm):
+        try:
+            dspy.Predict(FlatActor)(**fields)
+        except AdapterParseError:
+            readable = False
+    return Timed(time.perf_counter() - begun, heard.tokens_in, heard.cached, heard.tokens_out, readable)
+
+
+def _try_schema(lm: dspy.LM) -> Schemas:
+    schema = {
+        "type": "object",
+        "properties": {"answer": {"type": "string", "enum": list(ODD_ANSWERS)}},
+        "required": ["answer"],
+        "additionalProperties": False,
+    }
+    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
+    try:
+        with dspy.context(disable_history=True):
+            (said,) = lm(messages=[{"role": "user", "content": "Is water wet?"}], response_format=wanted)
+    except LMError:
+        return "refused"
+    text = said["text"] if isinstance(said, dict) else said
+    try:
+        return "enforced" if json.loads(text)["answer"] in ODD_ANSWERS else "ignored"
+    except (ValueError, TypeError, KeyError):
+        return "ignored"
+
+
+class _Heard(UsageTracker):
+    """Adds up what a server says that requests took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens_in = self.cached = self.tokens_out = 0
+
+    def add_usage(self, lm: str, usage_entry: dict[str, Any]) -> None:  # noqa: ARG002
+        self.tokens_in += usage_entry.get("prompt_tokens") or 0
+        self.tokens_out += usage_entry.get("completion_tokens") or 0
+        self.cached += (usage_entry.get("prompt_tokens_details") or {}).get("cached_tokens") or 0

@@ -1,0 +1,32 @@
+"""Everything that one skill memory knows, in one place: what a snapshot holds and what a fresh memory lacks."""
+
+from dataclasses import dataclass, field
+
+from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments
+from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores
+
+__all__ = ["SkillMemoryState"]
+
+
+@dataclass(slots=True)
+class SkillMemoryState:
+    """A fresh one is empty: nothing of it outlives its unit."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    built: int = 0
+    """Leading pieces that were already matched, or never will be."""
+    similarities: SimilarityMoments = field(
+        default_factory=lambda: SimilarityMoments(RunningMoments(), RunningMoments())
+    )
+    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
+    """Candidates for the next search with their scores in the last one, most used first."""
+    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
+    """The skill set, best first."""
+    skills: dict[str, Skill] = field(default_factory=dict)
+    """Every skill that was ever put into words, by id, as it stood when last selected."""
+    library: list[str] = field(default_factory=list)
+    """Ids of the skills in use, best first."""
+    feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
+    """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
+    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    """Equivalence answers by the ids asked about: the new skill, then the library."""

@@ -1,0 +1,21 @@
+"""Where this user's computed things are kept between runs. Anything in there can be deleted and comes back when needed.
+
+gold_lengths/   lengths of gold paths that are not shipped
+embeddings/     vectors of texts
+onnx/           embedding models exported for onnxruntime
+"""
+
+import os
+from pathlib import Path
+
+CACHE_VARIABLE = "RSSO_DSPY_CACHE"
+"""Environment variable that moves the user's cache folder."""
+
+
+def get_cache_folder() -> Path:
+    """``RSSO_DSPY_CACHE``, else the platform's place for caches. It need not exist yet."""
+    if chosen := os.environ.get(CACHE_VARIABLE):
+        return Path(chosen)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("rsso-dspy", appauthor=False, opinion=False)

@@ -1,0 +1,41 @@
+"""What a writer of rules is asked for when not every category is kept: nothing is paid for that would be thrown away.
+
+    select_category_fields(WriteRules, ("abstract", "error"))       # no field for progress, and no sentence about it
+
+A signature with all categories is asked for as it is, byte for byte.
+"""
+
+import re
+from functools import lru_cache
+
+import dspy
+
+from rsso_dspy.memory.constitution.rules import CATEGORIES
+from rsso_dspy.records import Category
+
+Categories = tuple[Category, ...]
+
+_SENTENCES = re.compile(r"(?<=[.!?])\s+")
+
+
+@lru_cache(maxsize=64)
+def select_category_fields(signature: type[dspy.Signature], categories: Categories) -> type[dspy.Signature]:
+    """The signature less the fields of other categories, and less the sentences that begin with their names. An
+    instruction that was compiled may have other sentences: they stay. Cached, as building a signature class is dear."""
+    others = [category for category in CATEGORIES if category not in categories]
+    fields = [name for category in others for name in (f"{category}_rules", f"gathered_{category}_rules")]
+    if not any(name in signature.fields for name in fields):
+        return signature
+    for name in fields:
+        signature = signature.delete(name)
+    about = tuple(f"{category} rules " for category in others)
+    told = [part for part in _SENTENCES.split(signature.instructions) if not part.lower().startswith(about)]
+    asked: type[dspy.Signature] = signature.with_instructions(" ".join(told))
+    return asked
+
+
+def select_category_examples(examples: str, categories: Categories) -> str:
+    """Examples for a writer of rules less the rules of other categories."""
+    for category in (category for category in CATEGORIES if category not in categories):
+        examples = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", examples, flags=re.M)
+    return examples

@@ -1,0 +1,108 @@
+"""Which arms of a run are compared, and what each comparison asks. The fewer are asked, the less a correction takes.
+
+select_contrasts(arms)                     # those that the methods were made for
+select_contrasts(arms, against="react")    # every other arm with one
+select_contrasts(arms, every=True)         # every two arms
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from rsso_dspy.errors import UnknownName
+from rsso_dspy.records import ZERO_SHOT, UnitRecord
+from rsso_dspy.report.comparison import FACTORIAL_METHODS
+
+BESIDE_SKILLS = "reflections beside skills"
+OVER_RETRIES = "memory over equal retries"
+OVER_NONE = "memory over none"
+ELSEWHERE = "the same arm of another folder"
+
+RETRIES = {
+    "reflexion": "react",
+    "omnireflect-neural": "react",
+    "omnireflect-symbolic": "react",
+    "omnireflect-neuro-symbolic": "react",
+    "reflexion-sso": "react-sso",
+    "sso": "react-sso",
+    "rsso": "react-sso",
+}
+"""Method with memories to the one without them in the same scaffold, which is tried as often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Two arms to compare; ``second - first`` answers it."""
+
+    first: str
+    second: str
+    asks: str
+
+
+def select_contrasts(
+    arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
+) -> list[Contrast]:
+    """The comparisons of a run, each of two arms once. Without `against` and `every`: what compiling, a memory
+    over equal retries, a constitution, reflections beside skills and the scaffold bring, as far as the arms are there;
+    an arm that none of these is about is compared with the first one. Where several folders have the same arms, each
+    with the one of the first folder, and nothing else. Raises `UnknownName` for an unknown arm.
+    """
+    if against is not None:
+        if against not in arms:
+            raise UnknownName("arm", against, arms)
+        return [Contrast(against, name, "") for name in arms if name != against]
+    if every:
+        return [Contrast(first, second, "") for first, second in combinations(arms, 2)]
+    if several := [names for names in _group_arms_by_program(arms).values() if len(names) > 1]:
+        return [Contrast(first, name, ELSEWHERE) for first, *others in several for name in others]
+    named = {(units[0].method, units[0].program): name for name, units in arms.items() if units}
+    asked: dict[frozenset[str], Contrast] = {}
+    for (method, program), name in named.items():
+        for asks, other in _list_baselines(method, program):
+            if other in named and named[other] != name:
+                asked.setdefault(frozenset((name, named[other])), Contrast(named[other], name, asks))
+    first, *rest = arms or ("",)
+    told = {name for question in asked.values() for name in (question.first, question.second)}
+    return [*asked.values(), *(Contrast(first, name, "") for name in rest if name not in told)]
+
+
+def find_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Sequence[UnitRecord]]]:
+    """Program to method to units, of every program that played the whole 2x2 of skills and reflections; none where
+    several folders have the same arms."""
+    if any(len(names) > 1 for names in _group_arms_by_program(arms).values()):
+        return {}
+    programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
+    for units in arms.values():
+        if units:
+            programs.setdefault(units[0].program, {})[units[0].method] = units
+    return {
+        program: {method: found[method] for method in FACTORIAL_METHODS}
+        for program, found in programs.items()
+        if all(method in found for method in FACTORIAL_METHODS)
+    }
+
+
+def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
+    """Method and program to the names of all arms that played them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, units in arms.items():
+        if units:
+            found.setdefault((units[0].method, units[0].program), []).append(name)
+    return found
+
+
+def _list_baselines(method: str, program: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What an arm may be compared with, and what that asks, the narrowest first."""
+    base, plus, added = method.partition("+")
+    if program != ZERO_SHOT:
+        yield "compiling", (method, ZERO_SHOT)
+        return
+    if plus:
+        yield "constitution", (base, program)
+    with_it = f"{plus}{added}"
+    if base == "rsso":
+        yield BESIDE_SKILLS, (f"sso{with_it}", program)
+    if base in RETRIES:
+        yield OVER_RETRIES, (f"{RETRIES[base]}{with_it}", program)
+    if base == "react-sso":
+        yield "scaffold", (f"react{with_it}", program)

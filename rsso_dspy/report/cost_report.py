@@ -1,0 +1,144 @@
+"""What a run cost: billed, and what the same tokens would have cost had the provider cached nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+from rsso_dspy.pricing import CostEntry, Price, PriceOf, compute_cost, format_dollars, itemize_costs, sum_amounts
+from rsso_dspy.records import RoleUsage, TrialsRecord, Usage
+from rsso_dspy.report.table_data import Cell, Sheet, make_count_cell, make_text_cell
+
+
+def return_no_price(_model: str) -> Price | None:
+    """No price is known."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What everything in a run's folder cost, in US dollars; None where a price is not known."""
+
+    entries: tuple[CostEntry, ...]
+    """By arm, role and model."""
+    free: bool
+    """Whether every model asked is free."""
+    abandoned: tuple[RoleUsage, ...]
+    abandoned_billed: float | None
+    begun: Usage
+    """Of units and trainings that are not finished; in the entries as well."""
+    under_way: tuple[RoleUsage, ...] = ()
+    """Of trials that a process plays now: in no record and not abandoned."""
+    under_way_billed: float | None = 0.0
+
+    @property
+    def billed(self) -> float | None:
+        return sum_amounts(entry.billed for entry in self.entries)
+
+    @property
+    def without_cache(self) -> float | None:
+        return sum_amounts(entry.without_cache for entry in self.entries)
+
+
+def build_cost_report(
+    finished: Sequence[TrialsRecord],
+    begun: Sequence[TrialsRecord],
+    abandoned: Sequence[RoleUsage],
+    price_of: PriceOf,
+    under_way: Sequence[RoleUsage] = (),
+    models: Mapping[str, str] = MappingProxyType({}),
+) -> CostReport:
+    """The bill of a run. `models` maps role to model, where no record says it."""
+    entries = tuple(itemize_costs([*finished, *begun], price_of))
+    prices = [price_of(entry.model) for entry in entries]
+    unfinished = (usage for record in begun for trial in record.trials for usage in trial.usage.values())
+    models = dict(models) | {role: model for record in (*finished, *begun) for role, model in record.models.items()}
+    return CostReport(
+        entries,
+        all(price is not None and price.is_free for price in prices),
+        tuple(abandoned),
+        _price_role_usages(abandoned, models, price_of),
+        sum(unfinished, Usage()),
+        tuple(under_way),
+        _price_role_usages(under_way, models, price_of),
+    )
+
+
+def build_cost_table(bill: CostReport) -> Sheet:
+    """Costs by arm, role and model; no rows when everything is free."""
+    rows = []
+    if not bill.free:
+        for entry in bill.entries:
+            usage = entry.usage
+            counts = (usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning)
+            amounts = (_make_dollar_cell(entry.billed), _make_dollar_cell(entry.without_cache))
+            rows.append(
+                (
+                    make_text_cell(entry.arm),
+                    make_text_cell(entry.role),
+                    make_text_cell(entry.model),
+                    *map(make_count_cell, counts),
+                    *amounts,
+                )
+            )
+        totals = (_make_dollar_cell(bill.billed), _make_dollar_cell(bill.without_cache))
+        rows.append((make_text_cell("all", "total"), *[make_text_cell("")] * 2, *[Cell("")] * 5, *totals))
+    columns = ("arm", "role", "model", "in", "cached", "written", "out", "reasoning", "billed", "uncached")
+    return Sheet("bill", "Cost in US dollars", columns, tuple(rows))
+
+
+def describe_unreported_costs(bill: CostReport) -> list[str]:
+    """In words, what was spent on what stands in no finished record."""
+    lines = []
+    if bill.begun.calls:
+        lines.append(
+            f"Of units and trainings that are not finished: {_describe_usage(bill.begun)}; in costs, not in scores."
+        )
+    if bill.abandoned:
+        spent = sum((usage for _, _, usage in bill.abandoned), Usage())
+        lines.append(
+            f"Not in the tables: {_describe_usage(spent)}, {format_dollars(bill.abandoned_billed)}, of trials that "
+            "were cut short, or "
+            "ended in errors and were begun again."
+        )
+    if bill.under_way:
+        spent = sum((usage for _, _, usage in bill.under_way), Usage())
+        lines.append(
+            f"Nor are {_describe_usage(spent)}, {format_dollars(bill.under_way_billed)}, of trials that a process "
+            "plays now."
+        )
+    return lines
+
+
+def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
+    """The same as JSON data; dollars, null where a price is not known."""
+    return {
+        "currency": "USD",
+        "entries": [asdict(entry) for entry in bill.entries],
+        "billed": bill.billed,
+        "without_cache": bill.without_cache,
+        "abandoned": _serialize_role_usages(bill.abandoned),
+        "abandoned_billed": bill.abandoned_billed,
+        "under_way": _serialize_role_usages(bill.under_way),
+        "under_way_billed": bill.under_way_billed,
+    }
+
+
+def _serialize_role_usages(costs: Sequence[RoleUsage]) -> list[dict[str, Any]]:
+    return [{"arm": arm, "role": role, "usage": asdict(usage)} for arm, role, usage in costs]
+
+
+def _describe_usage(usage: Usage) -> str:
+    return f"{usage.calls:,} call{'' if usage.calls == 1 else 's'}, {usage.input:,} tokens in and {usage.output:,} out"
+
+
+def _make_dollar_cell(amount: float | None) -> Cell:
+    return Cell(format_dollars(amount), amount)
+
+
+def _price_role_usages(abandoned: Sequence[RoleUsage], models: dict[str, str], price_of: PriceOf) -> float | None:
+    amounts = []
+    for _, role, usage in abandoned:
+        price = price_of(models.get(role, ""))
+        amounts.append(compute_cost(usage, price) if price else None)
+    return sum_amounts(amounts)

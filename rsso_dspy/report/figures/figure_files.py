@@ -1,0 +1,61 @@
+"""Figures as files, and as SVG that stands in a page."""
+
+import re
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rsso_dspy.atomic import atomic_path, make_marked_kind
+from rsso_dspy.errors import UsageError
+from rsso_dspy.report.figures.canvas import use_figure_style
+from rsso_dspy.report.figures.style import INK
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".svg", ".png")
+
+WRITER = "rsso-dspy"
+"""What a figure's file says that it was made by."""
+
+PICTURE = make_marked_kind("figure", b"<dc:title>%s<" % WRITER.encode(), b"Software\0%s" % WRITER.encode())
+
+DOTS = 150
+"""Per inch, of a PNG."""
+
+_SIZE = re.compile(r'\b(?:width|height|viewBox)="[^"]*"')
+_DROPPED = re.compile(r"<!--.*?-->|<style.*?</style>|<metadata>.*?</metadata>|<defs>\s*</defs>", re.DOTALL)
+_NAMES = re.compile(r'(\bid="|href="#|url\(#)')
+_BETWEEN = re.compile(r"\s*\n\s*")
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as SVG or PNG, by the name's ending, whole. Raises `UsageError` for another ending."""
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise UsageError(f"{path} is neither .svg nor .png, the two forms that figures are written in")
+    made: dict[str, Any] = {"Date": None, "Creator": WRITER} if ending == ".svg" else {"Software": WRITER}
+    with use_figure_style(), atomic_path(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], dpi=DOTS, metadata=made)
+
+
+def render_figure_svg(figure: "Figure", name: str, themed: bool = False) -> str:
+    """A figure as an SVG element for an HTML page, the same bytes for the same figure. Ids begin with `name`, so that
+    several stand in one page. `themed`: on the ground of the page, in the colour of its text.
+
+    It holds no text but the shapes of letters: what it shows must be said beside it (`Picture.alt`)."""
+    text = StringIO()
+    made = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    with use_figure_style():
+        figure.savefig(text, format="svg", metadata=made, transparent=themed)
+    drawn = text.getvalue()
+    prefix = re.sub(r"[^A-Za-z0-9-]+", "-", name).strip("-") or "figure"
+    drawn = _NAMES.sub(rf"\g<1>{prefix}-", _DROPPED.sub("", drawn[drawn.index("<svg ") :]))
+    old = drawn[: drawn.index(">") + 1]
+    # matplotlib says how strokes meet in a style sheet, which would hold for the whole page
+    opening = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'{" ".join(_SIZE.findall(old))} stroke-linejoin="round" stroke-linecap="butt">'
+    )
+    drawn = _BETWEEN.sub("\n", opening + drawn[len(old) :]).strip() + "\n"
+    return drawn.replace(INK, "currentColor") if themed else drawn

@@ -1,0 +1,97 @@
+"""How an arm got better from trial to trial: who was solved when, and with what in memory."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rsso_dspy.records import TrialResult, UnitRecord
+from rsso_dspy.report.metrics import count_max_trials, select_scored_units
+
+LEVELS = (50, 75)
+"""Percent of variants."""
+
+REFLECTIONS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
+"""Regions of the memories, by which records tell what was learnt and shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectionBin:
+    """Trials that began with so many reflections in memory."""
+
+    reflections: int
+    trials: int
+    solved: int
+
+
+@dataclass(frozen=True, slots=True)
+class LearningCurve:
+    """One arm over its units; errored ones are left out."""
+
+    arm: str
+    units: int
+    newly_solved: tuple[int, ...]
+    """Variants solved for the first time in trial 1, 2, ..."""
+    trials_to: dict[int, int | None]
+    """Percent to the number of trials after which so many variants were solved; None when they never were."""
+    held: tuple[ReflectionBin, ...]
+    """Solved trials by number of reflections held, of units that began with none. Those that hold more are the variants
+    that failed more often: not to be read as what a reflection does."""
+
+
+def compute_learning_curve(arm: str, records: Sequence[UnitRecord]) -> LearningCurve:
+    """How one arm learnt."""
+    scored = select_scored_units(records)
+    newly = [0] * count_max_trials(scored)
+    by_held: dict[int, list[bool]] = defaultdict(list)
+    for record in scored:
+        solved = [trajectory.solved for trajectory in record.trajectories]
+        if True in solved:
+            newly[solved.index(True)] += 1
+        if (held := list_held_reflections(record)) is not None:
+            for count, success in zip(held, solved, strict=True):
+                by_held[count].append(success)
+    return LearningCurve(
+        arm,
+        len(scored),
+        tuple(newly),
+        {level: _count_trials_to_solve(newly, len(scored) * level / 100) for level in LEVELS},
+        tuple(ReflectionBin(count, len(by_held[count]), sum(by_held[count])) for count in sorted(by_held)),
+    )
+
+
+def list_held_reflections(record: UnitRecord) -> list[int] | None:
+    """Reflections in memory when each trial of a unit began; None when it began with some, learnt elsewhere."""
+    return (
+        _list_held_counts(record.trials, REFLECTIONS, "held") if is_memory_empty_at_start(record, REFLECTIONS) else None
+    )
+
+
+def list_held_skills(record: UnitRecord) -> list[int] | None:
+    """Skills in the library when each trial of a unit began; None likewise."""
+    return _list_held_counts(record.trials, SKILLS, "library") if is_memory_empty_at_start(record, SKILLS) else None
+
+
+def is_memory_empty_at_start(record: UnitRecord, memory: str) -> bool:
+    """Whether the memory was empty at first."""
+    return not (record.start and is_memory_shown(record.trials[0], memory))
+
+
+def is_memory_shown(trial: TrialResult, memory: str) -> bool:
+    """Whether something of the memory stood in the trial's prompts."""
+    return any(region.partition(":")[0].partition("@")[0] == memory for region in trial.shown)
+
+
+def _list_held_counts(trials: Sequence[TrialResult], memory: str, count: str) -> list[int]:
+    found = [0]
+    for result in trials[:-1]:
+        found.append(int(result.learnt.get(memory, {}).get(count, found[-1])))
+    return found[: len(trials)]
+
+
+def _count_trials_to_solve(newly: Sequence[int], wanted: float) -> int | None:
+    solved = 0
+    for number, more in enumerate(newly, start=1):
+        solved += more
+        if solved >= wanted:
+            return number
+    return None

@@ -1,0 +1,194 @@
+"""A record as the viewer reads it: one line of the list, and one compressed chunk that is opened when it is asked for.
+
+    entry = build_list_entry(record)         # {"arm": "rsso", "key": "boil::22", "scores": [3, 38], "marks": "ns", ...}
+    data = compress_record(record)          # base64 of gzip of JSON
+
+In a chunk every distinct text stands once, in ``texts``; all else refers to it by index. Texts come from models,
+servers and files: what a browser would obey instead of show (direction marks, control characters) becomes a mark here.
+"""
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rsso_dspy.recordings import Exchange, text_of
+from rsso_dspy.records import State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord
+from rsso_dspy.redaction import redact_json
+from rsso_dspy.report.page.lineage import trace_learnt_items
+from rsso_dspy.report.terminal import replace_controls
+
+Exchanges = Mapping[int, Sequence[Exchange]]
+"""What was recorded of a record, by trial."""
+NONE: Exchanges = {}
+
+UNDERSTOOD, MALFORMED, ASKED_BACK, NO_EFFECT = 1, 2, 4, 8
+"""Bits of a step's flags."""
+
+SSO_METHODS = frozenset(("sso", "rsso", "react-sso", "reflexion-sso"))
+"""Shipped methods of the SSO scaffold."""
+
+
+def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
+    """What the list shows of a record. ``scores`` are accumulators, None where a trial errored; ``marks`` one letter a
+    trial: s solved, n not, e errored; ``steps`` how many each trial took, by the trial's number."""
+    return {
+        "arm": replace_controls(record.arm),
+        "key": replace_controls(record.key),
+        "seed": record.seed,
+        "training": isinstance(record, TrainingRecord),
+        "scores": [result.trajectory.accumulator if result.trajectory else None for result in record.trials],
+        "marks": "".join(_get_trial_mark(result) for result in record.trials),
+        "steps": {result.trial: len(result.trajectory.steps) if result.trajectory else 0 for result in record.trials},
+    }
+
+
+def compress_record(record: UnitRecord | TrainingRecord, exchanges: Exchanges = NONE) -> bytes:
+    """The whole record, base64 of gzip of JSON; the same record gives the same bytes."""
+    data = redact_json(json.dumps(build_record_data(record, exchanges), separators=(",", ":")))
+    return base64.b64encode(gzip.compress(data.encode("ascii"), 6, mtime=0))
+
+
+def build_record_data(record: UnitRecord | TrainingRecord, exchanges: Exchanges = NONE) -> dict[str, Any]:
+    """The whole record as JSON data, before it is compressed, with what was recorded of its trials."""
+    texts = _TextTable()
+    budgets = list(record.budgets) if isinstance(record, TrainingRecord) else [record.budget] * len(record.trials)
+    return {
+        "about": {
+            name: replace_controls(str(getattr(record, name)))
+            for name in ("arm", "method", "program", "model", "backend", "protocol", "start")
+        },
+        "seed": record.seed,
+        "sso": _uses_sso_scaffold(record),
+        "trials": [
+            _build_trial_data(result, texts) | _exchanges(exchanges.get(result.trial, ()), texts)
+            for result in record.trials
+        ],
+        "budgets": budgets,
+        "learnt": [
+            asdict(item)
+            | {"name": replace_controls(item.name), "id": replace_controls(item.id), "text": texts(item.text)}
+            for item in trace_learnt_items(record)
+        ],
+        "texts": list(texts.known.values()),
+    }
+
+
+class _TextTable:
+    """Texts by number, in order of first use."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        number = self._numbers.setdefault(text, len(self._numbers))
+        if number == len(self.known):
+            self.known[text] = replace_controls(text)
+        return number
+
+
+def _uses_sso_scaffold(record: UnitRecord | TrainingRecord) -> bool:
+    """Whether its actor answered in the SSO scaffold. A record does not say so: a subgoal is proof, for no other
+    scaffold asks for one; without any, the shipped methods are known, and another counts as flat."""
+    if record.method.partition("+")[0] in SSO_METHODS:
+        return True
+    return any(step.subgoal is not None for trial in record.trajectories for step in trial.steps)
+
+
+def _get_trial_mark(result: TrialResult) -> str:
+    return "e" if result.trajectory is None else "s" if result.trajectory.solved else "n"
+
+
+def _build_trial_data(result: TrialResult, texts: _TextTable) -> dict[str, Any]:
+    return {
+        "trial": result.trial,
+        "error": texts(result.error or "no reason is on record") if result.trajectory is None else None,
+        "replayed": result.replayed,
+        "failures": {replace_controls(name): count for name, count in result.failures.items()},
+        "learnt": {replace_controls(region): _clean_counts(counts) for region, counts in result.learnt.items()},
+        "usage": {
+            replace_controls(role): [usage.calls, usage.input, usage.output] for role, usage in result.usage.items()
+        },
+        "shown": {replace_controls(name): texts(text) for name, text in result.shown.items()},
+        **(_build_trajectory_data(result.trajectory, texts) if result.trajectory else {}),
+    }
+
+
+def _exchanges(exchanges: Sequence[Exchange], texts: _TextTable) -> dict[str, Any]:
+    """The exchanges of a trial; nothing where none were recorded. Paragraphs stand once, as prompts repeat them."""
+
+    def parts(text: str) -> list[int]:
+        return [texts(part) for part in text.split("\n\n")]
+
+    found = [
+        {
+            "step": each.step,
+            "role": replace_controls(each.role),
+            "model": replace_controls(each.model),
+            "seconds": each.seconds,
+            "failed": len(each.failed),
+            "parameters": texts(json.dumps({"model": each.request["model"], **each.request["parameters"]})),
+            "messages": [
+                [replace_controls(str(message.get("role"))), parts(text_of(message.get("content")))]
+                for message in each.request["messages"]
+            ],
+            "answer": parts(f"{each.error.get('kind')}: {each.error.get('message')}" if each.error else each.text),
+            "error": each.error is not None,
+        }
+        for each in sorted(exchanges, key=lambda each: each.role != "actor")
+    ]
+    return {"exchanges": found} if found else {}
+
+
+def _clean_counts(counts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        replace_controls(name): count if isinstance(count, int) else replace_controls(str(count))
+        for name, count in counts.items()
+    }
+
+
+def _build_trajectory_data(trajectory: Trajectory, texts: _TextTable) -> dict[str, Any]:
+    recalled: dict[tuple[str, ...], int] = {}
+    steps = [_build_step_data(step, texts, recalled) for step in trajectory.steps]
+    return {
+        "variant": replace_controls(trajectory.variant.key),
+        "outcome": trajectory.outcome,
+        "accumulator": trajectory.accumulator,
+        "score": trajectory.environment_score,
+        "solved": trajectory.solved,
+        "at_reset": trajectory.points_at_reset,
+        "invalid": trajectory.invalid_actions,
+        "asked_back": trajectory.asked_back,
+        "no_effect": trajectory.no_effect,
+        "task": texts(trajectory.task),
+        "start": _index_state(trajectory.start, texts),
+        "steps": steps,
+        "recalled": [[replace_controls(name) for name in names] for names in recalled],
+    }
+
+
+def _build_step_data(step: Step, texts: _TextTable, recalled: dict[tuple[str, ...], int]) -> list[int]:
+    """Proposed, action, state, reward, score, flags, reasoning, subgoal (-1: none), and which skills were shown; then,
+    where there are any, what could not be read and the subgoal that was not offered."""
+    return [
+        texts(step.proposed),
+        texts(step.action),
+        *_index_state(step.state, texts),
+        step.reward,
+        step.score,
+        UNDERSTOOD * step.understood
+        + MALFORMED * step.malformed
+        + ASKED_BACK * step.asked_back
+        + NO_EFFECT * step.no_effect,
+        texts(step.reasoning),
+        -1 if step.subgoal is None else texts(step.subgoal),
+        recalled.setdefault(step.recalled, len(recalled)),
+        *([texts(step.unread), texts(step.rejected)] if step.unread or step.rejected else ()),
+    ]
+
+
+def _index_state(state: State, texts: _TextTable) -> list[int]:
+    return [texts(state.observation), texts(state.look), texts(state.inventory)]

@@ -1,0 +1,284 @@
+"""A run as a Parquet file, for pandas, R or DuckDB: one row per trial, or per step.
+
+    write_parquet(Path("trials.parquet"), "trials", records, price_of)
+
+    frame = pandas.read_parquet("trials.parquet")
+    best = frame[(frame.kind == "unit") & ~frame.unit_errored].groupby(["arm", "variant", "seed"]).accumulator.max()
+    best.groupby("arm").mean()                 # the report's Mean
+
+What each column holds stands in its field metadata (``description``, and ``unit`` where it has one). Points are of 100.
+A trial that ended in an error has no score: its scores are null, never 0.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from itertools import accumulate, islice
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.atomic import FileKind, atomic_path, check_output_path
+from rsso_dspy.errors import NotInstalled, UsageError
+from rsso_dspy.pricing import PriceOf
+from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.redaction import Redactor, make_redactor
+from rsso_dspy.report.learning_curves import REFLECTIONS, SKILLS
+from rsso_dspy.report.parquet_columns import COLUMNS, PROVENANCE, ROLES, ParquetColumn, RowKind
+from rsso_dspy.report.running_totals import sum_usage_cost
+
+GROUP = 4096
+"""Rows that are held before they are written."""
+
+OF_STEP = (
+    *("proposed", "action", "reward", "score", "understood", "malformed", "asked_back", "no_effect", "unread"),
+    *("reasoning", "subgoal", "rejected", "recalled"),
+)
+"""Columns that are fields of a `Step`."""
+
+SNAPSHOTS = {"reflections_held": ("reflections", "plans"), "library_size": ("skills", "library")}
+"""Column to memory, and what of its snapshot is counted."""
+
+COLUMN_OF = {memory: column for column, (memory, _) in SNAPSHOTS.items()}
+
+LEARNT = {"reflections_held": (REFLECTIONS, "held"), "library_size": (SKILLS, "library")}
+"""Column to region, and the count that its memory gives after a trial."""
+
+ENDINGS = (".parquet", ".pq")
+
+MAGIC = b"PAR1"
+
+SCHEMA_KEY = "rsso_dspy.schema"
+"""In the metadata of a file: who wrote it."""
+
+
+def _is_run_parquet(path: Path) -> bool:
+    """Whether a file is a Parquet file of this kind, by its end: footer, length of the footer, magic."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - len(MAGIC) - 4))
+        length, magic = int.from_bytes(file.read(4), "little"), file.read()
+        file.seek(max(0, size - len(MAGIC) - 4 - length))
+        return magic == MAGIC and SCHEMA_KEY.encode() in file.read()
+
+
+PARQUET = FileKind("Parquet file", _is_run_parquet)
+
+
+def build_trial_rows(
+    record: UnitRecord | TrainingRecord, price_of: PriceOf, held: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
+    """A row per trial. `held` says how many reflections and skills (by column) the first trial starts with."""
+    shared, best, now = _build_record_columns(record), 0, dict(held)
+    for number, trial in enumerate(record.trials):
+        played = trial.trajectory
+        if played is not None:
+            best = max(best, played.accumulator)
+        yield {
+            **_build_row_keys(record, trial),
+            **shared,
+            "outcome": played.outcome if played else "error",
+            "accumulator": played.accumulator if played else None,
+            "points_at_reset": played.points_at_reset if played else None,
+            "environment_score": played.environment_score if played else None,
+            "solved": played.solved if played else None,
+            "best_so_far": best if played and isinstance(record, UnitRecord) else None,
+            "trials_allowed": record.trials_allowed or None if isinstance(record, UnitRecord) else len(record.budgets),
+            "budget": record.budget if isinstance(record, UnitRecord) else record.budgets[number],
+            "steps": len(played.steps) if played else None,
+            "invalid": played.invalid_actions if played else None,
+            "malformed": sum(step.malformed for step in played.steps) if played else None,
+            "asked_back": played.asked_back if played else None,
+            "no_effect": played.no_effect if played else None,
+            "error": trial.error,
+            "replayed": trial.replayed,
+            "failed_requests": sum(trial.failures.values()),
+            **now,
+            "skills_shown": len({name for step in played.steps for name in step.recalled}) if played else None,
+            **_build_usage_columns(record, trial, price_of),
+        }
+        now |= _count_held_after(trial)
+
+
+def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, Any]]:
+    """A row per step; none of a trial that errored."""
+    for trial in record.trials:
+        where = _build_row_keys(record, trial)
+        steps = trial.trajectory.steps if trial.trajectory else ()
+        sums = accumulate(max(step.reward, 0) for step in steps)
+        for number, (step, points) in enumerate(zip(steps, sums, strict=True), start=1):
+            yield {
+                **where,
+                "step": number,
+                "observation": step.state.observation,
+                "look": step.state.look,
+                "inventory": step.state.inventory,
+                "accumulator": points,
+                **{name: getattr(step, name) for name in OF_STEP},
+            }
+
+
+def write_parquet(
+    path: Path, rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
+) -> int:  # fmt: skip
+    """Write the rows of all records; gives how many. Trainings have to come before the units that start from them. The
+    file is there whole or not at all, and no more than `GROUP` rows are held at once.
+
+    Raises `UsageError` when pyarrow is not installed, when `path` holds something that is no such file, and when
+    there is no row.
+    """
+    arrow, parquet = _import_pyarrow()
+    check_parquet_target(path)
+    schema = _build_arrow_schema(arrow, COLUMNS[rows])
+    written, strike = 0, make_redactor()
+    with atomic_path(path) as temporary:
+        with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for group in _group_rows(_build_rows(rows, records, price_of)):
+                cleaned = [{name: _clean_value(row.get(name), strike) for name in schema.names} for row in group]
+                writer.write_table(arrow.Table.from_pylist(cleaned, schema))
+                written += len(group)
+        if not written:
+            raise UsageError(f"there are no {rows} to write: no unit is finished yet, or all of them errored")
+    return written
+
+
+def _build_rows(
+    rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
+) -> Iterator[dict[str, Any]]:
+    trained: dict[tuple[str, str, int], dict[str, int]] = {}
+    for record in records:
+        if rows == "steps":
+            yield from build_step_rows(record)
+            continue
+        yield from build_trial_rows(record, price_of, _count_held_at_start(record, trained))
+        if isinstance(record, TrainingRecord):
+            trained[record.arm, record.task, record.seed] = _count_held_at_end(record)
+
+
+def _count_held_at_start(
+    record: UnitRecord | TrainingRecord, trained: Mapping[tuple[str, str, int], dict[str, int]]
+) -> dict[str, int]:
+    """Reflections and skills at the start of the first trial, as far as it is known: none of a memory that started
+    empty. An older version did not say how much came from elsewhere: of a training, its own record does."""
+    known: dict[str, int | None] = dict.fromkeys(_count_held_at_end(record), 0)
+    for source in record.sources:
+        if (column := COLUMN_OF.get(source.memory)) is None:
+            continue
+        known[column] = source.size
+        if source.size is None and source.kind == "training" and isinstance(record, UnitRecord):
+            known[column] = trained.get((record.arm, record.variant.task, record.seed), {}).get(column)
+    return {column: size for column, size in known.items() if size is not None}
+
+
+def _count_held_at_end(record: TrialsRecord) -> dict[str, int]:
+    """Reflections and skills after the last trial."""
+    found = {}
+    for column, (memory, part) in SNAPSHOTS.items():
+        held = record.memories.get(memory)
+        if isinstance(held, dict) and isinstance(held.get(part), list):
+            found[column] = len(held[part])
+    return found
+
+
+def _count_held_after(trial: TrialResult) -> dict[str, int]:
+    """Reflections and skills after the trial, when it was learnt from."""
+    found = {}
+    for column, (region, count) in LEARNT.items():
+        held = trial.learnt.get(region, {}).get(count)
+        if isinstance(held, int):
+            found[column] = held
+    return found
+
+
+def _build_row_keys(record: UnitRecord | TrainingRecord, trial: TrialResult) -> dict[str, Any]:
+    unit = isinstance(record, UnitRecord)
+    variant = record.variant if isinstance(record, UnitRecord) else trial.trajectory and trial.trajectory.variant
+    return {
+        "kind": "unit" if unit else "training",
+        "arm": record.arm,
+        "method": record.method,
+        "program": record.program,
+        "task": record.variant.task if isinstance(record, UnitRecord) else record.task,
+        "variant": variant.key if variant else None,
+        "index": variant.index if variant else None,
+        "seed": record.seed,
+        "trial": trial.trial,
+    }
+
+
+def _build_record_columns(record: TrialsRecord) -> dict[str, Any]:
+    """What all trials of a record share."""
+    return {
+        "protocol": record.protocol,
+        "backend": record.backend,
+        "model": record.model,
+        "rule_based": record.rule_based,
+        "unit_errored": record.has_errors,
+        "unit_stalled": record.stalled_trials,
+        "start": record.start,
+        "learnt_on": record.learnt_on,
+        **{f"provenance_{name}": record.provenance.get(name) for name in PROVENANCE},
+    }
+
+
+def _build_usage_columns(record: TrialsRecord, trial: TrialResult, price_of: PriceOf) -> dict[str, Any]:
+    """What the trial took, in all and by role."""
+    usage = sum(trial.usage.values(), Usage())
+    models = {role: record.models.get(role, record.model) for role in trial.usage}
+    return {
+        "calls": usage.calls,
+        "tokens_in": usage.input,
+        "tokens_out": usage.output,
+        "usd": sum_usage_cost(trial.usage, models, price_of).cost,
+        **{
+            f"{role}_{each.name}": getattr(trial.usage.get(role, Usage()), each.name)
+            for role in ROLES
+            for each in fields(Usage)
+        },
+    }
+
+
+def _clean_value(value: Any, strike: Redactor) -> Any:
+    """The value as a file can hold it, without secrets: half a character, as a model may say one, is none."""
+    if isinstance(value, str):
+        return strike(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return [_clean_value(each, strike) for each in value] if isinstance(value, tuple) else value
+
+
+def _group_rows(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while group := list(islice(rows, GROUP)):
+        yield group
+
+
+def _build_arrow_schema(arrow: Any, columns: Mapping[str, ParquetColumn]) -> Any:
+    types = {"strings": arrow.list_(arrow.string()), "double": arrow.float64(), "bool": arrow.bool_()}
+    return arrow.schema(
+        [
+            arrow.field(
+                name,
+                types.get(column.type) or getattr(arrow, column.type)(),
+                metadata={"description": column.description, **({"unit": column.unit} if column.unit else {})},
+            )
+            for name, column in columns.items()
+        ],
+        metadata={SCHEMA_KEY: str(SCHEMA_VERSION)},
+    )
+
+
+def check_parquet_target(path: Path) -> None:
+    """Raise `UsageError` when no such file can be made there, or what is there would be lost."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; name a file, e.g. -o {path / 'trials.parquet'}")
+    check_output_path(path, "-o", PARQUET)
+    if path.suffix.lower() not in ENDINGS:
+        raise UsageError(f"{path} does not end like a Parquet file; name it {path.with_suffix('.parquet').name}")
+
+
+def _import_pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise NotInstalled("Parquet needs pyarrow, which is not installed: pip install 'rsso-dspy[parquet]'") from None
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,129 @@
+"""What an arm came to so far, counted as its units finish; `metrics.py` says the whole of it from all records.
+
+tally = RunningTotals()
+tally.add_finished(finished_count(record, price_of))
+tally.mean, tally.solve_share, tally.spent.cost
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rsso_dspy.pricing import PriceOf, compute_cost, sum_amounts
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, TrialsRecord, UnitRecord, Usage
+from rsso_dspy.report.metrics import get_best_accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCost:
+    """Tokens, and US dollars; None when a price, or the number of tokens, is not known."""
+
+    input: int = 0
+    output: int = 0
+    cost: float | None = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: "TokenCost") -> "TokenCost":
+        return TokenCost(self.input + other.input, self.output + other.output, sum_amounts([self.cost, other.cost]))
+
+
+def sum_usage_cost(usage: Mapping[str, Usage], models: Mapping[str, str], price_of: PriceOf) -> TokenCost:
+    """What this usage, by role, came to. `models` maps role to model."""
+    found = TokenCost()
+    for role, used in usage.items():
+        price = price_of(models.get(role, ""))
+        known = price is not None and (price.is_free or not used.unmetered)
+        found += TokenCost(used.input, used.output, compute_cost(used, price) if price and known else None)
+    return found
+
+
+def sum_paid_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
+    """What a record's trials came to; nothing when it was taken over from a run that paid for it."""
+    return TokenCost() if "forked_from" in record.provenance else sum_record_cost(record, price_of)
+
+
+def sum_record_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
+    """What a record's trials took, whoever paid for them."""
+    found = TokenCost()
+    for trial in record.trials:
+        models = {role: record.models.get(role, record.model) for role in trial.usage}
+        found += sum_usage_cost(trial.usage, models, price_of)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTotals:
+    """What one unit or training adds to its arm."""
+
+    arm: str
+    key: str
+    training: bool
+    errored: bool
+    best: int = 0
+    """Best accumulator of its trials; of units alone."""
+    trial_1: int = 0
+    solved: bool = False
+    spent: TokenCost = TokenCost()
+
+
+def compute_finished_totals(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> FinishedTotals:
+    """What the record adds."""
+    key = f"{record.key}/s{record.seed}"
+    paid = sum_paid_cost(record, price_of)
+    if record.has_errors or isinstance(record, TrainingRecord):
+        return FinishedTotals(record.arm, key, isinstance(record, TrainingRecord), record.has_errors, spent=paid)
+    trials = record.trajectories
+    solved = any(trial.environment_score >= SOLVED_SCORE for trial in trials)
+    best = int(get_best_accumulator(record))
+    return FinishedTotals(record.arm, key, False, False, best, trials[0].accumulator, solved, paid)
+
+
+@dataclass(slots=True)
+class RunningTotals:
+    """One arm so far. Each unit and training counts once; what errored counts as that until it is played again."""
+
+    units: set[str] = field(default_factory=set)
+    trainings: set[str] = field(default_factory=set)
+    errored: set[str] = field(default_factory=set)
+    solved: int = 0
+    spent: TokenCost = TokenCost()
+    """Of what is finished."""
+    _best: int = 0
+    _trial_1: int = 0
+
+    @property
+    def finished_count(self) -> int:
+        """Units and trainings."""
+        return len(self.units) + len(self.trainings)
+
+    @property
+    def mean(self) -> float | None:
+        """Best accumulator over the trials, averaged over units."""
+        return self._best / len(self.units) if self.units else None
+
+    @property
+    def trial_1(self) -> float | None:
+        """Mean accumulator of first trials."""
+        return self._trial_1 / len(self.units) if self.units else None
+
+    @property
+    def solve_share(self) -> float | None:
+        """Share of units that reached environment score 100 on any trial."""
+        return self.solved / len(self.units) if self.units else None
+
+    def add_finished(self, new: FinishedTotals) -> bool:
+        """Count it; False when that was done before."""
+        if new.key in self.units or new.key in self.trainings or (new.errored and new.key in self.errored):
+            return False
+        if new.errored:
+            self.errored.add(new.key)
+            return True
+        self.errored.discard(new.key)
+        (self.trainings if new.training else self.units).add(new.key)
+        self._best += new.best
+        self._trial_1 += new.trial_1
+        self.solved += new.solved
+        self.spent += new.spent
+        return True

@@ -1,0 +1,227 @@
+"""What it takes to play a run again, kept in its folder: what each command asked for, and copies of the files it named.
+
+    RUN/given/orders.jsonl                       one `Invocation` per line, each once
+    RUN/given/config.toml                        the configuration of the last command, less passwords in addresses
+    RUN/given/{programs,skills,constitution,examples}/FILE
+
+    Manifest.from_run_spec(config, spec).save(folder)
+    load_invocations(folder)[0].to_options(folder)              # {"--config": "runs/x/given/config.toml",
+    "--methods": "rsso", ...}
+
+The configuration is one for all commands of a folder as far as results depend on it: another one is refused there.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from rsso_dspy.addresses import is_local, strip_credentials
+from rsso_dspy.atomic import atomic_write_text
+from rsso_dspy.config import Config, format_override
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT
+from rsso_dspy.safe_read import explain_unreadable, parse_json, pick_quarantine_path, read_bytes, read_text
+from rsso_dspy.store.run_spec import RunSpec
+
+FOLDER = "given"
+ORDERS = "orders.jsonl"
+CONFIG = "config.toml"
+
+FileWriter = Callable[[Path, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What one command asked for, less its configuration. Files are named as ``FOLDER/NAME`` below ``given/``; a name
+    without a folder is one of the working directory, of a run that kept no copy."""
+
+    methods: tuple[str, ...]
+    programs: tuple[str, ...] = (ZERO_SHOT,)
+    tasks: tuple[str, ...] | None = None
+    """Task types; all when None."""
+    variants: tuple[str, ...] = ("sso",)
+    per_task: int | None = None
+    skills: str | None = None
+    constitution: str | None = None
+    examples: str | None = None
+    """Of the configuration `memory.constitution.examples`."""
+    shard: str = ""
+    withheld: tuple[str, ...] = ()
+    """Configuration keys of addresses that held a password or a query, which is not kept."""
+    settings: tuple[str, ...] | None = None
+    """``key=value`` in place of a kept configuration; None where one is kept."""
+    schema: int = SCHEMA_VERSION
+
+    def to_options(self, folder: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
+        """The options of `rsso-dspy run` that ask for it, by name, with these settings added; without ``--out``. Raises
+        `UsageError` for a folder whose name cannot stand in a list of files."""
+        given = folder / FOLDER
+
+        def resolve_file(file: str) -> str:
+            return str(given / file) if "/" in file else file
+
+        programs = [name if name == ZERO_SHOT else resolve_file(name) for name in self.programs]
+        if any("," in name for name in programs):
+            raise UsageError(f"{folder} has a comma in its name, which would split --programs; rename the folder")
+        examples = (
+            [format_override("memory.constitution.examples", resolve_file(self.examples))] if self.examples else []
+        )
+        found: dict[str, str | list[str] | None] = {
+            "--config": str(given / CONFIG) if self.settings is None else os.devnull,
+            "--set": [*(self.settings or ()), *examples, *settings],
+            "--methods": ",".join(self.methods),
+            "--programs": ",".join(programs) if self.programs != (ZERO_SHOT,) else None,
+            "--tasks": ",".join(self.tasks) if self.tasks else None,
+            "--variants": ",".join(self.variants),
+            "--per-task": str(self.per_task) if self.per_task else None,
+            "--skills": resolve_file(self.skills) if self.skills else None,
+            "--constitution": resolve_file(self.constitution) if self.constitution else None,
+            "--shard": self.shard or None,
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+_ASKED = TypeAdapter(Invocation)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What one command asked for, with the files it named, as they were then."""
+
+    asked: Invocation
+    config: str
+    """As TOML."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """By path below ``given/``."""
+
+    @classmethod
+    def from_run_spec(cls, config: Config, spec: RunSpec) -> "Manifest":
+        """What `spec` asks for. Raises `OSError` for a file that cannot be read."""
+        text, withheld = dump_config_toml(config)
+        book = config.memory.constitution.examples
+        named: dict[str, Sequence[Path]] = {
+            "programs": spec.compiled,
+            "skills": [spec.skills] if spec.skills else [],
+            "constitution": [spec.constitution] if spec.constitution else [],
+            "examples": [Path(book)] if book else [],
+        }
+        files = {f"{kind}/{path.name}": read_bytes(path) for kind, paths in named.items() for path in paths}
+        copies = {path.stem: f"programs/{path.name}" for path in spec.compiled}
+        asked = Invocation(
+            methods=spec.methods,
+            programs=tuple(copies.get(name, name) for name in spec.programs),
+            tasks=spec.tasks,
+            variants=spec.variants,
+            per_task=spec.per_task,
+            skills=f"skills/{spec.skills.name}" if spec.skills else None,
+            constitution=f"constitution/{spec.constitution.name}" if spec.constitution else None,
+            examples=f"examples/{Path(book).name}" if book else None,
+            shard=str(spec.shard or ""),
+            withheld=withheld,
+        )
+        return cls(asked, text, files)
+
+    def save(self, folder: Path, write: FileWriter = atomic_write_text) -> None:
+        """Write it into the folder of a run, beside what earlier commands asked for."""
+        given = folder / FOLDER
+        for name, content in self.files.items():
+            _write_if_missing(given / name, content, write)
+        if _read_kept_text(given / CONFIG) != self.config:
+            write(given / CONFIG, self.config)
+        try:
+            load_invocations(folder)
+        except UsageError:  # what earlier commands asked for is lost, and the run can go on
+            os.replace(given / ORDERS, pick_quarantine_path(given / ORDERS))
+        _append_invocations(folder, [self.asked], write)
+
+
+def load_invocations(folder: Path) -> list[Invocation]:
+    """What commands asked for that played into the folder, in order; none of a folder that keeps nothing. Raises
+    `UsageError` when that is damaged."""
+    file = folder / FOLDER / ORDERS
+    if not os.path.lexists(file):
+        return []
+    try:
+        return [_ASKED.validate_python(parse_json(line, file)) for line in read_text(file).split("\n") if line]
+    except (ValidationError, DamagedFile):
+        raise UsageError(f"{file} is damaged, or of a newer rsso-dspy; restore it, or remove it") from None
+
+
+def merge_manifests(sources: Iterable[Path], target: Path) -> None:
+    """Take over what the parts of a run were asked for and given: the whole is what all parts are of."""
+    for source in sources:
+        if asked := load_invocations(source):
+            _append_invocations(target, [replace(each, shard="") for each in asked])
+            for file in sorted((source / FOLDER).glob("*/*")):
+                _write_if_missing(target / FOLDER / file.relative_to(source / FOLDER), read_bytes(file))
+            if not (target / FOLDER / CONFIG).exists():
+                atomic_write_text(target / FOLDER / CONFIG, read_text(source / FOLDER / CONFIG))
+
+
+def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:
+    """The configuration as TOML, of its backends the one in use, and the keys of addresses that are not whole in it:
+    what stands before an @ or after a ? in them may be a secret."""
+    import tomlkit
+
+    data = config.model_dump(mode="json", exclude_none=True)
+    data["backends"] = {config.backend: data["backends"][config.backend]}
+    data["backends"][config.backend].pop("replay", None)  # a run is asked for alike, whoever answers
+    withheld = tuple(_withhold_secrets(data, ""))
+    return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
+
+
+def _withhold_secrets(table: dict[str, Any], prefix: str) -> Iterable[str]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _withhold_secrets(value, f"{prefix}{key}.")
+        elif key == "base_url" and (shown := strip_credentials(value)) != value:
+            table[key] = shown
+            yield f"{prefix}{key}"
+
+
+def list_remote_addresses(config: Config) -> list[str]:
+    """Addresses on other machines that the configuration sends requests to, less what may be a secret, each with the
+    variable whose key goes there. A provider's own address, where none is configured, is not among them."""
+    backend, embedder = config.active_backend, config.embedder
+    sent = [(backend.base_url, backend.key_variable)]
+    for own in backend.roles.values():
+        same = not own.model or own.model.partition("/")[0] == backend.model.partition("/")[0]
+        url = own.base_url or (backend.base_url if same else None)
+        key = backend.key_variable if same and url == backend.base_url else None
+        sent.append((url, own.key_variable or key))
+    if embedder.model.startswith("litellm/"):
+        sent.append((embedder.base_url, embedder.key_variable))
+    return [
+        f"{strip_credentials(url)} with the key in {variable}" if variable else strip_credentials(url)
+        for url, variable in dict.fromkeys(sent)
+        if url and not is_local(url)
+    ]
+
+
+def _append_invocations(folder: Path, asked: Iterable[Invocation], write: FileWriter = atomic_write_text) -> None:
+    before = load_invocations(folder)
+    after = list(dict.fromkeys([*before, *asked]))
+    if after != before:
+        lines = [json.dumps(asdict(each), ensure_ascii=False) for each in after]
+        write(folder / FOLDER / ORDERS, "\n".join(lines) + "\n")
+
+
+def _read_kept_text(file: Path) -> str | None:
+    """The text that is kept there; None when there is none. What is no file makes room."""
+    if explain_unreadable(file):
+        os.replace(file, pick_quarantine_path(file))
+    try:
+        return read_text(file)
+    except (FileNotFoundError, DamagedFile):
+        return None
+
+
+def _write_if_missing(file: Path, content: bytes, write: FileWriter = atomic_write_text) -> None:
+    """One of the same name that is there already is as good: the folder is bound to what was read of it."""
+    if not file.exists():
+        write(file, content.decode("utf-8"))

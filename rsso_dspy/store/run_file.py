@@ -1,0 +1,64 @@
+"""``run.json``: what the results of a run depend on, its arms, and how two such identities differ."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.records import SCHEMA_VERSION
+from rsso_dspy.safe_read import read_json
+
+RUN_FILE = "run.json"
+
+
+def read_run_file(file: Path) -> dict[str, Any]:
+    """The content of ``run.json``. Raises `UsageError` when that is damaged, or of a newer version."""
+    try:
+        data = read_json(file)
+        _check_run_data(data)
+    except (DamagedFile, ValueError) as error:
+        why = error.why if isinstance(error, DamagedFile) else error
+        raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
+    if not is_readable(schema := data["schema"]):
+        raise UsageError(
+            f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+        )
+    content: dict[str, Any] = data
+    return content
+
+
+def is_readable(version: Any) -> bool:
+    """Whether this program reads files of the schema version."""
+    return type(version) is int and version <= SCHEMA_VERSION
+
+
+def _check_run_data(data: Any) -> None:
+    """Raise `ValueError` when this is not what ``run.json`` holds."""
+    if not isinstance(data, dict) or not {"schema", "identity", "arms"} <= data.keys():
+        raise ValueError("it is no object with schema, identity and arms")
+    identity, arms = data["identity"], data["arms"]
+    if not isinstance(identity, dict) or not isinstance(arms, dict):
+        raise ValueError("it is no object with schema, identity and arms")
+    if not all(isinstance(program, str) for program in arms.values()):
+        raise ValueError("its arms have no programs")
+    if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
+        raise ValueError(f"the {wrong[0]} of its identity is no object")
+
+
+def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
+    """One line per dotted key that differs."""
+    ours, theirs = flatten_keys(known), flatten_keys(wanted)
+    lines = [
+        f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
+        for key in sorted({*ours, *theirs})
+        if ours.get(key) != theirs.get(key)
+    ]
+    return "\n".join(lines)
+
+
+def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The same data under dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        found.update(flatten_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})
+    return found

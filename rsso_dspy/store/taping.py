@@ -1,0 +1,115 @@
+"""The recordings of a run's folder, written trial by trial before the record that tells of the trial.
+
+    store.open_recordings(about)
+    store.cut_recording(name_of(work), 2)           # what comes after the second trial is given up
+    store.add_recording(name_of(work), 3, data)
+
+So a kill between the two leaves a trial too many, which is cut when the unit is played on, and never one too few. What
+`recordings.py` says of the files holds.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.errors import DamagedFile
+from rsso_dspy.recordings import (
+    ABOUT,
+    ENDING,
+    FOLDER,
+    LEFT_OUT,
+    MOST_RECORDED,
+    SCHEMA,
+    left_out_of,
+    members,
+)
+from rsso_dspy.records import TrainingRecord, UnitRecord
+from rsso_dspy.safe_read import explain_unreadable, pick_quarantine_path, read_bytes
+from rsso_dspy.store.journals import Journals
+from rsso_dspy.store.units import Job, Unit
+
+
+def name_of(work: Job | UnitRecord | TrainingRecord) -> str:
+    """What the recording of a unit or training is called."""
+    arm = work.arm if isinstance(work.arm, str) else work.arm.name
+    if isinstance(work, Unit | UnitRecord):
+        return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"
+    return f"trainings/{arm}/{work.task}/s{work.seed}"
+
+
+class Taping(Journals):
+    """The recording part of a `Store`. Thread-safe."""
+
+    most_recorded = MOST_RECORDED
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        self.recordings = folder / FOLDER
+        """Where they are; those of a build outlive its folder."""
+        self._adding = threading.Lock()
+        self._size: int | None = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the run is recorded: once begun, it goes on with every command."""
+        return (self.recordings / ABOUT).is_file()
+
+    def open_recordings(self, about: dict[str, Any]) -> None:
+        """Record from now on."""
+        if not self.recorded:
+            self.place.write(self.recordings / ABOUT, json.dumps(about, indent=1) + "\n")
+
+    def add_recording(self, name: str, trial: int, data: bytes) -> None:
+        """Append the exchanges of a trial. What would go beyond the bound is left out and noted, and so is what comes
+        after it in the same file."""
+        with self._adding:
+            if self._size is None:
+                self._size = sum(file.stat().st_size for file in self.recordings.rglob(f"*{ENDING}"))
+            if self._size + len(data) > self.most_recorded or name in self._left_out():
+                note = {"schema": SCHEMA, "name": name, "trial": trial}
+                self.place.append(self.recordings / LEFT_OUT, json.dumps(note))
+                return
+            self.place.append_bytes(self._file(name), data)
+            self._size += len(data)
+
+    def cut_recording(self, name: str, trials: int) -> None:
+        """Give up what comes after so many trials, and what a kill cut off."""
+        file = self._file(name)
+        if why := explain_unreadable(file):
+            os.replace(file, pick_quarantine_path(file))
+            self.left_out[file] = why
+        with suppress(FileNotFoundError), self._adding:
+            end = max((each.end for each in members(read_bytes(file)) if each.trial <= trials), default=0)
+            self._size = None
+            self.place.check_exists()
+            if end:
+                os.truncate(file, end)
+            else:
+                self.place.remove(file)
+
+    def trials_left_out(self) -> int:
+        """Trials that did not fit into the recordings."""
+        return len({(entry.get("name"), entry.get("trial")) for entry in left_out_of(self.recordings)})
+
+    def carry_recording(self, other: "Taping", work: UnitRecord | TrainingRecord) -> None:
+        """Take over another folder's recording of a unit or training, if it has one."""
+        with suppress(FileNotFoundError, DamagedFile):
+            data = read_bytes(other._file(name_of(work)))
+            self.place.replace(self._file(name_of(work)), data)
+            self._size = None
+
+    def carry_about(self, others: Sequence["Taping"]) -> None:
+        """Record on, when one of them was recorded."""
+        for other in others:
+            if other.recorded and not self.recorded:
+                self.place.replace(self.recordings / ABOUT, read_bytes(other.recordings / ABOUT))
+
+    def _left_out(self) -> set[Any]:
+        return {entry.get("name") for entry in left_out_of(self.recordings)}
+
+    def _file(self, name: str) -> Path:
+        return self.recordings / f"{name}{ENDING}"

@@ -1,0 +1,265 @@
+"""Co-operative mode: a meta-advisor distils a constitution from calibration variants (OmniReflect, section 3.4).
+
+built = plan_constitution_build(config, variants, "neural", Path("constitution.json"), explore=1)
+with session(built.config) as live:
+    built.run(live, built.make_spend_limit())
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.atomic import atomic_write_text, check_output_path
+from rsso_dspy.config import Config, make_price_lookup
+from rsso_dspy.environments.benchmark import Benchmark
+from rsso_dspy.environments.exploration import ExplorationPool
+from rsso_dspy.errors import LimitReached, RssoError, RunMismatch, SplitError, Stopped, UsageError
+from rsso_dspy.experiment.constitutions import extract_constitution
+from rsso_dspy.experiment.constitutions import get_stream_position as in_order
+from rsso_dspy.experiment.events import Event, EventStream, RunLimited
+from rsso_dspy.experiment.executor import (
+    Executor,
+    discard_downstream_units,
+    fingerprint_programs,
+    list_pending_jobs,
+    make_zero_shot_programs,
+)
+from rsso_dspy.experiment.plan import Plan, arrange_streams, compute_step_budgets, make_plan
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.spend_limit import SpendLimit
+from rsso_dspy.experiment.tapes import recordings_beside
+from rsso_dspy.experiment.unit_runner import NOTHING, InitialMemories, UnitRunner
+from rsso_dspy.lm import Backend
+from rsso_dspy.memory.constitution import LASTING
+from rsso_dspy.memory.constitution.file import ConstitutionFile
+from rsso_dspy.programs.methods import Writing, get_method
+from rsso_dspy.programs.transcript import render_recent_steps
+from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
+from rsso_dspy.store.guarded_folder import GuardedFolder
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm
+
+EXAMPLES = 3
+"""Examples that a file holds at most."""
+
+STRETCH = 10
+"""Steps of an example."""
+
+
+@dataclass(frozen=True)
+class ConstitutionBuild:
+    """A constitution that is being distilled from calibration variants by a meta-advisor (OmniReflect, section 3.4).
+
+    Everything that is played is kept beside the file, in ``FILE.run/``, until it is written: the same command again
+    goes on where it was cut short."""
+
+    config: Config
+    plan: Plan
+    explored: Plan | None
+    """Episodes that come before, in which the agent has no task but to look around; None when there are none."""
+    out: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.run")
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.explored, self.plan) if self.explored else (self.plan,)
+
+    def make_stores(self) -> list[Store]:
+        """One for every plan, checked against what they hold. Raises `RunMismatch` when that is something else."""
+        stores = []
+        for number, plan in enumerate(self.plans, start=1):
+            store = Store(self.folder / str(number))
+            store.place.option = "-o"
+            try:
+                store.check_identity(
+                    self._make_plan_identity(plan), fingerprint_programs(make_zero_shot_programs(plan))
+                )
+            except RunMismatch as error:
+                lines = [line for line in str(error).splitlines() if line.startswith("  ")]
+                raise RunMismatch(
+                    "\n".join([f"{self.folder} holds another build of {self.out.name}, which was cut short:", *lines])
+                    + f"\nRemove {self.folder} to begin anew, or name another -o."
+                ) from None
+            stores.append(store)
+        return stores
+
+    def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
+        """The limits, with what was spent so far. Raises `UsageError` when dollars are limited and a price unknown."""
+        models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
+        asked = {role: models[role] for plan in self.plans for role in plan.forecast_calls().calls}
+        purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), asked)
+        for store in self.make_stores():
+            purse.add_earlier_usage(store.read_spending() if (store.folder / "run.json").exists() else ())
+        return purse
+
+    def run(
+        self, live: Session, purse: SpendLimit, events: EventStream | None = None, record: bool = False
+    ) -> ConstitutionFile:
+        """Play what is left and write the file; `events` is told of it. With `record`, every exchange with a model is
+        kept in ``FILE.recordings``. Raises `RssoError` when an episode ended in an error, and what `Executor.run`
+        raises."""
+        recordings = recordings_beside(self.out, self.folder.exists(), live, record)
+        place = GuardedFolder(self.folder, "-o")
+        place.hold()
+        try:
+            return self._play_plans(live, purse, events, place, recordings)
+        finally:
+            place.release()
+
+    def _play_plans(
+        self,
+        live: Session,
+        purse: SpendLimit,
+        events: EventStream | None,
+        place: GuardedFolder,
+        recordings: Path | None,
+    ) -> ConstitutionFile:
+        stream = EventStream()
+        if events:
+            stream.subscribe(Event, events.emit, required=True)
+        purse.follow(stream)
+        kept, examples = NOTHING, tuple[str, ...]()
+        records: list[UnitRecord] = []
+        for plan, store in zip(self.plans, self.make_stores(), strict=True):
+            place.check_exists()  # before another folder is made below it
+            programs = make_zero_shot_programs(plan)
+            used = live
+            if plan is self.explored:
+                used = replace(
+                    live, runtime=replace(live.runtime, environments=ExplorationPool(live.runtime.environments))
+                )
+            with store.lock():
+                store.open(self._make_plan_identity(plan), fingerprint_programs(programs))
+                discard_downstream_units(plan, store)
+                source = live.backend.recordings and live.backend.recordings.below(store.folder.name)
+                if recordings:
+                    store.recordings = recordings / store.folder.name
+                origin = make_provenance(self.config)
+                player = UnitRunner(used, store, programs, origin, kept, stream, bool(recordings), source)
+                stream.subscribe(RunLimited, _stop(player), required=True)
+                try:
+                    outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
+                except Stopped:
+                    raise LimitReached(f"stopped: {purse.exceeded_limit}. Every finished episode is kept.") from None
+                if outcome.errored:
+                    failure = outcome.errored[0].trials[-1].failure
+                    raise RssoError(
+                        f"{outcome.errored[0].key} ended in an error ({failure}); mend the cause and run the same "
+                        "command again: what is finished is kept"
+                    )
+                records += sorted(store.units(), key=in_order)
+            dumped = {**records[-1].memories["constitution"], "edits": []}
+            kept = InitialMemories({"constitution": dumped}, variants=tuple(record.variant.key for record in records))
+            if plan is self.plan:
+                examples = select_examples(
+                    [t for record in store.units() for t in record.trajectories], self.config.active_benchmark
+                )
+        found = extract_constitution(records)
+        usage = {role: asdict(spent) for role, spent in self._sum_usage().items()}
+        about = {**found.provenance, "usage": usage, "asked": self._describe_settings()}
+        book = replace(found, examples=examples, provenance=about)
+        place.check_exists()
+        atomic_write_text(self.out, book.to_json(), folders=False)
+        shutil.rmtree(self.folder)
+        return book
+
+    def _sum_usage(self) -> dict[str, Usage]:
+        """What it cost, by role, with what was cut short and played again."""
+        total: dict[str, Usage] = {}
+        for store in self.make_stores():
+            for role, usage in store.read_spending():
+                total[role] = total.get(role, Usage()) + usage
+        return dict(sorted(total.items()))
+
+    def _describe_settings(self) -> dict[str, Any]:
+        """What building it again takes."""
+        return {
+            "calibration": sorted(unit.variant.key for unit in self.plan.units),
+            "explore": len(self.explored.units) if self.explored else 0,
+            "config": self.config.resolve_settings(),
+        }
+
+    def _make_plan_identity(self, plan: Plan) -> dict[str, Any]:
+        played = [f"{unit.variant.key} {unit.place}" for unit in plan.units]
+        writer = plan.units[0].arm.name
+        return {
+            **make_run_identity(self.config, resolve_protocol(self.config)),
+            "writer": writer,
+            "calibration": played,
+        }
+
+
+def plan_constitution_build(
+    config: Config, variants: Sequence[Variant], writing: Writing, out: Path, explore: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> ConstitutionBuild:  # fmt: skip
+    """Plan to distil a constitution from these variants, played once each in an order drawn by the seed, after the
+    first `explore` of them were looked around in. Raises `SplitError` for held-out variants, `UsageError` for a place
+    where the file cannot be made."""
+    if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
+        raise SplitError(f"a constitution is built on training variants, and {', '.join(held_out)} are held out")
+    if out.is_dir():
+        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
+    check_output_path(out)
+    kept = [name for name in config.memory.constitution.categories if name in LASTING]
+    settings = config.memory.constitution.model_copy(update={"categories": tuple(kept)})
+    config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
+    protocol = resolve_protocol(config)
+    arm = Arm(get_method(f"omnireflect-{writing}"))
+
+    def make_stream_plan(chosen: Sequence[Variant]) -> Plan:
+        budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
+        made = make_plan(protocol.id, protocol.rules, [arm], budgets, config.seed)
+        return arrange_streams(replace(made, writings=protocol.constitution, stream_trials=1))
+
+    explored = make_stream_plan(variants[:explore]) if explore else None
+    made = ConstitutionBuild(config, make_stream_plan(variants), explored, out)
+    if made.folder.exists() and any(entry.name not in ("1", "2") for entry in made.folder.iterdir()):
+        raise UsageError(
+            f"{made.folder} holds something else than what is played while {out.name} is built, and is removed when it "
+            "is; name another -o, or move that away"
+        )
+    return made
+
+
+def _stop(player: UnitRunner) -> Callable[[RunLimited], None]:
+    return lambda _: player.stop.set()
+
+
+def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
+    """The stretches of play that patterns draw most rules from, of different tasks, with these rules: what a
+    neuro-symbolic writer is shown (OmniReflect, section 2.1.3)."""
+    best: dict[str, tuple[int, str]] = {}
+    for trajectory in trajectories:
+        for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):
+            text, rules = _format_example(trajectory, end, of)
+            if rules > best.get(trajectory.variant.task, (0, ""))[0]:
+                best[trajectory.variant.task] = (rules, text)
+    ranked = sorted(best.values(), key=lambda each: -each[0])
+    return tuple(text for _, text in ranked[:EXAMPLES])
+
+
+def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
+    """The stretch of steps that ends here with the rules drawn from it, and how many kinds and rules these are."""
+    states, steps = trajectory.states, trajectory.steps
+    found: list[Lesson] = []
+    for number in range(end - STRETCH + 1, end + 1):
+        drawn = of.lessons(trajectory.task, states[: number + 1], steps[:number])
+        found = [each for each in found if each.category != "progress"] + list(drawn)
+    unique = list(dict.fromkeys(found))
+    parts = [
+        f"Task: {trajectory.task}",
+        render_recent_steps(states[end - STRETCH : end + 1], steps[end - STRETCH : end]),
+    ]
+    for category in ("abstract", "error", "progress"):
+        said = [lesson.line for lesson in unique if lesson.category == category]
+        parts.append("\n".join([f"{category.capitalize()} rules:", *(f"- {line}" for line in said or ["none"])]))
+    kinds = len({lesson.category for lesson in unique})
+    return "\n".join(parts), 10 * kinds + len(unique)

@@ -1,0 +1,367 @@
+"""What would play a run again, what is another today than it was then, and whether the records came out the same.
+
+store = Store(Path("runs/x"))
+recover_invocations(store)                                  # one `Asked` per command that is needed
+list_changes(store)                                # versions, prompts, commit, models
+compare_runs(store, Store(Path("runs/x-again")))   # record by record
+"""
+
+import json
+import os
+import platform
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from itertools import product, zip_longest
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.config import EMBEDDED, PROFILES, format_override, load_config
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.protocols import interface_of
+from rsso_dspy.experiment.provenance import hash_prompts, read_commit
+from rsso_dspy.experiment.variant_selection import choose_variants
+from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.records import ZERO_SHOT, TrainingRecord, UnitRecord
+from rsso_dspy.safe_read import read_json
+from rsso_dspy.store.manifest import Invocation, load_invocations
+from rsso_dspy.store.run_file import flatten_keys
+from rsso_dspy.store.run_log import get_played_days
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.version import __version__
+
+ABSENT = "(absent)"
+
+NEWER = ("trials_allowed",)
+"""Fields of a record that older versions did not write."""
+
+__all__ = [
+    "CONSTITUTION",
+    "RunChange",
+    "RunComparison",
+    "compare_runs",
+    "list_changed_settings",
+    "list_changes",
+    "recover_invocations",
+]
+
+
+def recover_invocations(store: Store, say: Any = lambda _: None) -> list[Invocation]:
+    """What has to be asked for to have the run again. Units that no order kept in the folder is about have one put
+    together from their records; `say` is told. Raises `UsageError` when there are neither, and for a damaged
+    `run.json`."""
+    known, _ = store.read_identity()
+    config = _get_config(store, known)
+    found = load_invocations(store.folder)
+    covered = {key for each in found for key in _list_invoked_units(each, config)}
+    other = [record for record in store.units() if (record.method, record.program, record.key) not in covered]
+    if other:
+        say(
+            f"{store.folder} holds {len(other)} units from before runs kept what they were asked for: their command is "
+            "put together from the records"
+        )
+        made = _reconstruct_invocations(other, known, say)
+        return [*found, *(replace(each, settings=None) if found else each for each in made)]
+    if not found:
+        raise UsageError(f"{store.folder} holds no unit, and not what it was asked for: there is nothing to go by")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """Something that is another today."""
+
+    what: str
+    certain: bool
+    """Results will be others: the folder itself would refuse to be continued."""
+
+
+def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool = False) -> list[RunChange]:
+    """What is another today than when the run was played, and where its folder contradicts itself. Nothing of it is
+    about files that were given: copies of these are kept; nor, with `replay`, about models, since none is asked. Raises
+    `UsageError` for a damaged `run.json`, or a damaged configuration of one of `orders`."""
+    known, _ = store.read_identity()
+    config = _get_config(store, known)
+    of = get_run_benchmark(config)
+    said = hash_prompts(of, interface_of(config.get("protocol", {})))
+    today = {"rsso_dspy": __version__, "dspy": version("dspy"), **of.origin(), "prompts": said}
+    found = [
+        RunChange(f"{name} {known.get(name, ABSENT)} then, {now} now", True)
+        for name, now in today.items()
+        if known.get(name) != now
+    ]
+    found += [RunChange(what, True) for what in dict.fromkeys(_find_contradictions(store, known, orders))]
+    then: dict[str, set[str]] = defaultdict(set)
+    for record in _iterate_records(store):
+        for name in ("commit", "python"):
+            then[name].add(record.provenance.get(name, ABSENT))
+        then["model"].update(_list_answering_models(record) - {EMBEDDED})
+    embedder = _get_config(store, known)["embedder"]["model"]
+    then["model"].update([embedder] if embedder.startswith("litellm/") else [])
+    for name, now in {"commit": read_commit(), "python": platform.python_version()}.items():
+        if others := sorted(then[name] - {now}):
+            found.append(RunChange(f"{name} {', '.join(others)} then, {now} now", False))
+    if any("+dirty" in each for each in then["commit"]):
+        found.append(RunChange("the source tree held changes then that are in no commit", False))
+    if then["model"] and not replay:
+        when = " to ".join(get_played_days(store))
+        found.append(
+            RunChange(
+                f"{', '.join(sorted(then['model']))} answered{f' on {when}' if when else ''}: a model that is asked "
+                "again may answer otherwise, and its provider may have changed it",
+                False,
+            )
+        )
+    return found
+
+
+@dataclass(slots=True)
+class RunComparison:
+    """Records of a run beside those of the run that was to be the same."""
+
+    alike: list[str] = field(default_factory=list)
+    """Records that are equal byte for byte, or but for `apart`."""
+    apart: set[str] = field(default_factory=set)
+    """Fields that say where a record came from, in which equal records differ."""
+    different: list[tuple[str, str, str, str]] = field(default_factory=list)
+    """Record, its first field that differs, and what stands there in the one and the other."""
+    missing: list[str] = field(default_factory=list)
+    """Records that the other run has not, or only with an error."""
+    errored: int = 0
+    """Records with an error, which are compared with nothing."""
+    new: int = 0
+    """Records of the other run that this one has not, or no longer."""
+
+    @property
+    def equal(self) -> int:
+        return len(self.alike)
+
+    @property
+    def total(self) -> int:
+        return self.equal + len(self.different) + len(self.missing)
+
+
+def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> RunComparison:
+    """The finished records of one run beside those of another. `ignored` are top-level fields besides `provenance`
+    whose difference is known to mean nothing. What an older version did not write is no difference."""
+    found = RunComparison()
+    for record in _iterate_records(store):
+        name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
+        path = store.path_of(record)
+        other = again.folder / path.relative_to(store.folder)
+        if record.has_errors:
+            found.errored += 1
+        elif not _has_finished_record(again, other, record):
+            found.missing.append(name)
+        else:
+            ours, data = read_json(path), read_json(other)
+            known = {key: value for key, value in data.items() if key in ours or key not in NEWER}
+            differences = list(_find_differences(ours, known))
+            tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
+            tell = [each for each in tell if not _of_dead_simulator(each[0], record)]
+            if tell:
+                found.different.append((name, *tell[0]))
+            else:
+                found.alike.append(name)
+                found.apart.update(field for field, _, _ in differences)
+    theirs = _iterate_records(again) if (again.folder / "run.json").exists() else ()
+    found.new = sum(not store.path_of(record).exists() for record in theirs)
+    return found
+
+
+def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
+    """Whether a field differs because a trial was played again when its simulator died: it tells of both attempts."""
+    match where.split("."):
+        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
+            return record.trials[int(number)].replayed > 0
+    return False
+
+
+def has_finished_records(store: Store) -> bool:
+    """Whether a finished record is there to tell what it was played with."""
+    return next(_iterate_records(store), None) is not None
+
+
+def list_unknown_methods(orders: Sequence[Invocation]) -> list[str]:
+    """Methods that the package does not know: a script added them."""
+    names = dict.fromkeys(name for order in orders for name in order.methods)
+    return [name for name in names if name.partition("+")[0] not in METHODS]
+
+
+def _iterate_records(store: Store) -> Iterator[UnitRecord | TrainingRecord]:
+    yield from store.units()
+    yield from store.trainings()
+
+
+def _list_answering_models(record: UnitRecord | TrainingRecord) -> set[str]:
+    """The models of the roles that were called; every role has one, called or not."""
+    called = {role for trial in record.trials for role in trial.usage}
+    return {record.models.get(role, record.model) for role in called} or {record.model}
+
+
+def _get_config(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration that results of the folder are bound to."""
+    try:
+        config = known["config"]
+        parts = [config["backends"][config["backend"]]["model"], config["embedder"]["model"]]
+        whole = all(isinstance(part, str) for part in [*parts, config["environment"]["simplification"]])
+        whole = whole and isinstance(config["seed"], int)
+    except (KeyError, TypeError):
+        whole = False
+    if not whole:
+        raise UsageError(
+            f"{store.folder / 'run.json'} is damaged (its identity holds no whole config); restore it from a copy"
+        )
+    return config
+
+
+def _find_contradictions(store: Store, known: Mapping[str, Any], orders: Sequence[Invocation]) -> Iterator[str]:
+    """Settings of the orders that are not those which results of the folder are bound to: somebody edited them."""
+    bound, usual = flatten_keys(known["config"]), _load_default_settings(known["config"])
+    for each in orders:
+        options = each.to_options(store.folder)
+        try:
+            config = load_config(Path(str(options["--config"])), options.get("--set", ()))
+        except UsageError as error:
+            raise UsageError(
+                f"{error}. The run in {store.folder} is kept with it: restore it from a copy when somebody changed it, "
+                f"or install what played it, rsso_dspy {known.get('rsso_dspy', ABSENT)}"
+            ) from None
+        asked = flatten_keys(config.resolve_settings()) | {
+            "memory.constitution.examples": bound.get("memory.constitution.examples")
+        }
+        for key in dict.fromkeys([*bound, *asked]):  # a key that is new since then has its default
+            there, now = bound.get(key, usual.get(key, ABSENT)), asked.get(key, ABSENT)
+            if there != now and not (key not in bound and now is None):
+                yield f"run.json holds results of {key} = {there}, and what was asked for says {now}"
+
+
+def _has_finished_record(store: Store, path: Path, like: UnitRecord | TrainingRecord) -> bool:
+    """Whether the store has a record there, and one without an error."""
+    found = store.load(path) if isinstance(like, UnitRecord) else store.load_training(path)
+    return found is not None and not found.has_errors
+
+
+def _find_differences(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
+    """Dotted place and both values of everything that differs, in the order of the file."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        pairs = [(key, ours.get(key, ABSENT), theirs.get(key, ABSENT)) for key in dict.fromkeys([*ours, *theirs])]
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        pairs = [(n, *both) for n, both in enumerate(zip_longest(ours, theirs, fillvalue=ABSENT))]
+    else:
+        if ours != theirs:
+            yield where, _shorten_value(ours), _shorten_value(theirs)
+        return
+    for key, one, other in pairs:
+        yield from _find_differences(one, other, f"{where}.{key}" if where else str(key))
+
+
+def _shorten_value(value: Any) -> str:
+    text = value if value == ABSENT else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _get_model_override(resolved: Mapping[str, Any]) -> list[str]:
+    """The setting that makes a backend of one's own what it is; none of a profile."""
+    backend = str(resolved["backend"])
+    own = backend not in PROFILES
+    return (
+        [format_override(f"{_get_backend_key(backend)}.model", resolved["backends"][backend]["model"])] if own else []
+    )
+
+
+def _get_backend_key(backend: str) -> str:
+    """The dotted key of its settings."""
+    import tomlkit
+
+    return f"backends.{tomlkit.key(backend).as_string()}"
+
+
+def _load_default_settings(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of a configuration with the same backend, by dotted key."""
+    backend = [format_override("backend", str(resolved["backend"]))]
+    usual = flatten_keys(load_config(Path(os.devnull), [*backend, *_get_model_override(resolved)]).resolve_settings())
+    return usual | {"backend": load_config(Path(os.devnull)).backend}
+
+
+def list_changed_settings(resolved: Mapping[str, Any]) -> tuple[str, ...]:
+    """``key=value`` for every setting of a configuration, as results are bound to it, that is not the default."""
+    backend, model, usual = str(resolved["backend"]), _get_model_override(resolved), _load_default_settings(resolved)
+    changed = [(k, v) for k, v in flatten_keys(resolved).items() if v is not None and usual.get(k) != v]
+    prefix, quoted = f"backends.{backend}.", f"{_get_backend_key(backend)}."
+    plain = [(quoted + k.removeprefix(prefix) if k.startswith(prefix) else k, v) for k, v in changed]
+    return (*model, *(format_override(key, value) for key, value in plain))
+
+
+def get_run_benchmark(resolved: Mapping[str, Any]) -> Benchmark:
+    """The benchmark of a configuration as results are bound to it. Raises `UsageError` when it is not installed."""
+    return get_benchmark(str(resolved.get("benchmark", DEFAULT)))
+
+
+def _list_invoked_units(each: Invocation, config: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    """Method, program and variant of every unit that is asked for."""
+    variants = choose_variants(each.tasks, each.variants, each.per_task, of=get_run_benchmark(config))
+    programs = [name if name == ZERO_SHOT else Path(name).stem for name in each.programs]
+    return set(product(each.methods, programs, (variant.key for variant in variants)))
+
+
+def _reconstruct_invocations(records: Sequence[UnitRecord], known: Mapping[str, Any], say: Any) -> list[Invocation]:
+    """One `Asked` for the arms that played the same variants."""
+    files = {kind: _find_start_file(records, digest) for kind, digest in known.get("carried", {}).items()}
+    programs = {record.program for record in records} - {ZERO_SHOT}
+    needed = [f"{name}.json" for name in sorted(programs)] + [file for file in files.values() if file]
+    if needed:
+        say(f"it was given files of which it keeps no copy: {', '.join(needed)}; the command names them as if here")
+    played: dict[tuple[str, str], list[UnitRecord]] = defaultdict(list)
+    for record in records:
+        played[record.method, record.program].append(record)
+    alike: dict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
+    for arm, units in played.items():
+        alike[tuple(sorted({unit.key for unit in units}))].append(arm)
+    settings, of = list_changed_settings(known["config"]), get_run_benchmark(known["config"])
+    found = []
+    for keys, arms in alike.items():
+        for group in _group_by_programs(arms):
+            methods, played_by = group
+            found.append(
+                Invocation(
+                    methods=methods,
+                    programs=tuple(name if name == ZERO_SHOT else f"{name}.json" for name in played_by),
+                    **_infer_selection(keys, of),
+                    skills=files.get("skills"),
+                    constitution=files.get("constitution"),
+                    settings=settings,
+                )
+            )
+    return found
+
+
+def _group_by_programs(arms: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Methods with the programs that all of them played with."""
+    programs: dict[str, list[str]] = defaultdict(list)
+    for method, program in arms:
+        programs[method].append(program)
+    groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for method, names in programs.items():
+        groups[tuple(names)].append(method)
+    return [(tuple(methods), names) for names, methods in groups.items()]
+
+
+def _infer_selection(keys: Sequence[str], of: Benchmark) -> dict[str, Any]:
+    """The variants as a person would ask for them where that is possible: streams depend on their order."""
+    played = {key.partition("::")[0] for key in keys}
+    tasks = tuple(task for task in of.table.tasks() if task in played)
+    most = max(sum(key.startswith(f"{task}::") for key in keys) for task in tasks)
+    for selection in of.table.selections:
+        if {variant.key for variant in choose_variants(tasks, [selection], most, of=of)} == set(keys):
+            return {"tasks": None if tasks == of.table.tasks() else tasks, "variants": (selection,), "per_task": most}
+    return {"variants": tuple(keys)}
+
+
+def _find_start_file(records: Sequence[UnitRecord], digest: str) -> str | None:
+    """Name of the file with this digest that units say they started from."""
+    sources = (source for record in records for source in record.sources)
+    return next((source.name for source in sources if source.digest == digest), None)

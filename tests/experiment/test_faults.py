@@ -1,0 +1,169 @@
+"""Every fault of every provider, in a run on the simulator: what passes leaves no trace but a count, what does not is
+an error and never a score, and what would hit every unit stops the run."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from rsso_dspy.errors import BackendUnreachable
+from rsso_dspy.experiment.executor import FAILURES_TO_STOP
+from rsso_dspy.lm.retry import RetryingLM
+from rsso_dspy.records import UnitRecord
+from tests.provider_faults import FAULTS
+from tests.provider_formats import WIRES
+from tests.provider_runs import KEY, STEPS, VARIABLE, files_with, run_against
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+ENGINES = ("anthropic", "litellm")
+"""A provider for each engine: enough where what counts is the class of an error, which other tests establish."""
+CASES = [(name, wire) for name in FAULTS for wire in WIRES]
+
+
+def fated(fate: str, wires: Collection[str] = WIRES) -> pytest.MarkDecorator:
+    """The cases that should end so."""
+    chosen = [(name, wire) for name, wire in CASES if wire in wires and FAULTS[name].of(wire)[0] == fate]
+    return pytest.mark.parametrize(("name", "wire"), chosen)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch):
+    monkeypatch.setenv(VARIABLE, KEY)
+
+
+@pytest.fixture(scope="module")
+def unharmed(live, tmp_path_factory):
+    """Wire to the record of its first unit when nothing goes wrong."""
+    kept: dict[str, UnitRecord] = {}
+
+    def of(wire: str) -> UnitRecord:
+        if wire not in kept:
+            with run_against(live, wire, tmp_path_factory.mktemp(wire)) as run:
+                run.play(units=1)
+                (kept[wire],) = run.records
+                assert not run.served.flaws
+                assert len(run.served.requests) == STEPS
+        return kept[wire]
+
+    return of
+
+
+def uncounted(record: UnitRecord) -> UnitRecord:
+    """The record as it would be without its failures."""
+    trials = [
+        replace(each, failures={}, usage={role: replace(usage, failed=0) for role, usage in each.usage.items()})
+        for each in record.trials
+    ]
+    return replace(record, trials=tuple(trials))
+
+
+SOON = 0.4
+"""Seconds after which a request that hangs is given up."""
+
+
+def give_up_soon(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up the request of this number, from 1, soon. The others have all the time they need."""
+    once, numbers = RetryingLM._request_once, count(1)
+
+    def timed(self, prompt, messages, kwargs, *told):
+        return once(self, prompt, messages, kwargs | ({"timeout": SOON} if next(numbers) == number else {}), *told)
+
+    monkeypatch.setattr(RetryingLM, "_request_once", timed)
+
+
+def assert_errored(record: UnitRecord, error: str, times: int = 1) -> None:
+    """Its only trial has no score, and the requests that failed so are counted."""
+    (trial,) = record.trials
+    assert trial.trajectory is None
+    assert trial.error.startswith(f"{error}: ")
+    assert trial.failures == {error: times}
+    assert trial.usage["actor"].failed == times
+
+
+@fated("recovers")
+def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp_path, unharmed, monkeypatch):
+    if FAULTS[name].how == "hang":
+        give_up_soon(2, monkeypatch)
+    with run_against(live, wire, tmp_path, {2: name}, retries=1) as run:
+        outcome = run.play(units=1)
+        assert run.served.heard(STEPS + 1) == STEPS + 1, "nothing but the run itself asks again"
+    (record,) = run.records
+    assert not outcome.errored
+    assert record.trials[0].failures == {FAULTS[name].of(wire)[1]: 1}
+    assert record.trials[0].usage["actor"].failed == 1
+    assert uncounted(record) == unharmed(wire)
+
+
+@fated("recovers", wires=ENGINES)
+def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, live, tmp_path):
+    soon = {"timeout": SOON} if FAULTS[name].how == "hang" else {}
+    with run_against(live, wire, tmp_path, {0: name}, retries=1, **soon) as run:
+        outcome = run.play(units=1)
+        assert run.served.heard(2) == 2
+    assert outcome.errored == run.records
+    assert_errored(run.records[0], FAULTS[name].of(wire)[1], times=2)
+
+
+@fated("error")
+def test_requests_refused_for_what_they_say_never_stop_the_run(name, wire, live, tmp_path):
+    with run_against(live, wire, tmp_path, {0: name}, retries=2) as run:
+        outcome = run.play(units=FAILURES_TO_STOP)
+        assert len(run.served.requests) == FAILURES_TO_STOP, "they are not asked again"
+    assert len(outcome.errored) == FAILURES_TO_STOP
+    for record in run.records:
+        assert_errored(record, FAULTS[name].of(wire)[1])
+
+
+@fated("suspect")
+def test_an_error_that_no_request_explains_is_no_score_and_the_run_goes_on(name, wire, live, tmp_path):
+    with run_against(live, wire, tmp_path, {1: name}, retries=2) as run:
+        run.play(units=2)
+        assert len(run.served.requests) == 1 + STEPS, "it is not asked again"
+    failed, fine = run.records
+    assert_errored(failed, FAULTS[name].of(wire)[1])
+    assert fine.trials[0].trajectory is not None
+
+
+@fated("suspect", wires=ENGINES)
+def test_such_errors_in_a_row_stop_the_run(name, wire, live, tmp_path):
+    with run_against(live, wire, tmp_path, {0: name}) as run, pytest.raises(BackendUnreachable, match="doctor"):
+        run.play(units=FAILURES_TO_STOP + 1)
+    assert len(run.records) == FAILURES_TO_STOP
+
+
+@fated("stops")
+def test_what_would_hit_every_unit_stops_the_run_at_once(name, wire, live, tmp_path):
+    with run_against(live, wire, tmp_path, {0: name}, retries=2) as run:
+        with pytest.raises(BackendUnreachable) as caught:
+            run.play()
+        assert len(run.served.requests) == 1, "it is not asked again"
+    (record,) = run.records
+    error = FAULTS[name].of(wire)[1]
+    assert_errored(record, error)
+    assert error in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert not files_with(KEY, tmp_path)
+
+
+@fated("plays on")
+def test_an_answer_without_use_is_a_step_that_does_nothing(name, wire, live, tmp_path):
+    with run_against(live, wire, tmp_path, {1: name, 2: name}, ask_again=True) as run:
+        run.play(units=1)
+    (record,) = run.records
+    (trial,) = record.trials
+    usage = trial.usage["actor"]
+    assert [step.malformed for step in trial.trajectory.steps] == [True] + [False] * (STEPS - 1)
+    assert trial.failures == {}
+    assert (usage.calls, usage.malformed, usage.failed) == (STEPS + 1, 1, 0), "asked once more in another format"
+    assert usage.truncated == (2 if FAULTS[name].how == "length" else 0)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_address_with_a_wrong_path_stops_the_run_at_once(wire, live, tmp_path):
+    with run_against(live, wire, tmp_path, base="/nowhere") as run:
+        with pytest.raises(BackendUnreachable, match="404"):
+            run.play()
+        assert len(run.served.requests) == 1
+    assert len(run.records) == 1

@@ -1,0 +1,274 @@
+"""Self-sustaining agents: a stream of held-out variants, and the constitution that goes from each to the next."""
+
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import dspy
+import pytest
+
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.scienceworld import gold_lengths
+from rsso_dspy.environments.scienceworld.jvm import Jvm
+from rsso_dspy.errors import BackendFailure, RunMismatch
+from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
+from rsso_dspy.experiment.executor import Executor, discard_downstream_units, list_pending_jobs
+from rsso_dspy.experiment.fork import find_reusable_records
+from rsso_dspy.experiment.plan import plan_held_out
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_run_identity
+from rsso_dspy.experiment.shards import select_shard
+from rsso_dspy.experiment.unit_runner import InitialMemories, merge_memories
+from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import Source, UnitRecord
+from rsso_dspy.store.memory_sources import describe
+from rsso_dspy.store.run_spec import Shard
+from rsso_dspy.store.unit_store import Store
+from tests.experiment.test_transfer import files, play_in_two, run_of
+from tests.live import FAST, Recorder
+
+TASKS = ["find-plant", "lifespan-longest-lived", "find-living-thing"]
+WRITERS = ["omnireflect-neural", "omnireflect-symbolic", "omnireflect-neuro-symbolic"]
+SETTINGS = [*FAST, "protocol.trials=2", "memory.constitution.r_freq=5", "memory.constitution.s_freq=2"]
+BOOK = ConstitutionSettings(r_freq=5, s_freq=2)
+MARKER = "axolotl-7f3a"
+
+
+def play(live, out: Path, methods, jobs: int = 1, tasks=TASKS, **runtime):
+    with run_of(live, out, SETTINGS, methods, tasks, constitution=BOOK, **runtime) as (plan, store, player):
+        discard_downstream_units(plan, store)
+        return Executor(player).run(plan, list_pending_jobs(plan, store), jobs)
+
+
+def stream(out: Path, arm: str) -> list[UnitRecord]:
+    return sorted((record for record in Store(out).units() if record.arm == arm), key=get_stream_position)
+
+
+def rules(record: UnitRecord) -> Constitution:
+    return Constitution.load(record.memories["constitution"])
+
+
+def prompts_of(record: UnitRecord, region: str) -> list[str]:
+    return [text for name, text in record.trials[0].shown.items() if name.startswith(f"{region}@")]
+
+
+@pytest.fixture(scope="module")
+def whole(live, tmp_path_factory) -> Path:
+    """Streams of the three writers, played in one go, with a method that has no constitution beside them."""
+    out = tmp_path_factory.mktemp("stream")
+    outcome = play(live, out, ["react", *WRITERS])
+    assert not outcome.errored
+    assert not outcome.untrained
+    return out
+
+
+@pytest.mark.parametrize("arm", WRITERS)
+def test_every_unit_starts_from_the_rules_that_the_one_before_it_left(whole, arm):
+    units = stream(whole, arm)
+    assert [record.start.split(" of ")[0] for record in units] == ["stream 1/3", "stream 2/3", "stream 3/3"]
+    assert len({record.start.split(" of ")[1] for record in units}) == 1
+    for before, after in pairwise(units):
+        assert after.learnt_on == (*before.learnt_on, before.variant.key)
+        assert prompts_of(after, "constitution")[0] == rules(before).text != ""
+    assert [len(record.trials) for record in units] == [1, 1, 1] == [record.trials_allowed for record in units]
+    assert {record.trials_allowed for record in Store(whole).units() if record.arm == "react"} == {2}
+
+
+def test_all_streams_of_a_seed_have_one_order_and_another_seed_has_another(whole):
+    orders = {tuple(record.variant.key for record in stream(whole, arm)) for arm in WRITERS}
+    assert len(orders) == 1
+    plans = [
+        plan_held_out(load_config(overrides=[*SETTINGS, f"seed={seed}"]), WRITERS[:1], per_task=1) for seed in range(2)
+    ]
+    drawn = [[unit.variant.key for unit in plan.units] for plan in plans]
+    assert sorted(drawn[0]) == sorted(drawn[1])
+    assert drawn[0] != drawn[1]
+
+
+def test_nothing_differs_from_react_before_the_first_rule_is_written(whole):
+    ours = stream(whole, "omnireflect-neural")[0]
+    (plain,) = (r for r in Store(whole).units() if r.arm == "react" and r.variant == ours.variant)
+    first = BOOK.r_freq + 1
+    assert [s.action for s in ours.trajectories[0].steps[:first]] == [
+        s.action for s in plain.trajectories[0].steps[:first]
+    ]
+
+
+def test_progress_stands_apart_and_ends_with_the_episode(whole):
+    for arm in WRITERS:
+        units = stream(whole, arm)
+        assert any(prompts_of(record, "progress") for record in units) or arm != "omnireflect-symbolic"
+        for record in units:
+            assert "progress@1" not in record.trials[0].shown
+            assert not rules(record).select_rules("progress")
+            for text in prompts_of(record, "constitution"):
+                assert not any(line and line in text for line in "\n".join(prompts_of(record, "progress")).split("\n"))
+
+
+def test_a_model_is_asked_every_r_freq_steps_and_patterns_ask_nobody(whole):
+    for record in stream(whole, "omnireflect-neural"):
+        (trial,) = record.trials
+        asked = trial.learnt["constitution"]
+        assert asked["calls"] == len(trial.trajectory.steps) // BOOK.r_freq
+        calls = trial.usage["advisor"].calls if "advisor" in trial.usage else 0
+        assert calls == asked["calls"] + asked["summaries"]
+    assert sum(r.trials[0].learnt["constitution"]["summaries"] for r in stream(whole, "omnireflect-neural")) == 1
+    for record in stream(whole, "omnireflect-symbolic"):
+        assert record.trials[0].usage.keys() == {"actor"}
+    assert any(record.trials[0].learnt["constitution"]["written"] for record in stream(whole, "omnireflect-symbolic"))
+
+
+def test_the_forecast_bounds_what_streams_cost(whole):
+    forecast = (
+        plan_held_out(load_config(overrides=SETTINGS), ["react", *WRITERS], TASKS, per_task=1).forecast_calls().calls
+    )
+    spent = dict.fromkeys(forecast, 0)
+    for record in Store(whole).units():
+        for trial in record.trials:
+            for role, usage in trial.usage.items():
+                spent[role] += usage.calls
+    assert all(0 < spent[role] <= forecast[role] for role in forecast)
+
+
+def test_the_whole_log_of_a_stream_can_be_read(whole):
+    book = load_stream_constitution(whole, "omnireflect-neural")
+    units = stream(whole, "omnireflect-neural")
+    assert book.constitution.rules == rules(units[-1]).rules
+    added = {edit.id for edit in book.constitution.edits if edit.what in ("add", "merge")}
+    gone = {edit.id for edit in book.constitution.edits if edit.what == "drop"}
+    gone |= {name for edit in book.constitution.edits for name in edit.of}
+    assert {rule.id for rule in book.constitution.rules} == added - gone
+    assert book.variants == tuple(record.variant.key for record in units)
+
+
+def test_streams_replay_byte_for_byte_with_other_jobs(live, whole, tmp_path):
+    play(live, tmp_path, WRITERS[:2], jobs=2)
+    assert files(tmp_path).items() <= files(whole).items()
+
+
+def test_a_killed_stream_goes_on_at_the_boundary(live, whole, tmp_path):
+    with run_of(live, tmp_path, SETTINGS, WRITERS[:1], TASKS, constitution=BOOK) as (plan, store, player):
+        Executor(player).run(plan, plan.units[:1], 1)
+        play_in_two(player, store, lambda: player.run_job(plan, plan.units[1]), after=1)
+        Executor(player).run(plan, list_pending_jobs(plan, store), 1)
+    assert files(tmp_path).items() <= files(whole).items()
+
+
+def test_what_followed_a_lost_unit_is_played_again(live, whole, tmp_path):
+    play(live, tmp_path, WRITERS[1:2])
+    first, second, _ = stream(tmp_path, WRITERS[1])
+    store = Store(tmp_path)
+    store.path_of(second).unlink()
+    plan = plan_held_out(load_config(overrides=SETTINGS), WRITERS[1:2], TASKS, per_task=1)
+    assert [unit.variant.key for unit in list_pending_jobs(plan, store)] == [
+        record.variant.key for record in stream(whole, WRITERS[1])[1:]
+    ]
+    kept = store.path_of(first).stat().st_mtime_ns
+    play(live, tmp_path, WRITERS[1:2])
+    assert files(tmp_path).items() <= files(whole).items()
+    assert store.path_of(first).stat().st_mtime_ns == kept
+    assert len(store.read_abandoned()) == 1, "what the third unit cost the first time is noted"
+
+
+def test_an_error_stops_its_stream_and_no_other(live, whole, tmp_path):
+    dead, asked = True, []
+
+    def lm(role, rollout):
+        if role == "advisor":
+            asked.append(rollout)
+            if dead and len(asked) > 1:
+                raise BackendFailure("the server is gone")
+        return live.backend.lm(role, rollout)
+
+    outcome = play(live, tmp_path, ["react", WRITERS[0]], lm=lm)
+    assert len(outcome.errored) == 1
+    assert outcome.errored[0].arm == WRITERS[0]
+    assert len(outcome.untrained) == 3 - get_stream_position(outcome.errored[0])
+    assert len([record for record in Store(tmp_path).units() if record.arm == "react"]) == 3
+    dead = False
+    again = play(live, tmp_path, ["react", WRITERS[0]], lm=lm)
+    assert not again.errored
+    assert files(tmp_path).items() <= files(whole).items()
+
+
+def test_a_stream_over_other_variants_is_refused(whole):
+    plan = plan_held_out(load_config(overrides=SETTINGS), WRITERS, TASKS[:2], per_task=1)
+    with pytest.raises(RunMismatch, match="over other variants"):
+        check_streams(plan, Store(whole))
+    check_streams(plan_held_out(load_config(overrides=SETTINGS), WRITERS, TASKS, per_task=1), Store(whole))
+    apart = plan_held_out(load_config(overrides=SETTINGS), WRITERS, ["boil"], per_task=1)
+    with pytest.raises(RunMismatch, match="over other variants"):
+        check_streams(apart, Store(whole))
+
+
+def test_what_was_noted_on_the_way_is_recorded_beside_other_memories(live, tmp_path):
+    play(live, tmp_path, ["rsso+symbolic"], tasks=TASKS[:1])
+    (record,) = stream(tmp_path, "rsso+symbolic")
+    assert len([text for text in prompts_of(record, "progress") if text]) > 1
+
+
+def test_a_method_without_rules_to_read_is_its_base_byte_for_byte(live, tmp_path):
+    play(live, tmp_path, ["react", "react+constitution"], tasks=TASKS[:1])
+    plain, reading = Store(tmp_path).units()
+    assert plain.trajectories == reading.trajectories
+    assert [trial.usage for trial in plain.trials] == [trial.usage for trial in reading.trials]
+
+
+def test_a_load_is_named_where_it_is_read():
+    skills = InitialMemories({"skills": {}}, (Source("skills", "file", "lib.json", "1"),), 3, ("boil::0",))
+    book = InitialMemories({"constitution": {}}, (Source("constitution", "file", "book.json", "2"),), 0, ("freeze::0",))
+    both = merge_memories([skills, book])
+    assert describe(both.select_for(get_method("sso")).sources) == "lib.json (1)"
+    assert both.select_for(get_method("react+constitution")).variants == ("freeze::0",)
+    assert describe(both.select_for(get_method("rsso+symbolic")).sources) == "lib.json (1) and book.json (2)"
+    assert describe(both.select_for(get_method("react")).sources) == ""
+
+
+def test_a_stream_is_in_one_shard():
+    plan = plan_held_out(load_config(overrides=SETTINGS), ["react", *WRITERS], TASKS, per_task=2)
+    parts = [select_shard(plan, Shard(number, 4)) for number in range(1, 5)]
+    assert sorted(unit.key for part in parts for unit in part.units) == sorted(unit.key for unit in plan.units)
+    for part in parts:
+        assert all(len(units) == 6 for units in part.streams.values())
+
+
+def test_a_fork_takes_a_stream_over_up_to_the_first_unit_that_is_not_there(whole, tmp_path):
+    config = load_config(overrides=SETTINGS)
+    plan = plan_held_out(config, WRITERS[:1], TASKS, per_task=1)
+    _, programs = Store(whole).read_identity()
+    source = Store(whole)
+    source.read_only = True
+    bound_to = make_run_identity(config, resolve_protocol(config))
+    assert len(list(find_reusable_records(source, plan, bound_to, programs))) == 3
+    shutil.copytree(whole, tmp_path / "lost")
+    lost = Store(tmp_path / "lost")
+    lost.path_of(plan.units[1]).unlink()
+    assert [r.key for r in find_reusable_records(lost, plan, bound_to, programs)] == [plan.units[0].variant.key]
+    other = load_config(overrides=[*SETTINGS, "memory.constitution.r_freq=7"])
+    assert not list(find_reusable_records(source, plan, make_run_identity(other, resolve_protocol(other)), programs))
+    fewer = plan_held_out(config, WRITERS[:1], TASKS[:2], per_task=1)
+    assert not list(find_reusable_records(source, fewer, bound_to, programs))
+
+
+def test_nothing_that_the_simulator_knows_and_the_agent_does_not_reaches_a_prompt(live, tmp_path, monkeypatch):
+    call, asked, prompts = Jvm.call, [], []
+
+    def marked(jvm, name, *arguments, **options):
+        asked.append(name)
+        answer = call(jvm, name, *arguments, **options)
+        return f"{answer} {MARKER}" if "Goal" in name or "Gold" in name else answer
+
+    def lm(role, rollout):
+        usual = live.backend.lm(role, rollout)
+        return dspy.LM(usual.model, engine=Recorder(rollout, prompts), cache=False, **usual.kwargs)
+
+    def refuse(*_):
+        raise AssertionError("a gold path was computed")
+
+    monkeypatch.setattr(Jvm, "call", marked)
+    monkeypatch.setattr(gold_lengths, "compute_gold_paths", refuse)
+    play(live, tmp_path, [WRITERS[0], "rsso+symbolic"], tasks=TASKS[:2], lm=lm)
+    assert len(prompts) > 20
+    assert not [name for name in asked if "Goal" in name or "Gold" in name]
+    assert not any(MARKER in prompt for prompt in prompts)

@@ -1,0 +1,180 @@
+"""The transfer setting, and units that are continued: what a record holds does not depend on how often it was begun."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.scienceworld.tasks import indices
+from rsso_dspy.errors import BackendFailure
+from rsso_dspy.experiment.events import TrialFinished
+from rsso_dspy.experiment.executor import Executor, fingerprint_programs, list_pending_jobs, make_zero_shot_programs
+from rsso_dspy.experiment.plan import Plan, plan_held_out
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
+from rsso_dspy.experiment.skill_libraries import export_library, load_skill_source
+from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.report.metrics import compute_training_metrics
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Training
+from tests.live import FAST
+
+TRANSFER = [*FAST, "protocol.setting=transfer", "protocol.train_trials=2", "protocol.train_per_task=2"]
+TASKS = ["find-plant", "lifespan-longest-lived"]
+
+
+@contextmanager
+def run_of(live, out: Path, settings, methods, tasks=TASKS, **runtime) -> Iterator[tuple[Plan, Store, UnitRunner]]:
+    config = load_config(overrides=settings)
+    preset = resolve_protocol(config)
+    plan = plan_held_out(config, methods, tasks, per_task=1)
+    store = Store(out)
+    programs = make_zero_shot_programs(plan)
+    store.open(make_run_identity(config, preset), fingerprint_programs(programs))
+    used = replace(live, config=config, protocol=preset, runtime=replace(live.runtime, rules=preset.rules, **runtime))
+    yield plan, store, UnitRunner(used, store, programs, make_provenance(config))
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.json") if path.name != "run.json"}
+
+
+@pytest.fixture(scope="module")
+def whole(live, tmp_path_factory) -> Path:
+    """A transfer run, played in one go."""
+    out = tmp_path_factory.mktemp("transfer")
+    with run_of(live, out, TRANSFER, ["react-sso", "rsso"]) as (plan, store, player):
+        outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
+    assert not outcome.errored
+    assert not outcome.untrained
+    return out
+
+
+def test_memories_learn_on_training_variants_and_on_nothing_else(whole):
+    trainings = list(Store(whole).trainings())
+    assert [(training.arm, training.task) for training in trainings] == [("rsso", task) for task in TASKS]
+    for training in trainings:
+        met = [trajectory.variant for trajectory in training.trajectories]
+        assert len(met) == 4
+        assert met[:2] == met[2:]
+        assert {variant.split for variant in met} == {"train"}
+        assert all(variant.index in indices(training.task, "train") for variant in met)
+        assert all("skills" in trial.learnt for trial in training.trials)
+        assert [trajectory.trial for trajectory in training.trajectories] == [1, 2, 3, 4]
+
+
+def test_a_held_out_variant_gets_one_trial_that_reads_the_memories_and_writes_none(whole):
+    learnt = {training.task: training.memories for training in Store(whole).trainings()}
+    units = [unit for unit in Store(whole).units() if unit.arm == "rsso"]
+    assert [len(unit.trials) for unit in units] == [1, 1]
+    for unit in units:
+        assert unit.start == f"training on {unit.variant.task}"
+        assert unit.trials[0].learnt == {}
+        assert unit.memories == {}
+        library = export_library(load_skill_source(whole, unit.key))
+        assert library.snapshot == learnt[unit.variant.task]["skills"]
+        assert library.provenance["variants"] == list(unit.learnt_on) != [unit.key]
+        known = {skill["id"] for skill in learnt[unit.variant.task]["skills"]["skills"]}
+        assert {name for step in unit.trajectories[0].steps for name in step.recalled} <= known
+        plans = [entry["plan"] for entry in learnt[unit.variant.task]["reflections"]["plans"]]
+        shown = unit.trials[0].shown.get("plans_from_past_attempts", "")
+        assert all(plan in shown for plan in plans)
+    assert any(step.recalled for unit in units for step in unit.trajectories[0].steps)
+
+
+def test_a_method_without_memories_is_not_trained(whole):
+    plain = [unit for unit in Store(whole).units() if unit.arm == "react-sso"]
+    assert [unit.start for unit in plain] == ["", ""]
+    assert not (whole / "trainings" / "react-sso").exists()
+
+
+def test_nothing_is_left_of_what_was_noted_on_the_way(whole):
+    assert not list((whole / "started").rglob("*.json"))
+
+
+def test_training_is_in_the_report_by_round_and_with_its_cost(whole):
+    (row,) = compute_training_metrics(list(Store(whole).trainings()))
+    assert (row.arm, row.tasks, row.episodes, len(row.rounds)) == ("rsso", 2, 8, 2)
+    assert row.tokens["actor"].calls > 0
+
+
+@pytest.mark.parametrize("episode", [1, 4])
+def test_a_training_goes_on_after_its_last_finished_episode(live, whole, tmp_path, episode):
+    with run_of(live, tmp_path, TRANSFER, ["rsso"], TASKS[:1]) as (plan, store, player):
+        play_in_two(player, store, lambda: player.run_job(plan, plan.trainings[0]), after=episode)
+    assert files(tmp_path).items() <= files(whole).items()
+
+
+@pytest.mark.parametrize("trial", [1, 2])
+def test_a_unit_goes_on_after_its_last_finished_trial(live, tmp_path, trial):
+    settings = [*FAST, "protocol.trials=3", "protocol.stop_on_success=false"]
+    with run_of(live, tmp_path / "whole", settings, ["rsso"], TASKS[:1]) as (plan, _, player):
+        player.run_job(plan, plan.units[0])
+    with run_of(live, tmp_path / "parts", settings, ["rsso"], TASKS[:1]) as (plan, store, player):
+        play_in_two(player, store, lambda: player.run_job(plan, plan.units[0]), after=trial)
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+class Killed(BaseException):
+    """Nothing catches it."""
+
+
+def play_in_two(player: UnitRunner, store: Store, play: Callable[[], object], after: int) -> None:
+    """Die after so many trials, then play on."""
+    told = []
+
+    def dies(event):
+        told.append(event.result.trial)
+        if len(told) == after:
+            raise Killed
+
+    player.events.subscribe(TrialFinished, dies)
+    with pytest.raises(Killed):
+        play()
+    assert len(list((store.folder / "started").rglob("*.json"))) == 1
+    play()
+    assert told == sorted(set(told)), "a trial was played twice"
+
+
+def test_an_errored_training_keeps_its_units_waiting_and_goes_on_from_its_last_good_episode(live, whole, tmp_path):
+    def lm(role, rollout):
+        if rollout == 3 and dead:
+            raise BackendFailure("the server is gone")
+        return live.backend.lm(role, rollout)
+
+    with run_of(live, tmp_path, TRANSFER, ["rsso"], TASKS[:1], lm=lm) as (plan, store, player):
+        dead = True
+        outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
+        assert [record.key for record in outcome.errored] == ["find-plant"]
+        assert outcome.untrained == list(plan.units)
+        assert [trial.trajectory is None for trial in outcome.errored[0].trials] == [False, False, True]
+        left = list_pending_jobs(plan, store)
+        assert isinstance(left[0], Training)
+        dead = False
+        again = Executor(player).run(plan, left, jobs=1)
+        assert (again.played, again.errored, again.untrained) == (2, [], [])
+    assert files(tmp_path).items() <= files(whole).items()
+
+
+def test_the_forecast_bounds_what_training_and_transfer_cost(whole):
+    plan = plan_held_out(load_config(overrides=TRANSFER), ["react-sso", "rsso"], TASKS, per_task=1)
+    forecast = plan.forecast_calls().calls
+    spent = dict.fromkeys(forecast, 0)
+    for record in (*Store(whole).units(), *Store(whole).trainings()):
+        for trial in record.trials:
+            for role, usage in trial.usage.items():
+                spent[role] += usage.calls
+    assert all(0 < spent[role] <= forecast[role] for role in forecast)
+
+
+def test_a_task_with_few_training_variants_plays_all_and_says_so():
+    said = []
+    settings = ["protocol.setting=transfer", "protocol.train_per_task=10", "protocol.train_trials=1"]
+    plan = plan_held_out(
+        load_config(overrides=settings), ["sso"], ["identify-life-stages-2"], per_task=1, say=said.append
+    )
+    assert len(plan.trainings[0].episodes) == 4
+    assert "fewer than the 10" in said[0]

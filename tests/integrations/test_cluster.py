@@ -1,0 +1,323 @@
+"""Units as tasks of a real Ray cluster: what is left is what threads would have left, also when a node is killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from rsso_dspy.config import load_config
+from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
+from rsso_dspy.experiment.events import EventStream, TrialFinished
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.run import Run, plan_run
+from rsso_dspy.integrations.engines import get_engine
+from rsso_dspy.lm import Backend
+from rsso_dspy.records import UnitRecord, Usage
+from rsso_dspy.store.run_spec import RunSpec
+from tests.chaos.process import until
+from tests.chaos.setup import scripted
+from tests.live import FAST
+from tests.provider_formats import Said
+from tests.provider_server import provider
+
+pytestmark = [
+    # Ray's own: sockets and files of its processes, and changes that it announces.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray.*"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray.*"),
+]
+
+SETTINGS = (*FAST, "protocol.trials=3", "protocol.stop_on_success=false")
+VARIANTS = ("find-plant::229", "lifespan-longest-lived::98")
+KEY = "RSSO_TEST_KEY"
+THINKING = 0.05
+"""Seconds of an answer while a node is to be killed: longer trials than the run needs to hear of one."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator["Cluster"]:  # noqa: F821, Ray is imported when a cluster is wanted
+    """A cluster of one node with one CPU, which RAY_ADDRESS names. Its processes know one key."""
+    folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # a socket's path must be short
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", KEY: "not-a-secret"}.items():
+            patch.setenv(name, value)
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": {"health_check_period_ms": 500}}
+        made = Cluster(initialize_head=True, head_node_args=head)
+        patch.setenv("RAY_ADDRESS", made.address)
+        try:
+            yield made
+        finally:
+            made.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Model:
+    """What the embedded model says, over HTTP and as slowly as a test needs it: workers are processes, and the events
+    that a test waits for must find them playing."""
+
+    def __init__(self) -> None:
+        self.calm()
+
+    def calm(self) -> None:
+        self.before: Callable[[], object] = lambda: None
+        """Done before each answer."""
+        self.answers = self.tokens = 0
+        """Given since it was calm."""
+
+    def __call__(self, body: dict[str, Any]) -> Said:
+        self.before()
+        said = scripted(body)
+        self.answers += 1
+        self.tokens += said.input + said.output
+        return said
+
+
+@pytest.fixture
+def taken() -> Iterator[Callable[..., None]]:
+    """What SIGTERM calls."""
+
+    def stop(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGTERM, stop)
+    yield stop
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[Model, tuple[str, ...]]]:
+    """The model, and the settings of runs that ask it."""
+    model = Model()
+    with provider(model) as served, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(KEY, "not-a-secret")
+        yield model, hosted(served.url, KEY)
+
+
+@pytest.fixture
+def model(server) -> Model:
+    server[0].calm()
+    return server[0]
+
+
+@pytest.fixture(scope="module")
+def settings(server) -> tuple[str, ...]:
+    return server[1]
+
+
+@pytest.fixture(scope="module")
+def whole(live, settings, tmp_path_factory) -> dict[str, bytes]:
+    """What threads leave."""
+    out = tmp_path_factory.mktemp("threads")
+    outcome = planned_run(out, settings).execute(lent(live, settings), 1)
+    assert (outcome.played, outcome.errored) == (4, [])
+    return records(out)
+
+
+def hosted(url: str, key: str) -> tuple[str, ...]:
+    mine = {"model": "openai/any", "base_url": url, "key_variable": key}
+    return (*SETTINGS, "backend=mine", *(f"backends.mine.{name}={value}" for name, value in mine.items()))
+
+
+def planned_run(
+    out: Path, settings: tuple[str, ...], variants: tuple[str, ...] = VARIANTS, record: bool = False
+) -> Run:
+    order = RunSpec(methods=("react-sso", "rsso"), out=out, variants=variants, record=record)
+    return plan_run(load_config(overrides=settings), order)
+
+
+def lent(live, settings: tuple[str, ...]):
+    config = load_config(overrides=settings)
+    backend = Backend(config.active_backend)
+    runtime = replace(live.runtime, lm=backend.lm)
+    return replace(live, config=config, protocol=resolve_protocol(config), backend=backend, runtime=runtime)
+
+
+def records(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.glob("units/**/*.json")}
+
+
+def processes(parent: int) -> dict[int, str]:
+    """Process id to command line of a process's children."""
+    said = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(parent)], capture_output=True, text=True)
+    return {int(pid): command for pid, command in (line.split(maxsplit=1) for line in said.stdout.splitlines())}
+
+
+def kill(cluster, node) -> None:
+    """A node that is there no more from one moment to the next."""
+    (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
+    for pid in (raylet, *processes(raylet)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_ray_does_not_take_sigterm_from_who_has_it(taken):
+    from rsso_dspy.integrations.ray import _connect_ray
+
+    with _connect_ray(1):
+        assert signal.getsignal(signal.SIGTERM) is taken
+
+
+def test_a_unit_whose_node_is_killed_goes_on_elsewhere_and_leaves_the_same_bytes(
+    cluster, live, model, settings, whole, tmp_path
+):
+    node = cluster.add_node(num_cpus=1)
+    (raylet,) = (process.process.pid for process in node.all_processes["raylet"])
+    told, lost, events = [], [], EventStream()
+
+    def hear(event):
+        work = event.work
+        told.append((work.key, event.result.trial))
+        if not lost and any(work.key in command for command in processes(raylet).values()):
+            kill(cluster, node)
+            lost.append(work.key)
+            assert not planned.store.path_of(work).exists()
+            assert planned.store.started_path(planned.store.path_of(work)).exists()
+
+    model.before = lambda: lost or time.sleep(THINKING)
+    planned = planned_run(tmp_path / "run", settings, record=True)
+    events.subscribe(TrialFinished, hear, required=True)
+    outcome = planned.execute(lent(live, settings), 2, events=events, engine=get_engine("ray"), engine_name="ray")
+    assert (outcome.played, outcome.errored) == (4, [])
+    assert lost, "no unit was played on the node that was to be killed"
+    assert records(tmp_path / "run") == whole
+    assert not list((tmp_path / "run/started").rglob("*.json"))
+    noted = [json.loads(line) for line in (tmp_path / "run/timings.jsonl").read_text().splitlines()]
+    assert max(Counter((line["unit"], line["trial"]) for line in noted).values()) == 1
+    assert {trial for key, trial in told if key == lost[0]} == {1, 2, 3}
+    assert all(arm == lost[0].partition("/")[0] for arm, _, _ in planned.store.read_abandoned())
+    asked, recorded = model.answers, (*settings, f"backends.mine.replay={tmp_path / 'run'}")
+    planned_run(tmp_path / "replayed", recorded).execute(lent(live, recorded), 1)
+    assert records(tmp_path / "replayed") == whole
+    assert model.answers == asked
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_limit_stops_workers_between_two_steps_and_what_was_cut_short_is_noted(
+    live, model, settings, whole, tmp_path
+):
+    from rsso_dspy.integrations.ray.worker import ASKING
+
+    planned = planned_run(tmp_path, settings, VARIANTS[1:])
+    first = planned.store.path_of(planned.plan.units[0]).relative_to(tmp_path)
+    one_trial = total(TypeAdapter(UnitRecord).validate_json(whole[str(first)]).trials[0].usage.values())
+    purse, told, events = planned.make_spend_limit(max_tokens=one_trial), [], EventStream()
+    events.subscribe(TrialFinished, lambda event: told.append(event.result.trial))
+
+    def until_heard() -> None:
+        """The first answer of the second trial passes the limit: nothing more is said before the run has heard of it,
+        and then at a pace at which each step asks whether to stop."""
+        if model.tokens > one_trial:
+            until(lambda: bool(purse.exceeded_limit), 30)
+            time.sleep(ASKING)
+
+    model.before = until_heard
+    with pytest.raises(LimitReached, match=rf"of {one_trial:,} tokens are spent \(--max-tokens\)"):
+        planned.execute(lent(live, settings), 1, purse, events, get_engine("ray"), "ray")
+    assert told == [1]
+    assert not records(tmp_path)
+    (begun,) = planned.store.load_begun()
+    assert total(begun.trials[0].usage.values()) == one_trial
+    assert total(usage for _, _, usage in planned.store.read_abandoned()) == model.tokens - one_trial > 0
+    assert total(usage for _, usage in planned.store.read_spending()) == purse.tokens == model.tokens
+    model.calm()
+    with pytest.raises(LimitReached):
+        planned.execute(
+            lent(live, settings),
+            1,
+            planned.make_spend_limit(max_tokens=one_trial),
+            engine=get_engine("ray"),
+            engine_name="ray",
+        )
+    assert not model.answers
+    outcome = planned.execute(lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray")
+    assert not outcome.errored
+    assert len(records(tmp_path)) == 2
+    assert records(tmp_path).items() <= whole.items()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_folder_that_is_moved_ends_the_run_and_is_not_made_anew(live, model, settings, tmp_path):
+    home, away = tmp_path / "run", tmp_path / "away"
+    planned = planned_run(home, settings, VARIANTS[1:])
+
+    def move(*_: object) -> None:
+        if home.exists():
+            home.rename(away)
+
+    events = EventStream()
+    events.subscribe(TrialFinished, move)
+    with pytest.raises(FolderGone, match=r"moved to .*/away"):
+        planned.execute(lent(live, settings), 1, events=events, engine=get_engine("ray"), engine_name="ray")
+    assert not home.exists()
+    assert not records(away)
+    ended = model.answers
+    moved = planned_run(away, settings, VARIANTS[1:])
+    assert 0 < sum(usage.calls for _, usage in moved.store.read_spending()) <= ended
+
+
+def total(costs: Iterable[Usage]) -> int:
+    return sum(usage.input + usage.output for usage in costs)
+
+
+def refuse(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Knows no key."""
+    return 401, {"error": {"message": "no such key", "type": "invalid_request_error"}}
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
+    with provider(refuse) as served:
+        settings = hosted(served.url, KEY)
+        planned = planned_run(tmp_path, settings, VARIANTS[:1])
+        with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
+            planned.execute(lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray")
+        assert len(served.requests) == 1
+    assert [record.has_errors for record in planned.store.units()] == [True]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_key_that_a_node_lacks_is_named_with_the_node(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("RSSO_LATE_KEY", "not-a-secret")  # here, and not where the cluster was started
+    settings = hosted("http://127.0.0.1:9/v1", "RSSO_LATE_KEY")
+    with pytest.raises(MissingKey, match=r"on node .*RSSO_LATE_KEY is not set.*each node's `ray start`"):
+        planned_run(tmp_path, settings, VARIANTS[:1]).execute(
+            lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray"
+        )
+    assert not records(tmp_path)
+
+
+def test_an_address_that_this_machine_does_not_belong_to_is_refused(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "ray://elsewhere:10001")
+    with pytest.raises(UsageError, match="ray start --address"):
+        planned_run(tmp_path, SETTINGS).execute(lent(live, SETTINGS), 1, engine=get_engine("ray"), engine_name="ray")
+
+
+def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(live, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "rsso_dspy.integrations.ray", raising=False)
+    planned = planned_run(tmp_path / "run", SETTINGS)
+    with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
+        planned.execute(lent(live, SETTINGS), 1, engine=get_engine("ray"), engine_name="ray")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_engine_of_another_name_is_refused():
+    with pytest.raises(UsageError, match="threads"):
+        get_engine("thread")

@@ -1,0 +1,312 @@
+"""What leaves for a provider, and what is read from its answers, in each format, with nothing but configuration."""
+
+import logging
+import time
+import traceback
+from dataclasses import asdict
+from itertools import pairwise
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMAuthError, LMError, LMTimeoutError
+
+from rsso_dspy.errors import BackendUnreachable, ConfigError
+from rsso_dspy.lm import Backend
+from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.records import Usage
+from tests.provider_faults import FAULTS
+from tests.provider_formats import WIRES, Said
+from tests.provider_runs import KEY, VARIABLE, backend, files_with, run_against, table
+from tests.provider_server import provider
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
+    pytest.mark.usefixtures("_keys"),
+]
+
+OTHER_KEY = "sk-another-secret"
+ANSWER = Said("[[ ## answer ## ]]\nyes\n\n[[ ## completed ## ]]")
+NEIGHBOURS = [*pairwise(WIRES), (list(WIRES)[-1], next(iter(WIRES)))]
+each_wire = pytest.mark.parametrize("wire", WIRES)
+
+
+@pytest.fixture
+def _keys(monkeypatch):
+    monkeypatch.setenv(VARIABLE, KEY)
+    monkeypatch.setenv("TEST_OTHER_KEY", OTHER_KEY)
+
+
+class Wetness(dspy.Signature):
+    """Judge wetness."""
+
+    question: str = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+def ask(models: Backend, role: str = "actor", ledger: TrialLedger | None = None) -> str:
+    """Ask a question in a role and book it on the ledger."""
+    lm, ledger = models.lm(role, 0), ledger or booked()
+    with (
+        dspy.context(adapter=models.adapter, disable_history=True),
+        ledger.book_under_role(role, lm.kwargs.get("max_tokens")),
+    ):
+        return dspy.Predict(Wetness)(question="Is water wet?", lm=lm).answer
+
+
+def booked() -> TrialLedger:
+    return TrialLedger(lambda _role, _usage: None)
+
+
+@each_wire
+def test_what_is_configured_arrives_under_the_names_of_the_format(wire):
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        assert ask(backend(wire, served)) == "yes"
+    (body,) = served.requests
+    about = WIRES[wire]
+    assert served.flaws == []
+    assert served.paths == [{"messages": "/v1/messages", "chat": "/v1/chat/completions"}[about.format.name]]
+    assert body["model"] == about.model.partition("/")[2]
+    assert (body["temperature"], body[about.limit]) == (0.25, 77)
+    assert not body.get("stream")
+
+
+@each_wire
+def test_the_signature_is_system_text_and_the_question_is_user_text(wire):
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        ask(backend(wire, served))
+    system, user = WIRES[wire].format.split(served.requests[0])
+    assert "Judge wetness." in system
+    assert "Is water wet?" not in system
+    assert "Is water wet?" in user
+    assert "Judge wetness." not in user
+
+
+@each_wire
+@pytest.mark.parametrize(("adapter", "text"), [("json", '{"answer": "yes"}'), ("xml", "<answer>yes</answer>")])
+def test_every_answer_format_can_be_asked_for(wire, adapter, text):
+    with provider(lambda _: Said(text), wire=wire) as served:
+        assert ask(backend(wire, served, adapter=adapter)) == "yes"
+    assert len(served.requests) == 1
+    assert served.flaws == []
+
+
+@each_wire
+def test_a_role_may_have_another_model_of_the_provider(wire):
+    other = WIRES[wire].other
+    own = {"model": other, "temperature": 0.75, "max_tokens": 33}
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        models = backend(wire, served, roles={"verbalizer": own})
+        for role in ("verbalizer", "actor", "reflector"):
+            ask(models, role)
+    named = [(body["model"], body["temperature"], body[WIRES[wire].limit]) for body in served.requests]
+    plain = (WIRES[wire].model.partition("/")[2], 0.25, 77)
+    assert named == [(other.partition("/")[2], 0.75, 33), plain, plain]
+    keys = {WIRES[wire].format.key({name.lower(): value for name, value in sent.items()}) for sent in served.headers}
+    assert keys == {KEY}
+
+
+@pytest.mark.parametrize(("wire", "other"), NEIGHBOURS)
+@pytest.mark.parametrize("role", ["reflector", "verbalizer"])
+def test_a_role_on_another_provider_goes_to_its_own_server_with_its_own_key(wire, other, role):
+    with provider(lambda _: ANSWER, wire=wire) as first, provider(lambda _: ANSWER, wire=other) as second:
+        own = table(other, second, key_variable="TEST_OTHER_KEY")
+        kept = {name: own[name] for name in ("model", "base_url", "key_variable")}
+        models = backend(wire, first, roles={role: kept})
+        ask(models, "actor")
+        ask(models, role)
+    assert len(first.requests) == len(second.requests) == 1
+    assert first.flaws == second.flaws == []
+    assert KEY in str(first.headers)
+    assert KEY not in str(second.headers)
+    assert OTHER_KEY in str(second.headers)
+    assert OTHER_KEY not in str(first.headers)
+
+
+def test_a_role_on_a_local_server_without_a_key_gets_none_of_the_first_provider(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with provider(lambda _: ANSWER, wire="anthropic") as first, provider(lambda _: ANSWER, wire="ollama") as second:
+        roles = {"reflector": {"model": "ollama_chat/llama3.1", "base_url": second.root}}
+        ask(backend("anthropic", first, roles=roles), "reflector")
+    assert len(second.requests) == 1
+    assert KEY not in str(second.headers)
+
+
+@each_wire
+def test_the_key_is_in_the_headers_alone(wire, live, tmp_path, caplog, capfd):
+    loggers = [logging.getLogger(name) for name in ("LiteLLM", "dspy", "httpx", "httpcore", "openai")]
+    with caplog.at_level(logging.DEBUG):
+        for logger in loggers:
+            caplog.set_level(logging.DEBUG, logger.name)
+        with run_against(live, wire, tmp_path) as run:
+            run.play(units=1)
+    assert not any(record.has_errors for record in run.records)
+    assert KEY in str(run.served.headers)
+    assert KEY not in str(run.served.requests)
+    assert KEY not in str(run.served.paths)
+    assert not files_with(KEY, tmp_path)
+    assert KEY not in caplog.text
+    assert KEY not in "".join(capfd.readouterr())
+
+
+@each_wire
+@pytest.mark.parametrize("name", ["bad key", "forbidden"])
+def test_a_key_that_a_provider_quotes_is_struck_out(wire, name, live, tmp_path, caplog, capfd):
+    with caplog.at_level(logging.DEBUG), run_against(live, wire, tmp_path, {0: name}) as run:
+        with pytest.raises(BackendUnreachable) as stopped:
+            run.play()
+        with pytest.raises(LMAuthError, match=r"\*\*\*") as raised:
+            ask(run.executor.player.live.backend)
+    for caught in (stopped.value, raised.value):
+        assert KEY not in "".join(traceback.format_exception(caught))
+        assert KEY not in repr(vars(caught))
+    assert raised.value.__cause__ is None
+    assert "***" in run.records[0].trials[0].error
+    assert not files_with(KEY, tmp_path)
+    assert KEY not in caplog.text
+    assert KEY not in "".join(capfd.readouterr())
+
+
+def test_a_key_that_was_not_configured_but_found_in_the_environment_is_struck_out_too(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", OTHER_KEY)
+    with provider(lambda _: ANSWER, {0: "bad key"}, wire="anthropic") as served, pytest.raises(LMAuthError) as raised:
+        ask(backend("anthropic", served, key_variable=None))
+    assert OTHER_KEY in str(served.headers)
+    assert OTHER_KEY not in str(raised.value)
+
+
+def test_an_error_says_what_the_provider_said_and_no_more():
+    with provider(lambda _: ANSWER, {0: "rate limit"}, wire="anthropic") as served, pytest.raises(LMError) as raised:
+        ask(backend("anthropic", served))
+    said = "This request would exceed your organization's rate limit."
+    assert str(raised.value) == f"[{WIRES['anthropic'].model}] {said}"
+    assert (raised.value.status, raised.value.retry_after) == (429, 0.0)
+
+
+@each_wire
+@pytest.mark.parametrize("name", ["API_BASE", "BASE_URL"])
+def test_the_configured_address_holds_against_variables_of_the_environment(wire, name, monkeypatch):
+    provider_name = WIRES[wire].model.partition("/")[0].upper()
+    monkeypatch.setenv(f"{provider_name}_{name}", "http://127.0.0.1:9/v1")
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        assert ask(backend(wire, served)) == "yes"
+    assert served.flaws == []
+
+
+@pytest.mark.parametrize("base", ["", "/", "/v1", "/v1/"])
+@pytest.mark.parametrize("wire", ["anthropic", "ollama"])
+def test_an_address_may_leave_out_its_path_where_that_is_the_custom(wire, base):
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        assert ask(backend(wire, served, base)) == "yes"
+
+
+@each_wire
+def test_usage_is_booked_in_one_meaning_whatever_the_format(wire):
+    written = 30 if wire == "anthropic" else 0  # the chat format reports none
+    said = Said(ANSWER.text, input=200, output=50, cached=120, cache_write=written, reasoning=40)
+    with provider(lambda _: said, wire=wire) as served:
+        models, ledger = backend(wire, served), booked()
+        ask(models, "actor", ledger)
+        ask(models, "reflector", ledger)
+        ask(models, "actor", ledger)
+    once = Usage(calls=1, input=200, output=50, cached=120, cache_write=written, reasoning=40)
+    assert ledger.usage_by_role() == {"actor": once + once, "reflector": once}
+
+
+@each_wire
+def test_usage_without_details_is_booked_as_it_is(wire):
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        ledger = booked()
+        ask(backend(wire, served), "actor", ledger)
+    assert asdict(ledger.usage_by_role()["actor"]) == asdict(Usage(calls=1, input=11, output=7))
+
+
+@each_wire
+def test_an_answer_cut_off_at_the_longest_length_is_counted(wire):
+    cut = Said(ANSWER.text, output=77, ending="length")
+    with provider(lambda _: cut, wire=wire) as served:
+        ledger = booked()
+        ask(backend(wire, served), "actor", ledger)
+    assert ledger.usage_by_role()["actor"].truncated == 1
+
+
+@each_wire
+def test_a_request_that_takes_too_long_has_failed(wire):
+    with provider(lambda _: ANSWER, {0: "hang"}, wire=wire) as served:
+        started = time.monotonic()
+        with pytest.raises(LMTimeoutError):
+            ask(backend(wire, served, timeout=0.3))
+        assert time.monotonic() - started >= 0.3
+        assert served.heard(1) == 1
+
+
+@each_wire
+@pytest.mark.parametrize("name", ["rate limit", "server error", "overloaded", "dropped before the headers"])
+def test_nothing_asks_again_behind_our_back(wire, name):
+    with provider(lambda _: ANSWER, {0: name}, wire=wire) as served, pytest.raises(LMError) as raised:
+        ask(backend(wire, served, retries=0))
+    assert type(raised.value).__name__ == FAULTS[name].of(wire)[1]
+    assert len(served.requests) == 1
+
+
+@each_wire
+def test_the_wait_that_a_server_asks_for_is_known(wire):
+    with (
+        provider(lambda _: ANSWER, {0: "rate limit until tomorrow"}, wire=wire) as served,
+        pytest.raises(LMError) as raised,
+    ):
+        ask(backend(wire, served, retries=3))
+    assert raised.value.retry_after == 86400.0
+    assert len(served.requests) == 1
+
+
+@each_wire
+def test_nothing_is_printed(wire, capfd):
+    with provider(lambda _: ANSWER, {2: "server error"}, wire=wire) as served:
+        ask(backend(wire, served))
+        capfd.readouterr()  # of the first request, which loads libraries
+        with pytest.raises(LMError):
+            ask(backend(wire, served))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("settings", [{"temperature": 0.5, "max_tokens": 16000}, {"temperature": 1.0}])
+def test_a_model_that_does_not_take_the_settings_is_named_before_anything_is_played(settings):
+    with provider(lambda _: ANSWER) as served:
+        models = backend("openai", served, **{"model": "openai/gpt-5-mini", **settings})
+        with pytest.raises(ConfigError, match=r"gpt-5-mini.* of role actor .*temperature.*max_tokens"):
+            models.check()
+
+
+def test_an_answer_without_any_choice_is_an_error_of_the_backend_and_no_crash():
+    with (
+        provider(lambda _: ANSWER, {0: "no choices"}, wire="litellm") as served,
+        pytest.raises(LMError, match="without any choice"),
+    ):
+        ask(backend("litellm", served))
+
+
+@each_wire
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda body: body.pop("model"), "model"),
+        (lambda body: body.update(stream=True), "stream"),
+        (lambda body: body.update(temperature="0.5"), "temperature"),
+        (lambda body: body.pop("max_tokens", None) or body.pop("max_completion_tokens"), "max_tokens"),
+        (lambda body: body["messages"].append({"role": "assistant", "content": "x"}), "alternate"),
+        (lambda body: body["messages"][-1].update(content=""), "text is required"),
+        (lambda body: body["messages"].append({"role": "system", "content": "x"}), "alternate"),
+    ],
+)
+def test_the_local_server_is_as_strict_as_a_provider(wire, spoil, words):
+    with provider(lambda _: ANSWER, wire=wire) as served:
+        ask(backend(wire, served))
+    headers = {name.lower(): value for name, value in served.headers[0].items()}
+    form, body = WIRES[wire].format, served.requests[0]
+    assert form.flaw(headers, body) is None
+    assert "key" in form.flaw({**headers, "x-api-key": "", "authorization": ""}, body)
+    assert "content-type" in form.flaw({**headers, "content-type": "text/plain"}, body)
+    unversioned = {name: value for name, value in headers.items() if name != "anthropic-version"}
+    assert ("anthropic-version" in (form.flaw(unversioned, body) or "")) == (wire == "anthropic")
+    spoil(body)
+    assert words in form.flaw(headers, body)

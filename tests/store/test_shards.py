@@ -1,0 +1,98 @@
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.config import load_config
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.experiment.plan import plan_held_out
+from rsso_dspy.experiment.shards import select_shard
+from rsso_dspy.records import Usage
+from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.run_spec import Shard
+from rsso_dspy.store.unit_store import Store
+from tests.records import record
+from tests.store.test_store import IDENTITY
+
+
+@pytest.mark.parametrize("settings", [[], ["protocol.setting=transfer", "protocol.train_trials=1"]])
+@pytest.mark.parametrize("of", [1, 2, 3])
+def test_shards_are_the_run_each_unit_once_and_arms_stay_together(settings, of):
+    plan = plan_held_out(
+        load_config(overrides=settings), ["react-sso", "sso"], ["boil", "find-plant", "freeze"], per_task=3
+    )
+    parts = [select_shard(plan, Shard(number, of)) for number in range(1, of + 1)]
+    assert sorted(unit.key for part in parts for unit in part.units) == sorted(unit.key for unit in plan.units)
+    assert sorted(t.key for part in parts for t in part.trainings) == sorted(t.key for t in plan.trainings)
+    for part in parts:
+        for variant in {unit.variant for unit in part.units}:
+            assert {unit.arm.name for unit in part.units if unit.variant == variant} == {"react-sso", "sso"}
+        assert all(part.get_training(unit) == plan.get_training(unit) for unit in part.units)
+
+
+@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/0", "-1/2"])
+def test_what_is_no_shard_is_refused_by_form(text):
+    with pytest.raises(UsageError, match="expected i/n"):
+        Shard.parse(text)
+
+
+def test_a_shard_without_units_is_refused():
+    plan = plan_held_out(load_config(), ["sso"], ["boil"], per_task=2)
+    with pytest.raises(UsageError, match="2 parts at most"):
+        select_shard(plan, Shard(3, 3))
+
+
+def part(folder, *records, identity=IDENTITY, arms=None):
+    store = Store(folder)
+    store.open(identity, arms or {"sso": "1"})
+    for each in records:
+        store.save(each)
+    return folder
+
+
+def test_parts_become_a_whole_and_merging_again_changes_nothing(tmp_path):
+    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]), record("sso", "boil", 27, [[10], None]))
+    second = part(tmp_path / "b", record("sso", "boil", 27, [[10], [30]]), record("sso", "freeze", 21, [[5]]))
+    Store(first).note_abandoned("sso", "sso/boil::27/s0", {"actor": Usage(calls=3)})
+    whole = Store(tmp_path / "whole")
+    for _ in (1, 2):
+        assert merge_shards([first, second], whole) == 3
+        assert [(unit.variant.key, unit.has_errors) for unit in whole.units()] == [
+            ("boil::22", False),
+            ("boil::27", False),
+            ("freeze::21", False),
+        ]
+        errored = record("sso", "boil", 27, [[10], None]).trials[-1].usage["actor"]
+        assert whole.read_abandoned() == [("sso", "actor", Usage(calls=3)), ("sso", "actor", errored)]
+
+
+def test_parts_of_different_runs_are_refused_and_nothing_is_written(tmp_path):
+    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]))
+    other = part(tmp_path / "b", record("sso", "boil", 27, [[10]]), identity={**IDENTITY, "protocol": "release"})
+    program = part(tmp_path / "c", record("sso", "boil", 27, [[10]]), arms={"sso": "2"})
+    unlike = part(tmp_path / "d", record("sso", "boil", 22, [[90]]))
+    for wrong, words in (
+        (other, "protocol: there"),
+        (program, "program: there '1', now '2'"),
+        (unlike, "another record of"),
+    ):
+        with pytest.raises(RunMismatch, match=words):
+            merge_shards([first, wrong], Store(tmp_path / "whole"))
+        assert not (tmp_path / "whole").exists()
+
+
+def test_the_same_unit_played_by_two_commits_is_one_unit(tmp_path):
+    unit = record("sso", "boil", 22, [[10]])
+    first = part(tmp_path / "a", unit)
+    second = part(tmp_path / "b", replace(unit, provenance={"commit": "another"}))
+    assert merge_shards([first, second], Store(tmp_path / "whole")) == 1
+
+
+@pytest.mark.parametrize("order", [(0, 3), (3, 0)])
+def test_a_record_of_an_older_version_is_the_same_unit_and_the_one_that_says_more_is_kept(tmp_path, order):
+    parts = [part(tmp_path / str(said), record("sso", "boil", 22, [[100]], allowed=said)) for said in order]
+    whole = Store(tmp_path / "whole")
+    assert merge_shards(parts, whole) == 1
+    assert [unit.trials_allowed for unit in whole.units()] == [3]
+    other = part(tmp_path / "other", record("sso", "boil", 22, [[100]], allowed=5))
+    with pytest.raises(RunMismatch, match="another record of"):
+        merge_shards([whole.folder, other], Store(tmp_path / "more"))

@@ -1,0 +1,116 @@
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.config import load_config, make_price_lookup
+from rsso_dspy.errors import ConfigError, UnknownName, UsageError
+from rsso_dspy.experiment.events import EventStream, RunLimited, UsageSpent
+from rsso_dspy.experiment.spend_limit import SpendLimit
+from rsso_dspy.pricing import (
+    FREE,
+    Price,
+    compute_cost,
+    compute_uncached_cost,
+    format_dollars,
+    itemize_costs,
+    sum_amounts,
+)
+from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import Usage, Variant
+from rsso_dspy.store.units import Arm, Unit
+from tests.records import record
+
+PRICE = Price(input=3.0, output=15.0, cached=0.5, cache_write=4.0)
+
+
+def test_every_class_of_token_has_its_own_price_and_none_is_counted_twice():
+    usage = Usage(calls=1, input=100, output=10, cached=60, cache_write=20, reasoning=5)
+    assert compute_cost(usage, PRICE) == 20 * 3.0 + 60 * 0.5 + 20 * 4.0 + 10 * 15.0
+    assert compute_uncached_cost(usage, PRICE) == 100 * 3.0 + 10 * 15.0
+
+
+def test_listed_models_have_a_price_and_unknown_ones_none():
+    price_of = make_price_lookup({})
+    listed = price_of("anthropic/claude-sonnet-4-6")
+    assert listed is not None
+    assert 0 < listed.cached < listed.input < listed.cache_write < listed.output
+    assert price_of("openai/gpt-4.1-mini") is not None
+    assert price_of("hosted_vllm/served-model") is None
+    assert price_of("openai/claude-sonnet-4-6") is None, "another provider's model of that name"
+    assert price_of("no-such/model") is None
+    assert price_of("embedded/explorer") == FREE
+
+
+def test_a_configured_price_goes_before_the_list():
+    config = load_config(overrides=['prices."openai/gpt-4.1-mini".input=1', 'prices."openai/gpt-4.1-mini".output=2'])
+    assert make_price_lookup(config.prices)("openai/gpt-4.1-mini") == Price(1e-6, 2e-6, 1e-6, 1e-6)
+    assert config.hash() == load_config().hash(), "a price changes no result"
+
+
+@pytest.mark.parametrize(
+    ("override", "error", "words"),
+    [
+        ('prices."a/b".input=-1', ConfigError, "greater than or equal to 0"),
+        ('prices."a/b".inptu=1', UnknownName, "prices.a/b.input"),
+        ('prices."a/b".input=1', ConfigError, "prices.a/b.output"),
+    ],
+)
+def test_a_price_that_makes_no_sense_is_named(override, error, words):
+    with pytest.raises(error, match=words):
+        load_config(overrides=[override])
+
+
+def test_a_bill_is_by_arm_role_and_model_and_an_unknown_price_is_never_zero():
+    units = [record("rsso", "boil", index, [[10], [20]]) for index in (22, 27)]
+    units = [replace(unit, models={"actor": "a/known", "reflector": "a/other"}) for unit in units]
+    (entry,) = itemize_costs(units, {"a/known": PRICE}.get)
+    assert (entry.arm, entry.role, entry.model) == ("rsso", "actor", "a/known")
+    assert entry.usage.input == 40
+    assert entry.billed == compute_cost(entry.usage, PRICE)
+    (entry,) = itemize_costs(units, {}.get)
+    assert entry.billed is None
+    assert sum_amounts([1.0, entry.billed]) is None
+    assert format_dollars(entry.billed) == "unpriced"
+    assert (format_dollars(0.0), format_dollars(0.00123), format_dollars(1234.5)) == ("$0.00", "$0.0012", "$1,234.50")
+
+
+def test_a_purse_stops_the_run_once_a_limit_is_passed():
+    stopped, events = [], EventStream()
+    purse = SpendLimit(1.0, None, {"actor": "m"}, {"m": Price(0.1, 0.1, 0.1, 0.1)}.get)
+    purse.follow(events)
+    events.subscribe(RunLimited, lambda event: stopped.append(event.why))
+    unit = Unit(Arm(get_method("react")), Variant("boil", 22), 0, 9)
+    purse.add_earlier_usage([("actor", Usage(calls=1, input=4, output=4))])
+    assert not stopped
+    events.emit(UsageSpent(unit, "actor", Usage(calls=1, input=2)))
+    assert not stopped, "at the limit is not past it"
+    events.emit(UsageSpent(unit, "actor", Usage(calls=1, output=1)))
+    assert stopped == [purse.exceeded_limit]
+    assert "$1.10 of $1.00" in purse.exceeded_limit
+
+
+def test_answers_without_counts_are_no_free_answers():
+    unit = record("rsso", "boil", 22, [[10]])
+    trial = replace(unit.trials[0], usage={"actor": Usage(calls=2, unmetered=2)})
+    (entry,) = itemize_costs([replace(unit, trials=(trial,))], lambda _: PRICE)
+    assert entry.billed is None
+    for limits in ((1.0, None), (None, 100)):
+        purse = SpendLimit(*limits, {"actor": "m"}, {"m": PRICE}.get)
+        purse.add_usage("actor", Usage(calls=1, unmetered=1))
+        assert "does not tell how many tokens" in purse.exceeded_limit
+    purse = SpendLimit(None, None, {"actor": "m"}, {"m": PRICE}.get)
+    purse.add_usage("actor", Usage(calls=1, unmetered=1))
+    assert not purse.exceeded_limit
+
+
+def test_what_was_taken_over_is_billed_apart():
+    unit = replace(record("rsso", "boil", 22, [[10]]), provenance={"forked_from": "abc"})
+    assert itemize_costs([unit], {}.get)[0].arm == "rsso (taken over)"
+
+
+def test_tokens_can_be_limited_where_no_price_is_known():
+    purse = SpendLimit(None, 10, {"actor": "m"}, {}.get)
+    purse.add_usage("actor", Usage(calls=1, input=6, output=5))
+    assert "11 of 10 tokens" in purse.exceeded_limit
+    with pytest.raises(UsageError, match=r'set \[prices."m"\].*--max-tokens'):
+        SpendLimit(1.0, None, {"actor": "m"}, {}.get)
