@@ -11,8 +11,8 @@
 | `lexical` | hashed words and word pairs, well below 1 ms a text | nothing |
 | `hash` | a random direction a text, knows no meaning: for tests | nothing |
 
-The first three keep their vectors in the user's cache folder (see `cache.py`), so that a later run neither computes nor
-pays for them again, nor loads a model when it meets no new text; `embedder.cache=false` turns that off.
+The first three keep their vectors in the user's cache folder (see `vector_cache.py`), so that a later run neither
+computes nor pays for them again, nor loads a model when it meets no new text; `embedder.cache=false` turns that off.
 """
 
 import threading

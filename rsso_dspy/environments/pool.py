@@ -5,7 +5,7 @@
             env.reset(variant)
 
 A simulator is dear to start and cheap to reset: each is started when first needed, lent to one thread at a time, and
-used again for whatever variant comes next. As many start at once as there are cores (see `starts.py`).
+used again for whatever variant comes next. As many start at once as there are cores (see `start_queue.py`).
 """
 
 import threading

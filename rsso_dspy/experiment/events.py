@@ -4,8 +4,8 @@
     events.subscribe(TrialFinished, lambda event: print(event.work.key, event.result.trial))
     run.play(live, jobs=2, events=events)
 
-Subscribers are the ledger (`purse.py`), the log (`log_writer.py`), MLflow (`tracking.py`) and the terminal
-(`cli/progress.py`). Events are data that travels between processes; they hold no prompt but those of a record.
+Subscribers are the ledger (`spend_limit.py`), the log (`run_log_writer.py`), MLflow (`mlflow_tracking.py`) and the
+terminal (`cli/progress.py`). Events are data that travels between processes; they hold no prompt but those of a record.
 """
 
 import threading

@@ -3,7 +3,7 @@
     measured(store)                     # Pace(calls=412, seconds=2970.1), of what was played into a folder; or None
     Stopwatch(estimate, jobs).hear()    # told of every answer; .left() once there are a few
 
-The calls that are expected come from `forecast.py`; here is how fast they come. Times are of this machine and this
+The calls that are expected come from `cost_estimate.py`; here is how fast they come. Times are of this machine and this
 server, and stand in no record.
 """
 

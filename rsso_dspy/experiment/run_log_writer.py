@@ -10,7 +10,7 @@ unit, training      it is written: its best score, or its error
 limit, interrupted, failed      why the run ended before its end
 ended       how many were played, errored and left unplayed
 
-Results are the records, not this; `runlog.py` reads it. It holds no prompt and nothing that was said.
+Results are the records, not this; `run_log.py` reads it. It holds no prompt and nothing that was said.
 """
 
 from collections.abc import Callable, Mapping

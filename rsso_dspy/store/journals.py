@@ -40,7 +40,7 @@ class Journals:
         self._append_entry(TIMINGS, {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
 
     def note_event(self, event: str, details: Mapping[str, Any]) -> None:
-        """Append what happened; see `log_writer.py`."""
+        """Append what happened; see `run_log_writer.py`."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._append_entry(LOG, {"time": now, "event": event, **details})
 

@@ -4,7 +4,7 @@
     news = log.read()       # again and again
     log.units, log.last
 
-`log_writer.py` writes it. No result is read from it: results are the records.
+`run_log_writer.py` writes it. No result is read from it: results are the records.
 """
 
 from collections.abc import Mapping

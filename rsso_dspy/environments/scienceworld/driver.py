@@ -152,7 +152,7 @@ class ScienceWorld:
             raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
 
     def render(self, states: Sequence[State]) -> list[str]:
-        """Text to show for each state of a history window that ends now; see `text.render` and `listing.render`."""
+        """Text to show for each state of a history window that ends now; see `state_text` and `listing`."""
         return (listing if self._interface == "complete" else state_text).render_states(states, self._focus)
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:

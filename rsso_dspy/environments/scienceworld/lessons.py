@@ -1,8 +1,8 @@
 """What can be learnt from an episode without a model: patterns over what was done and seen, each with its lesson.
 
 `PATTERNS` is the whole table (after OmniReflect, section 2.1.2, whose patterns are for other environments). The
-conditions of lasting lessons stand in `mistakes.py`, what progress goes by in `noted.py`. They read the task, actions
-and observations: no rewards, no scores.
+conditions of lasting lessons stand in `mistake_conditions.py`, what progress goes by in `progress_conditions.py`.
+They read the task, actions and observations: no rewards, no scores.
 """
 
 from collections.abc import Callable, Mapping, Sequence
