@@ -1,12 +1,13 @@
 """A memory and a method of one's own, played offline: `python examples/hello_agent.py`. Longer: docs/ADD_MEMORY.md."""
 
 import rsso_dspy
-from rsso_dspy.memory import NOTHING, Recall
+from rsso_dspy.config import load_config
+from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import add_method
 
 
-class BestSoFar:
+class BestSoFar(Memory):
     region = "plans_from_past_attempts"  # the field of the actor's prompt that it speaks in
 
     def __init__(self):
@@ -14,12 +15,6 @@ class BestSoFar:
 
     def preamble(self):  # before a trial
         return Recall(self.plan)
-
-    def recall(self, states):  # before a step
-        return NOTHING
-
-    def observe(self, variant, task, states, steps):  # after a step
-        pass
 
     def learn(self, trajectory):  # after a trial: the way to the points, if there were more than ever before
         if trajectory.accumulator > self.points:
@@ -39,5 +34,6 @@ class BestSoFar:
 add_method(Method("hello", "sso", ("best",), source="this file"), best=lambda roles, runtime: BestSoFar())
 
 if __name__ == "__main__":
-    for name in ("react-sso", "hello"):  # equal retries, and the same with the memory
-        print(rsso_dspy.Agent(name)(variant="chemistry-mix-paint-secondary-color::33", trials=3))
+    with rsso_dspy.session(load_config(overrides=["protocol.preset=sso-adapt/1"])):
+        for name in ("react-sso", "hello"):  # equal retries, and the same with the memory
+            print(rsso_dspy.Agent(name)(variant="chemistry-mix-paint-secondary-color::33", trials=3))

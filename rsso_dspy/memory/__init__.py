@@ -37,22 +37,27 @@ class Memory(Protocol):
       its simulator died, begins with it again: what was noticed in between is to be forgotten.
     - ``recall(states)`` is asked before every step with the states of the trial so far, newest last (skills,
       constitution).
-    - ``notice(variant, task, states, steps)`` is told after every step after which the trial goes on, unless memories
+    - ``observe(variant, task, states, steps)`` is told after every step after which the trial goes on, unless memories
       are frozen (constitution). ``states[i + 1]`` follows ``steps[i]``.
     - ``learn(trajectory)`` is told every finished trial and applies its own trigger. It returns counts for the
       record: JSON data, the same bytes for the same inputs.
     - ``snapshot()`` / ``restore(data)`` round-trip the whole memory as JSON data.
     - Language-model failures raised by the callables pass through unchanged; malformed answers are counted and
       skipped, never raised.
+
+    A class that names it as its base need not write ``preamble``, ``recall`` and ``observe``: they say and do nothing.
     """
 
     region: str
 
-    def preamble(self) -> Recall: ...
+    def preamble(self) -> Recall:
+        return NOTHING
 
-    def recall(self, states: Sequence[State]) -> Recall: ...
+    def recall(self, states: Sequence[State]) -> Recall:  # noqa: ARG002
+        return NOTHING
 
-    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None: ...
+    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:  # noqa: ARG002
+        return None
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]: ...
 
