@@ -1,5 +1,5 @@
 """What a run may not start from, whoever asks for it: anything that has seen a variant on which the run is scored, or
-that was made on another benchmark. Planning a run (`held_out.prepare`) meets every guard once.
+that was made on another benchmark. Planning a run (`run.plan_run`) meets every guard once.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

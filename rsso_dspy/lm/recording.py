@@ -13,7 +13,6 @@ import json
 import threading
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -154,9 +153,8 @@ def _give(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]
     for kind, usage in found.failed:
         with_callbacks(request)(lm, prompt, messages=messages, **kwargs)
         _book(lm, usage)
-        if kind:
-            with suppress(AttributeError):
-                ledger.count_failure(kind)
+        if kind and ledger is not None:
+            ledger.count_failure(kind)
     if found.error is not None:
         raise restore_error(found.error)
     with_callbacks(request)(lm, prompt, messages=messages, **kwargs)

@@ -133,9 +133,9 @@ class RequestRetrier:
 
 def _count_failed_request(error: BaseException) -> None:
     """Have the ledger of the present trial count the failure."""
-    if isinstance(error, LMError):
-        with suppress(AttributeError):
-            dspy.settings.get("ledger").count_failure(type(error).__name__)
+    ledger = dspy.settings.get("ledger")
+    if ledger is not None and isinstance(error, LMError):
+        ledger.count_failure(type(error).__name__)
 
 
 class RequestTracker:

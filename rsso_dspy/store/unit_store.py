@@ -166,7 +166,7 @@ class Store(UsageLedger, Taping):
             return None
 
     def _check_record(self, path: Path, record: UnitRecord | TrainingRecord) -> None:
-        """Raise `Unread` when the record does not belong here, or cannot be true."""
+        """Raise `RecordRejected` when the record does not belong here, or cannot be true."""
         home = self.path_of(record)
         if path not in (home, self.started_path(home)):
             raise RecordRejected("misplaced")
