@@ -9,6 +9,7 @@ import dspy
 import pytest
 
 from rsso_dspy.config import BackendConfig, load_config
+from rsso_dspy.environments import list_verbs
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.admissible import keep_in_sight, keep_templates, list_numbers
@@ -262,6 +263,7 @@ def test_where_a_question_is_open_its_numbers_are_what_can_be_done(env):
     assert move.state.observation.startswith("Ambiguous request")
     listed = env.admissible_actions()
     assert listed == list_numbers(move.state.observation)
+    assert set(listed) <= list_verbs(env)  # a number after prose is an answer while the question is open
     assert listed[:2] == ["0", "1"]
     env.step(listed[0])
     assert len(env.admissible_actions()) > 100

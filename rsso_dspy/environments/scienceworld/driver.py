@@ -17,7 +17,7 @@ from rsso_dspy.environments.scienceworld.action_help import describe_actions
 from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing
 from rsso_dspy.environments.scienceworld.goal_progress import Goal, parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
-from rsso_dspy.environments.scienceworld.questions import Question
+from rsso_dspy.environments.scienceworld.questions import Question, is_question
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
@@ -37,7 +37,6 @@ class ScienceWorld:
     """
 
     rules_of_thumb = lessons.RULES_OF_THUMB
-    verbs = actions.VERBS
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         self._step_limit = step_limit
@@ -53,12 +52,17 @@ class ScienceWorld:
         self._completed = False
         self._ticks = 0
         self._look = self._inventory = ""
-        self._ambiguous = False
         self._question = ""
+        """The numbered question that is open, word for word; empty when none is."""
         self._asked: Question | None = None
         self._focus = ""
         self._interface: Interface = "sso"
         self._templates = actions.ACTION_TEMPLATES
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """First words of actions; the numbers of the options too while a question is open."""
+        return frozenset({*actions.VERBS, *admissible.list_numbers(self._question)})
 
     @property
     def action_templates(self) -> str:
@@ -99,7 +103,7 @@ class ScienceWorld:
         error = jvm.call("load", variant.task, variant.index, variant.simplification, False)
         if error:
             raise UsageError(f"ScienceWorld cannot load {variant.key} ({variant.simplification}): {error}")
-        self._ambiguous = False
+        self._question = ""
         self._asked = None
         self._focus = ""
         # A load leaves score and flags of the episode before in place; the first action sets them.
@@ -134,7 +138,7 @@ class ScienceWorld:
             understood=actions.is_understood(done.answer),
             done=self._completed or self._score < 0 or self._score >= SOLVED_SCORE,
             ticks=self._ticks,
-            asked_back=self._ambiguous,
+            asked_back=bool(self._question),
             no_effect=same and did_nothing(done.answer),
         )
 
@@ -142,7 +146,7 @@ class ScienceWorld:
         """What can be done now, in the forms of the templates, or the numbers of the question that is open: all that
         is in sight, and nothing about the task. Takes as long as one to three steps in a room that is full. Raises
         ``SimulatorDied``."""
-        if self._ambiguous:
+        if self._question:
             return admissible.list_numbers(self._question)
         try:
             kept = admissible.keep_templates(self._list_valid_actions(), self.action_templates)
@@ -186,7 +190,7 @@ class ScienceWorld:
 
     def _take(self, sent: str) -> Done:
         """An action as the published SSO code takes it."""
-        if self._ambiguous:
+        if self._question:
             sent = actions.resolve_ambiguity(sent)
             return Done(sent, self._send_action(sent))
         if actions.is_task_reset(sent):
@@ -213,8 +217,7 @@ class ScienceWorld:
         self._ticks = simulator.call("getNumMoves")
         self._look = simulator.call("freeActionLook")
         self._inventory = simulator.call("freeActionInventory")
-        self._ambiguous = answer.startswith(actions.AMBIGUOUS)
-        self._question = answer
+        self._question = answer if is_question(answer) else ""
         if self._score < 0 and _ERROR_STATE.match(answer):
             # The simulator caught an exception of its own and from now on answers nothing else.
             simulator.close()
