@@ -104,6 +104,8 @@ class SkillsConfig(Section):
     """Whether the fate of skills the actor pursued enters their scores."""
     retrieved: int | None = Field(None, gt=0, le=MOST_STATES)
     """Skills shown per step."""
+    past_reward: bool | None = None
+    """Whether a skill's words go one action beyond the reward that its examples end at, where both do the same next."""
     inventory_first: bool | None = None
     """Whether states are embedded with the inventory in front, which embedders that read short texts cut off."""
 
@@ -115,6 +117,8 @@ class ConstitutionConfig(Section):
     """Steps between two writings by a model inside an episode."""
     s_freq: int = Field(10, gt=0, le=MOST_KEPT)
     """Tasks between two summaries."""
+    at_end: bool | None = None
+    """Whether a model is asked at the end of an episode too, and told its outcome; the preset's when absent."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
     """Categories of rules that are kept; a model is asked for no other."""
     max_rules: int = Field(50, gt=0, le=MOST_KEPT)
@@ -196,6 +200,9 @@ class Config(Section):
         data["backends"] = {self.backend: used}
         if self.benchmark == DEFAULT:
             del data["benchmark"]  # runs from before there were others go on
+        for table, name in ((data["memory"]["skills"], "past_reward"), (data["memory"]["constitution"], "at_end")):
+            if table[name] is None:
+                del table[name]
         for table in (data["protocol"], used, *used["roles"].values()):
             for name in _LEFT_OUT:
                 if table.get(name) is None or table.get(name) is False:  # a temperature of 0 is one

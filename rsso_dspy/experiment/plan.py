@@ -127,8 +127,8 @@ class Plan:
         return Forecast({role: count for role, count in calls.items() if count})
 
     def _count_advisor_calls(self, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
-        """Calls of the rule writer, every `r_freq` steps, and of the summarizer, every `s_freq` tasks, at most as long
-        as no bound is passed."""
+        """Calls of the rule writer, every `r_freq` steps and maybe at the end of an episode, and of the summarizer,
+        every `s_freq` tasks, at most as long as no bound is passed."""
         writings = 0
         tasks: Counter[str] = Counter()
         for each in work:
@@ -140,7 +140,7 @@ class Plan:
                 rules = self.get_rules(each)
                 budgets, met, where = (each.budget,) * rules.trials, 1, each.arm.name if each.place else each.key
             if not rules.frozen:
-                writings += sum(steps // self.writings.r_freq for steps in budgets[played.get(each.key, 0) :])
+                writings += sum(map(self.writings.count_writings, budgets[played.get(each.key, 0) :]))
                 tasks[where] += met
         summaries = (
             sum(-(-count // self.writings.s_freq) for count in tasks.values())

@@ -40,11 +40,15 @@ PRESETS = {
             "adapt/2",
             "the paper's protocol (rSSO, section 4), with all actions and everything that can be seen",
             TrialRules(interface="complete"),
+            SkillSettings.adapt_2(),
+            ConstitutionSettings(at_end=True),
         ),
         NamedProtocol(
             "adapt/2-cap60",
             "the same, at most 60 steps a trial: for demos and benchmarks",
             TrialRules(interface="complete"),
+            SkillSettings.adapt_2(),
+            ConstitutionSettings(at_end=True),
             max_steps=60,
         ),
         NamedProtocol("sso-adapt/1", "the paper's protocol with the interface of the released SSO code"),
@@ -80,12 +84,12 @@ def resolve_protocol(config: Config) -> NamedProtocol:
     wanted = config.protocol.model_dump(include={*_get_field_names(TrialRules)})
     rules = {k: v for k, v in wanted.items() if v is not None}
     skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
-    book = config.memory.constitution.model_dump(include={*_get_field_names(ConstitutionSettings)})
+    book = config.memory.constitution.model_dump(include={*_get_field_names(ConstitutionSettings)}, exclude_none=True)
     changed = replace(
         base,
         rules=replace(base.rules, **rules),
         skills=replace(base.skills, **skills),
-        constitution=ConstitutionSettings(**book),
+        constitution=replace(base.constitution, **book),
     )
     return replace(changed, id=" ".join([base.id, *setting, *_list_departures(config, base, changed)]))
 

@@ -54,7 +54,7 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     all signatures, and the action templates of the benchmark; of those that variants word anew, the words."""
     texts = [of.action_templates]
     if interface != "sso":
-        texts += [of.interfaces.get(interface, ""), *signatures.SPOKEN.values()]
+        texts += [of.interfaces.get(interface, ""), *signatures.WORDS]
     for name in (name for name in signatures.__all__ if name != "ErrorRule"):
         signature = getattr(signatures, name)
         fields = [

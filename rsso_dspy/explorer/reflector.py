@@ -14,6 +14,10 @@ from rsso_dspy.explorer.seeded_noise import SeededNoise
 
 _STEP = re.compile(r"^Step (\d+)\. > (.*)\n?", re.M)
 _CHANGE = re.compile(r"step (\d+) \(([+-]\d+)\)")
+_EARNED = re.compile(r"([+-]\d+) at step (\d+)")
+_LOST = re.compile(r"^Step (\d+), .* \((-\d+) points", re.M)
+_SIGHT = re.compile(r"^(?:This (?:room|outside location) is called|You also observe:|You carry\b|\(All that)", re.M)
+"""Begins what a transcript shows beneath an answer."""
 _OPTION = re.compile(r"^(\d+):\s*(.+)$", re.M)
 _TRAVEL = frozenset({"teleport", "go"})
 _IDLE = frozenset({"read", "look in", "use"})
@@ -29,7 +33,10 @@ class RecordedAction:
     number: int
     text: str
     seen: str
+    """What the action was answered."""
     gain: int
+    sight: str = ""
+    """The same with what was in sight then, where the transcript shows it."""
 
     @property
     def command(self) -> Command | None:
@@ -85,11 +92,22 @@ def write_reflection(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, st
 
 def parse_transcript(transcript: str, outcome: str) -> list[RecordedAction]:
     """The numbered actions with what was seen after each and what it changed the score by."""
-    changes = {int(number): int(change) for number, change in _CHANGE.findall(outcome)}
+    told = [
+        *_CHANGE.findall(outcome),
+        *_LOST.findall(outcome),
+        *((n, change) for change, n in _EARNED.findall(outcome)),
+    ]
+    changes = {int(number): int(change) for number, change in told}
     pieces = _STEP.split(transcript)
     return [
-        RecordedAction(int(number), normalize_words(text), seen.strip(), changes.get(int(number), 0))
-        for number, text, seen in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True)
+        RecordedAction(
+            int(number),
+            normalize_words(text),
+            _SIGHT.split(sight, maxsplit=1)[0].strip(),
+            changes.get(int(number), 0),
+            sight.strip(),
+        )
+        for number, text, sight in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True)
     ]
 
 
@@ -261,7 +279,7 @@ def _resolve_option_number(acts: Sequence[RecordedAction], act: RecordedAction) 
 
 def _find_unentered_rooms(start: str, acts: Sequence[RecordedAction], earlier: str) -> list[str]:
     """Rooms whose doors were seen but that were never entered, here or in an earlier plan; two of them."""
-    texts = [start, *(act.seen for act in acts)]
+    texts = [start, *(act.sight for act in acts)]
     named = [room for text in texts for room in find_rooms(text)]
     entered = {done.thing for act in acts if (done := act.command) and done.verb in _TRAVEL and act.is_effective}
     entered |= set(find_rooms(start)[:1])

@@ -10,9 +10,10 @@ from rsso_dspy.explorer.prompt_parser import ParsedPrompt, parse_region_list
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 
 _EXCERPT = re.compile(r"^(?:Excerpt|Example) \d+[:.]?\s*$", re.M | re.I)
-_ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
-_OBSERVATION = re.compile(r"^Observation (\d+): (.+?)(?=^(?:Action \d+:|Final state:)|\Z)", re.M | re.S)
-_FINAL = re.compile(r"^Final state:\n?(.*?)(?=^Initial state:|\Z)", re.M | re.S)
+_ACTION = re.compile(r"^Action (\d+): (.+)$", re.M)
+_OBSERVATION = re.compile(
+    r"^Observation (\d+): (.+?)(?=^(?:Action \d+:|Final state\b|No longer there:)|\Z)", re.M | re.S
+)
 _ENTRY = re.compile(r"^\[?(\d+)\]?[.):]?\s+(.*(?:\n(?!\[?\d+\]?[.):]?\s).*)*)", re.M)
 _EQUAL = 0.9
 """Share of content words two skills must have in common to count as one."""
@@ -30,20 +31,19 @@ _GERUND = {
 class SkillExcerpt:
     actions: tuple[str, ...]
     observations: tuple[str, ...]
-    final: str
+    """What each action was answered; what is not said again is as in the excerpt before."""
 
 
 def parse_excerpts(text: str) -> list[SkillExcerpt]:
     """The excerpts of an ``examples`` region."""
-    return [
-        SkillExcerpt(
-            tuple(normalize_words(action) for action in _ACTION.findall(part)),
-            tuple(seen.strip() for _, seen in _OBSERVATION.findall(part)),
-            next(iter(_FINAL.findall(part)), "").strip(),
-        )
-        for part in _EXCERPT.split(text)
-        if _ACTION.search(part)
-    ]
+    found = []
+    answers: dict[str, str] = {}
+    for part in filter(_ACTION.search, _EXCERPT.split(text)):
+        actions = _ACTION.findall(part)
+        answers |= {number: seen.strip() for number, seen in _OBSERVATION.findall(part)}
+        seen = tuple(answers[number] for number, _ in actions if number in answers)
+        found.append(SkillExcerpt(tuple(normalize_words(action) for _, action in actions), seen))
+    return found
 
 
 def summarize_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, str]:

@@ -152,11 +152,11 @@ class Agent(dspy.Module):
             try:
                 ledger.attempt, ledger.step = replayed, 0
                 shown = ShownTexts()
-                with collect_trial_trace() as trace:
-                    with runtime.environments.lease() as environment:
-                        trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
+                with collect_trial_trace() as trace, runtime.environments.lease() as environment:
+                    trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
+                    # Still lent: roles ask it for the words of this variant, which another trial would change.
                     learning = [memory for memory in memories if _should_learn(memory, trajectory, last, runtime.rules)]
                     learnt = {memory.region: memory.learn(trajectory) for memory in learning}
                 trace.publish_calls(trajectory, self.actor)

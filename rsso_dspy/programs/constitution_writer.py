@@ -11,10 +11,12 @@ import dspy
 
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.constitution.rules import CATEGORIES, clean_rule_text
+from rsso_dspy.programs.outcome import tell_outcome
 from rsso_dspy.programs.rule_categories import Categories, select_category_examples, select_category_fields
 from rsso_dspy.programs.transcript import render_recent_steps
 from rsso_dspy.records import Lesson
 from rsso_dspy.signatures import ErrorRule, SummarizeConstitution, WriteRules
+from rsso_dspy.signatures.complete import tell_outcome_too
 
 
 class ConstitutionWriter(dspy.Module):
@@ -31,13 +33,19 @@ class ConstitutionWriter(dspy.Module):
         """Distil what an episode so far teaches beyond the rules that stand. `examples` are stretches of play with the
         rules drawn from them; of other `categories` than these nothing is asked. Returns a prediction with ``lessons``
         (list of `Lesson`) and the rules as they were answered. Raises `AdapterParseError` when the answer cannot be
-        read."""
+        read. Of an episode that is over as a whole (``play.ended``) the outcome is told too."""
+        asked: dict[str, Any] = _override_signature(self.write, categories)
+        if play.ended is not None:
+            asked = {
+                "signature": tell_outcome_too(asked.get("signature", self.write.signature)),
+                "outcome": tell_outcome(play.ended),
+            }
         answer = self.write(
-            **_override_signature(self.write, categories),
+            **asked,
             examples=select_category_examples(examples, categories),
             task=play.task,
             known_rules=describe_rules(known),
-            transcript=render_recent_steps(play.states, play.steps),
+            transcript=render_recent_steps(play.states, play.steps, play.render),
         )
         return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
 

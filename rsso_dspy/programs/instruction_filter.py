@@ -3,7 +3,8 @@
     filter_instructions(["First, open OBJ.", "0", "Be patient"], templates, ["open door"])     # ("open OBJ.",)
 
 The examples count beside the templates because a simulator may understand more than its templates say ("use
-thermometer on water"), and what earned points may be taught.
+thermometer on water"), and what earned points may be taught. Where the templates say that a number is an answer, so
+does an instruction: "answer the question with the number of the cup".
 """
 
 import re
@@ -16,6 +17,10 @@ _LEADS = re.compile(
     re.I,
 )
 """What stands before an action without changing it. "Do not" and the like do: such an instruction is no action."""
+_ANSWER_TOLD = re.compile(r"\banswer\b[^.]*\bnumber\b", re.I)
+_ANSWER = re.compile(
+    r"(?:answer|choose|pick|select|reply|enter|give|say)\b.*\b(?:number|option|question)\b|answer\b.*\d", re.I
+)
 
 
 def filter_instructions(written: Sequence[str], templates: str, actions: Iterable[str]) -> tuple[str, ...]:
@@ -25,7 +30,12 @@ def filter_instructions(written: Sequence[str], templates: str, actions: Iterabl
     if not templates:
         return tuple(written)
     bare = [_LEADS.sub("", text) or text for text in written]
-    kept = tuple(text for text in bare if any(_begins_with(text, form) for form in forms))
+    answers = _ANSWER_TOLD.search(_HEADING.split(templates)[0]) is not None
+    kept = tuple(
+        text
+        for text in bare
+        if any(_begins_with(text, form) for form in forms) or (answers and _ANSWER.match(text) is not None)
+    )
     return kept if 2 * len(kept) >= len(written) else ()
 
 

@@ -7,6 +7,7 @@ says what each memory of the method table is made of; `add_method` adds a row, a
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dspy
@@ -15,17 +16,18 @@ from rsso_dspy.environments import Environment, list_verbs
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, PartialEpisode, RuleWriter, condense_rules
-from rsso_dspy.memory.constitution.rules import CATEGORIES
+from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
+from rsso_dspy.programs.outcome import tell_outcome
 from rsso_dspy.programs.role_calls import RoleCalls
 from rsso_dspy.programs.rule_categories import Categories
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, describe_skill
-from rsso_dspy.programs.transcript import describe_outcome, render_transcript
+from rsso_dspy.programs.transcript import Render, describe_outcome, render_transcript
 from rsso_dspy.records import ZERO_SHOT, Lesson, Trajectory
 from rsso_dspy.signatures import JudgeEquivalence, Reflect
 
@@ -108,8 +110,8 @@ class Roles:
             "reflector",
             task=trajectory.task,
             earlier_plans="\n".join(earlier),
-            transcript=render_transcript(trajectory),
-            outcome=describe_outcome(trajectory),
+            transcript=render_transcript(trajectory, self._renderer),
+            outcome=describe_outcome(trajectory) if self._renderer is None else tell_outcome(trajectory),
         )
         return prediction and f"{prediction.what_went_wrong}\n{prediction.plan}".strip()
 
@@ -133,8 +135,9 @@ class Roles:
     ) -> list[Lesson] | None:
         """What an episode so far teaches beyond the rules that stand; None when the answer was malformed (OmniReflect,
         section 2.1.1). `examples` are stretches of play with the rules drawn from them."""
+        seen = replace(play, render=self._renderer)
         prediction = self._ask_module(
-            "constitution_writer", play=play, known=known, examples=examples, categories=categories
+            "constitution_writer", play=seen, known=known, examples=examples, categories=categories
         )
         return prediction and prediction.lessons
 
@@ -142,6 +145,11 @@ class Roles:
         """The lasting rules in fewer words; None when the answer was malformed, or held none."""
         prediction = self._ask_module("constitution_writer", "shorten", known=known, categories=categories)
         return (prediction and prediction.lessons) or None
+
+    @property
+    def _renderer(self) -> Render | None:
+        """How what was in sight is shown to other roles than the actor; None where they are not to see it."""
+        return self.environment.render if self.call.runtime.rules.interface == "complete" else None
 
     def _ask_module(self, name: str, method: str = "", /, **inputs: Any) -> dspy.Prediction | None:
         if name not in self.modules:
@@ -174,9 +182,10 @@ def _build_rule_writer(roles: Roles, runtime: Runtime) -> RuleWriter | None:
         )
     examples = runtime.examples if roles.writing == "neuro-symbolic" else ""
     kept = runtime.constitution.categories
+    lasting = tuple(category for category in kept if category in LASTING)
     return RuleWriter(
         roles.writing,
-        lambda play, known: roles.write_rules(play, known, examples, kept),
+        lambda play, known: roles.write_rules(play, known, examples, lasting if play.ended else kept),
         lambda known: roles.summarize_rules(known, kept),
     )
 

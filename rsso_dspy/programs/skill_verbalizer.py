@@ -11,6 +11,7 @@ import dspy
 
 from rsso_dspy.memory.skills import Skill, Verbalization, Window
 from rsso_dspy.programs.actor import first_line
+from rsso_dspy.programs.excerpts import render_excerpts
 from rsso_dspy.programs.instruction_filter import filter_instructions
 from rsso_dspy.programs.transcript import render_example
 from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
@@ -32,24 +33,36 @@ class SkillVerbalizer(dspy.Module):
         target was named) and what the calls answered: ``summary``, ``skill_name``, ``steps``, ``target``. Raises
         `AdapterParseError` when an answer cannot be read.
         """
-        excerpts = "\n\n".join(
-            f"Excerpt {number}\n{render_example(window.states, window.actions)}"
-            for number, window in enumerate(examples, start=1)
-        )
-        summary = self.summary(examples=excerpts)
-        known = {"examples": excerpts, "summary": summary.summary, "skill_name": summary.skill_name}
-        written = self.instructions(**known, action_templates=action_templates)
+        whole, done, ends = _render_for_calls(examples)
+        summary = self.summary(examples=whole)
+        known = {"summary": summary.summary, "skill_name": summary.skill_name}
+        written = self.instructions(examples=done, **known, action_templates=action_templates)
         lines = tuple(filter(None, map(first_line, written.steps)))
         actions = [action for window in examples for action in window.actions]
         steps = filter_instructions(lines, action_templates, actions)
         target, skill = "", None
         if steps:
-            target = " ".join((self.target(**known, steps=list(steps)).target or "").split())
+            target = " ".join((self.target(examples=ends, **known, steps=list(steps)).target or "").split())
         if target:
             skill = Verbalization(summary.summary, summary.skill_name, steps, target)
         return dspy.Prediction(
             skill=skill, summary=summary.summary, skill_name=summary.skill_name, steps=list(steps), target=target
         )
+
+
+def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
+    """The examples for each of the three calls: all of them thrice, or, under `complete`, to each what it needs."""
+    if dspy.settings.get("interface") == "complete":
+        return (
+            render_excerpts(examples, "whole"),
+            render_excerpts(examples, "actions"),
+            render_excerpts(examples, "ends"),
+        )
+    excerpts = "\n\n".join(
+        f"Excerpt {number}\n{render_example(window.states, window.actions)}"
+        for number, window in enumerate(examples, start=1)
+    )
+    return excerpts, excerpts, excerpts
 
 
 def describe_skill(skill: Skill) -> str:

@@ -1,8 +1,10 @@
 """What was seen and done, as text for a prompt: the history window, a whole attempt, its outcome, skill examples."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Interface
+from rsso_dspy.programs.sights import shorten_sights
 from rsso_dspy.records import State, Step, Trajectory
 from rsso_dspy.signatures.layouts import Layout, find_first_state
 
@@ -45,25 +47,43 @@ def _format_answer(step: Step, scaffold: str, complete: bool = False) -> str:
     return f"Reasoning: {step.reasoning}{subgoal}\nNext action: {action}"
 
 
-def render_transcript(trajectory: Trajectory) -> str:
-    """A whole attempt: every action, numbered, with what was seen after it."""
-    return _format_steps(trajectory.start, list(enumerate(trajectory.steps, start=1)))
+Render = Callable[[Sequence[State]], list[str]]
+"""The text of each state of a stretch, as the actor's history shows it."""
 
+
+def render_transcript(trajectory: Trajectory, render: Render | None = None) -> str:
+    """A whole attempt: every action, numbered, with what was seen after it; with `render` also what was in sight."""
+    return _format_steps(trajectory.start, trajectory.steps, 0, render)
+
+
+def is_transcript_of(text: str, trajectory: Trajectory) -> bool:
+    """Whether a text is the whole transcript of an attempt, in any form."""
+    wanted = [(str(number), step.action or UNREADABLE) for number, step in enumerate(trajectory.steps, start=1)]
+    return _STEPS.findall(text) == wanted
+
+
+_STEPS = re.compile(r"^Step (\d+)\. > (.*)$", re.M)
 
 LONGEST_STRETCH = 50
 """Steps that a rule writer reads at most, the newest: as many as an episode of OmniReflect has (section 3.2)."""
 
 
-def render_recent_steps(states: Sequence[State], steps: Sequence[Step]) -> str:
+def render_recent_steps(states: Sequence[State], steps: Sequence[Step], render: Render | None = None) -> str:
     """An attempt as far as it went, or the newest part of a long one."""
     first = max(0, len(steps) - LONGEST_STRETCH)
-    return _format_steps(states[first], list(enumerate(steps, start=1))[first:])
+    return _format_steps(states[first], steps[first:], first, render)
 
 
-def _format_steps(start: State, steps: Sequence[tuple[int, Step]]) -> str:
-    lines = [start.look, start.inventory]
-    for number, step in steps:
-        lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{step.state.observation}")
+def _format_steps(start: State, steps: Sequence[Step], before: int, render: Render | None) -> str:
+    """From a start on, with so many steps of the attempt before it."""
+    states = [start, *(step.state for step in steps)]
+    if render is None:
+        shown = [f"{start.look}\n{start.inventory}", *(state.observation for state in states[1:])]
+    else:
+        shown = shorten_sights(states, render(states), before)
+    lines = [shown[0]]
+    for number, (step, seen) in enumerate(zip(steps, shown[1:], strict=True), start=before + 1):
+        lines.append(f"Step {number}. > {step.action or UNREADABLE}\n{seen}")
     return "\n".join(lines)
 
 
@@ -78,7 +98,8 @@ _ENDINGS = {
 
 
 def describe_outcome(trajectory: Trajectory) -> str:
-    """How the attempt ended, for the reflector. The step budget itself is never named."""
+    """How the attempt ended, for the reflector. The step budget itself is never named. `outcome.py` says it in plain
+    words."""
     changes = [f"step {i} ({step.reward:+d})" for i, step in enumerate(trajectory.steps, start=1) if step.reward]
     text = f"{_ENDINGS[trajectory.outcome]} at an environment score of {trajectory.environment_score} of 100."
     if changes:

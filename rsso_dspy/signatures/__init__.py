@@ -5,7 +5,7 @@ other in fields or instructions, because optimizers tell predictors apart by the
 """
 
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
-from rsso_dspy.signatures.complete import SPOKEN as SPOKEN
+from rsso_dspy.signatures.complete import WORDS as WORDS
 from rsso_dspy.signatures.constitution import ErrorRule, SummarizeConstitution, WriteRules
 from rsso_dspy.signatures.reflection import Reflect
 from rsso_dspy.signatures.skills import JudgeEquivalence, NameTarget, SummarizeSkill, WriteInstructions

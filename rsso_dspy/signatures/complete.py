@@ -1,7 +1,8 @@
-"""What the actors are told under the interface `complete`: one text for both scaffolds.
+"""What models are told under the interface `complete`: one text for both scaffolds, and for the roles beside the actor.
 
-A sentence that begins with "Subgoals" is about subgoals alone: it is left out, with the field for them, where none is
-offered. The fields are those of the signatures in `actor.py`, which hold what the interface `sso` says.
+A sentence that both scaffolds need stands here once. One that begins with "Subgoals" is about subgoals alone: it is
+left out, with the field for them, where none is offered. The fields are those of the signatures that hold what the
+interface `sso` says; `DESCRIBED` says which of them read otherwise.
 """
 
 import re
@@ -12,31 +13,57 @@ import dspy
 
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
 from rsso_dspy.signatures.layouts import SignatureWords, read_words
+from rsso_dspy.signatures.skills import SummarizeSkill, WriteInstructions
+
+GAME = (
+    "You are playing a text game that simulates a science laboratory and its surroundings. Solve the task by one "
+    "action at a time."
+)
+OFFER = (
+    "Subgoals are offered below, with the instructions that led to them before: pursue one of them or none. "
+    "Subgoals that you pursue are copied, word for word, into their field; otherwise write none there."
+)
+THINK = "First think: what did the last action change, what is still missing, where could it be found?"
+ACT = (
+    "Then give exactly one action that fits one of the action templates, with short names. Do not repeat an action "
+    "that had no effect. If the game asks with numbered options, answer with the number alone."
+)
+
+INSTRUCT = (
+    "Turn a skill that was seen at work into instructions another player can follow. They must hold for every excerpt "
+    "and be general: keep what is the same everywhere, and speak of what differs by its kind. Every instruction is one "
+    "action in the form of an action template; where the game asked with numbered options, say which option to answer "
+    "with. Do not mention the excerpts."
+)
+
+SPOKEN = {
+    FlatActor.instructions: f"{GAME}\n\n{THINK} {ACT}",
+    SkillActor.instructions: f"{GAME}\n\n{OFFER}\n\n{THINK} {ACT}",
+    WriteInstructions.instructions: INSTRUCT,
+}
+"""What a model is told under `sso` to what it is told under `complete`, where that differs. Instructions that were
+compiled are neither."""
+
+THOUGHT = "what the last action did, what the situation is now, and what to do about it, in a few sentences"
+EXCERPTS = "excerpts of play; of each, what is as in the one before it is left out"
 
 
-class CompleteFlatActor(FlatActor):
-    """You are playing a text game that simulates a science laboratory and its surroundings. Solve the task by one
-    action at a time.
-
-    First think: what did the last action change, what is still missing, where could it be found? Then give exactly
-    one action that fits one of the action templates, with short names. Do not repeat an action that had no effect. If
-    the game asks with numbered options, answer with the number alone."""
+def _describe(signature: type[dspy.Signature], field: str) -> tuple[str, str]:
+    return field, signature.fields[field].json_schema_extra["desc"]
 
 
-class CompleteSkillActor(SkillActor):
-    """You are playing a text game that simulates a science laboratory and its surroundings. Solve the task by one
-    action at a time. Subgoals are offered below, with the instructions that led to them before: pursue one of them or
-    none.
+DESCRIBED = {
+    _describe(FlatActor, "thought"): THOUGHT,
+    _describe(SkillActor, "reasoning"): THOUGHT,
+    _describe(SummarizeSkill, "examples"): EXCERPTS,
+}
+"""A field, and how `sso` describes it, to its description under `complete`, where that differs."""
 
-    First think: what did the last action change, what is still missing, where could it be found? Subgoals that you
-    pursue are copied, word for word, into their field; otherwise write none there. Then give exactly one action that
-    fits one of the action templates, with short names. Do not repeat an action that had no effect. If the game asks
-    with numbered options, answer with the number alone."""
+OUTCOME = "how the attempt ended and what its steps earned; judge by it what was done"
+"""Describes the field `outcome` of a writer of rules, which is there once the attempt is over."""
 
-
-SPOKEN = {actor.__base__.instructions: actor.instructions for actor in (CompleteFlatActor, CompleteSkillActor)}
-"""What an actor is told under `sso` to what it is told under `complete`. Instructions that were compiled are
-neither."""
+WORDS = (*SPOKEN.values(), *DESCRIBED.values(), OUTCOME)
+"""All that models are told under `complete` and not under `sso`."""
 
 SUBGOAL, OFFERED = "current_subgoal", "skills"
 
@@ -44,20 +71,32 @@ _SENTENCES = re.compile(r"(?<=[.!?])(\s+)")
 
 
 def speak_completely(signature: type[dspy.Signature], absent: tuple[str, ...]) -> type[dspy.Signature]:
-    """An actor's signature as the interface `complete` words it, less subgoals where none is offered (`absent` are the
-    inputs that are empty); any other signature as it is. Cached, as building a signature class is dear."""
+    """A signature as the interface `complete` words it, an actor's less subgoals where none is offered (`absent` are
+    the inputs that are empty). Cached, as building a signature class is dear."""
     kind: Any = signature
     spoken: type[dspy.Signature] = _speak(kind, OFFERED in absent, read_words(signature))
     return spoken
 
 
 @lru_cache(maxsize=256)
-def _speak(signature: Any, without: bool, _words: SignatureWords) -> Any:
+def _speak(signature: Any, without: bool, words: SignatureWords) -> Any:
     told = SPOKEN.get(signature.instructions, signature.instructions)
     if without and SUBGOAL in signature.output_fields and len(signature.output_fields) > 1:
         signature = signature.delete(SUBGOAL)
         told = _leave_out(told, "Subgoals ")
+    for name, description in words[1]:
+        if name in signature.fields and (name, description) in DESCRIBED:
+            signature = signature.with_updated_fields(name, desc=DESCRIBED[name, description])
     return signature if told == signature.instructions else signature.with_instructions(told)
+
+
+@lru_cache(maxsize=64)
+def tell_outcome_too(signature: type[dspy.Signature]) -> type[dspy.Signature]:
+    """A writer's signature with a field for the outcome, after the other inputs. Cached likewise."""
+    if "outcome" in signature.fields:
+        return signature
+    asked: type[dspy.Signature] = signature.append("outcome", dspy.InputField(desc=OUTCOME), str)
+    return asked
 
 
 def _leave_out(text: str, beginning: str) -> str:

@@ -20,6 +20,8 @@ class ConstitutionSettings:
     """Steps between two writings inside an episode."""
     s_freq: int = 10
     """Tasks between two summaries."""
+    at_end: bool = False
+    """A model is asked at the end of an episode too, whatever its length, and told its outcome."""
     max_rules: int = 50
     """Rules of one category at most."""
     max_chars: int = 12_000
@@ -27,6 +29,11 @@ class ConstitutionSettings:
     categories: tuple[Category, ...] = CATEGORIES
     """Categories that are kept (Table 4). A model is not asked for the others; what patterns say of them is thrown
     away."""
+
+    def count_writings(self, steps: int) -> int:
+        """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
+        whole, rest = divmod(steps, self.r_freq)
+        return whole + (rest > 0 and self.at_end and self.keeps_lasting_rules)
 
     @property
     def keeps_lasting_rules(self) -> bool:
@@ -42,6 +49,10 @@ class PartialEpisode:
     task: str
     states: Sequence[State]
     steps: Sequence[Step]
+    ended: Trajectory | None = None
+    """The whole of it, once it is over and its outcome is to be learnt from."""
+    render: Callable[[Sequence[State]], list[str]] | None = None
+    """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
 
 
 Write = Callable[[PartialEpisode, Constitution], Sequence[Lesson] | None]
@@ -115,10 +126,17 @@ class ConstitutionMemory:
             return False
         return writer.conditional or steps % self.settings.r_freq == 0
 
-    def _write_rules(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
+    def _write_rules(
+        self,
+        variant: Variant,
+        task: str,
+        states: Sequence[State],
+        steps: Sequence[Step],
+        ended: Trajectory | None = None,
+    ) -> None:
         writer = self._writer
         assert writer is not None
-        said = writer.write(PartialEpisode(variant, task, states, steps), self._book)
+        said = writer.write(PartialEpisode(variant, task, states, steps, ended), self._book)
         self._counts["calls"] += not writer.conditional
         if said is None:
             self._counts["malformed"] += 1
@@ -128,15 +146,19 @@ class ConstitutionMemory:
             self._summarize(variant.key)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Have what the last step taught written, keep all that was, less the progress rules, and have it summarized
-        every `s_freq` tasks; several trials of one variant in a row are one task.
+        """Have what the last step taught written, or with `at_end` what the whole episode did, keep all that was, less
+        the progress rules, and have it summarized every `s_freq` tasks; several trials of one variant in a row are one
+        task.
 
         Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
         ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
         """
         if self._writer:
-            if trajectory.steps and self.settings.keeps_lasting_rules and self._is_write_due(len(trajectory.steps)):
-                self._write_rules(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps)
+            tells_outcome = self.settings.at_end and not self._writer.conditional
+            due = tells_outcome or self._is_write_due(len(trajectory.steps))
+            if trajectory.steps and self.settings.keeps_lasting_rules and due:
+                ended = trajectory if tells_outcome else None
+                self._write_rules(trajectory.variant, trajectory.task, trajectory.states, trajectory.steps, ended)
             self._book = self._book.drop_categories(["progress"])
             new, self._met = trajectory.variant.key != self._met, trajectory.variant.key
             self._tasks += new

@@ -269,18 +269,35 @@ class SkillMemory:
     def _verbalize_candidate(
         self, candidate: SkillCandidate, scores: SkillScores, counts: dict[str, int]
     ) -> Skill | None:
-        examples = tuple(Window.from_span(span, self._held.pieces[span.piece]) for span in candidate.spans)
-        name = _compute_skill_id(examples)
+        examples = self._get_windows(candidate.spans)
+        told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
+        name = _compute_skill_id(told)
         if name in self._held.skills:
             skill = replace(self._held.skills[name], windows=examples, scores=scores)
         else:
             counts["verbalize_calls"] += 1
-            words = self._verbalize(examples)
+            words = self._verbalize(told)
             if words is None or not words.instructions or not words.target.strip():
                 return None
             skill = Skill(name, words.summary, words.name, words.instructions, words.target, examples, scores)
+            skill = replace(skill, beyond=len(told[0].actions) - len(examples[0].actions))
         self._held.skills[name] = skill
         return skill
+
+    def _get_windows(self, spans: Sequence[Span]) -> tuple[Window, ...]:
+        return tuple(Window.from_span(span, self._held.pieces[span.piece]) for span in spans)
+
+    def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
+        """The windows, with the next action where all pieces go on with the same one, which costs no points. The number
+        of an option means nothing without its question."""
+        pieces = [self._held.pieces[span.piece] for span in spans]
+        if any(span.end >= len(piece) for span, piece in zip(spans, pieces, strict=True)):
+            return self._get_windows(spans)
+        following = {normalize_text(piece.actions[span.end]) for span, piece in zip(spans, pieces, strict=True)}
+        loss = any(piece.rewards[span.end] < 0 for span, piece in zip(spans, pieces, strict=True))
+        if loss or len(following) > 1 or following == {""} or following.pop().isdigit():
+            return self._get_windows(spans)
+        return self._get_windows([span._replace(end=span.end + 1) for span in spans])
 
     def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
         """Equal words need no call, and no question is asked twice."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-__all__ = ["Extraction", "Pairs", "SkillSettings", "complete_stored_settings"]
+__all__ = ["FREE", "Extraction", "Pairs", "SkillSettings", "complete_stored_settings", "dump_settings"]
 
 Extraction = Literal["reward-boundary", "sliding"]
 
@@ -73,6 +73,9 @@ class SkillSettings:
     inventory_first: bool = False
     """Embed state descriptions with the inventory in front. Where the embedder reads the beginning of a text only, as
     all-MiniLM-L6-v2 does with 256 word pieces, the release's order loses the inventory of cluttered rooms."""
+    past_reward: bool = False
+    """Put one action more into words than the windows of a skill hold, where both examples go on with the same one: a
+    window ends at a reward, and what earns the next one at once is too short to be a skill of its own."""
     count_overhang: bool = False
     """Meet the last windows of a new piece a second time, as windows one state too long for it. They change nothing
     but the running means. A by-product of a loop bound of the release (skillset.py:99-105)."""
@@ -95,6 +98,11 @@ class SkillSettings:
         return cls()
 
     @classmethod
+    def adapt_2(cls) -> "SkillSettings":
+        """The protocol ``adapt/2``: the same, put into words as far as the examples agree."""
+        return cls(past_reward=True)
+
+    @classmethod
     def sso_release(cls) -> "SkillSettings":
         """The published code's constants and rules, wherever they are not defects."""
         return cls(
@@ -107,6 +115,15 @@ class SkillSettings:
             keep_when_constant=False,
             count_overhang=True,
         )
+
+
+FREE = frozenset({"past_reward"})
+"""Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
+
+
+def dump_settings(settings: SkillSettings) -> dict[str, Any]:
+    """The settings as a file holds them; those that files before them had not are left out while they are off."""
+    return {name: value for name, value in asdict(settings).items() if value or name not in FREE}
 
 
 def complete_stored_settings(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -119,3 +119,5 @@ class Skill:
     """Steps at which it was shown."""
     targeted: int = 0
     """Steps at which the actor named its target as the subgoal."""
+    beyond: int = 0
+    """Actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""

@@ -82,8 +82,8 @@ LATELY = 10
 
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
     """Ids of the skills that were pursued to their end in the last steps: points were gained on the way, which is
-    where a skill's examples end, or as many steps pursued it as it has instructions, the last of them as the last one
-    says."""
+    where a skill's examples end unless its words go beyond them, or as many steps pursued it as it has instructions,
+    the last of them as the last one says."""
     lately = steps[-LATELY:]
     reached = set()
     for place, step in enumerate(lately):
@@ -92,7 +92,9 @@ def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozense
             continue
         instructions = skills[name].instructions
         so_far = sum(find_pursued_skill(earlier, skills) == name for earlier in lately[: place + 1])
-        if step.reward > 0 or (so_far >= len(instructions) and _follows(step.action, instructions[-1])):
+        if (step.reward > 0 and not skills[name].beyond) or (
+            so_far >= len(instructions) and _follows(step.action, instructions[-1])
+        ):
             reached.add(name)
     return frozenset(reached)
 

@@ -23,7 +23,7 @@ from typing import Any
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments
-from rsso_dspy.memory.skills.settings import SkillSettings, complete_stored_settings
+from rsso_dspy.memory.skills.settings import FREE, SkillSettings, complete_stored_settings, dump_settings
 from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores, Span, Window
 from rsso_dspy.records import State
 
@@ -37,7 +37,7 @@ def dump_snapshot(held: SkillMemoryState, settings: SkillSettings) -> dict[str, 
     pieces = [_dump_piece(piece, texts) for piece in held.pieces]
     return {
         "schema": SCHEMA,
-        "settings": asdict(settings),
+        "settings": dump_settings(settings),
         "texts": list(texts),
         "pieces": pieces,
         "built": held.built,
@@ -80,7 +80,7 @@ def _check_settings(data: dict[str, Any], settings: SkillSettings) -> None:
             "restore it with the version of rsso-dspy that stored it"
         )
     now, then = asdict(settings), complete_stored_settings(data["settings"])
-    differing = [name for name in now if then[name] != now[name]]
+    differing = [name for name in now if name not in FREE and then[name] != now[name]]
     if differing:
         changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
         raise RunMismatch(
@@ -147,6 +147,7 @@ def _dump_skill(skill: Skill) -> dict[str, Any]:
         "scores": asdict(skill.scores),
         "retrieved": skill.retrieved,
         "targeted": skill.targeted,
+        **({"beyond": skill.beyond} if skill.beyond else {}),
     }
 
 
@@ -162,4 +163,5 @@ def _load_skill(entry: dict[str, Any], pieces: Sequence[Piece]) -> Skill:
         scores=SkillScores(**entry["scores"]),
         retrieved=entry["retrieved"],
         targeted=entry["targeted"],
+        beyond=entry.get("beyond", 0),
     )

@@ -3,7 +3,7 @@
 check_snapshot_schema(json.loads(text))
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -31,6 +31,7 @@ class _SkillSchema(TypedDict):
     scores: dict[str, float]
     retrieved: Count
     targeted: Count
+    beyond: NotRequired[Count]
 
 
 class _SnapshotSchema(TypedDict):

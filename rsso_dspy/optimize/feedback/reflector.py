@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rsso_dspy.optimize.action_advice import MOST, list_earning_actions
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, list_mistakes, report_results
 from rsso_dspy.optimize.feedback.wording import WordingComparer
-from rsso_dspy.programs.transcript import render_transcript
+from rsso_dspy.programs.transcript import is_transcript_of
 from rsso_dspy.records import Trajectory
 
 
@@ -17,7 +17,7 @@ def judge_reflector(call: PredictorCall) -> Iterator[str]:
 
 def _judge_plan(call: PredictorCall) -> Iterator[str]:
     read = call.get_input("transcript")
-    position = next((i for i, trial in enumerate(call.trials) if render_transcript(trial) == read), None)
+    position = next((i for i, trial in enumerate(call.trials) if is_transcript_of(read, trial)), None)
     if position is None:
         return
     before = call.trials[position]

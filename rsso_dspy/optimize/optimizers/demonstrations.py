@@ -12,7 +12,7 @@ from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers.search import PERFECT, Search, SearchStudent, has_perfect_candidate
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.transcript import render_transcript
+from rsso_dspy.programs.transcript import is_transcript_of
 from rsso_dspy.records import TrialResult, Variant
 
 DEMONSTRATIONS = 4
@@ -97,7 +97,7 @@ def is_worth_showing(results: Sequence[TrialResult], call: TracedCall) -> bool:
     if name == "actor":
         return any(step.reward > 0 for step in find_answer_steps(said, results))
     if name == "reflector":
-        about = [number for number, trial in enumerate(trials) if render_transcript(trial) == given["transcript"]]
+        about = [number for number, trial in enumerate(trials) if is_transcript_of(given["transcript"], trial)]
         return any(trials[n + 1].accumulator > trials[n].accumulator for n in about if n + 1 < len(trials))
     return True
 
