@@ -238,6 +238,9 @@ def test_a_subgoal_just_reached_is_known():
     assert not just_reached([go], skills)
     assert just_reached([go, opened], skills) == {"id"}
     assert just_reached([replace(go, reward=5)], skills) == {"id"}
+    longer = {"id": replace(SKILL, beyond=1)}
+    assert not just_reached([replace(go, reward=5)], longer)
+    assert just_reached([replace(go, reward=5), opened], longer) == {"id"}
     assert not just_reached([go, replace(opened, no_effect=True)], skills)
     assert not just_reached([go, opened, *[replace(go, subgoal=None)] * 10], skills)
 

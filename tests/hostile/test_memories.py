@@ -12,7 +12,7 @@ from rsso_dspy.errors import RunMismatch
 from rsso_dspy.experiment.plan import make_plan
 from rsso_dspy.experiment.protocols import PRESETS, resolve_protocol
 from rsso_dspy.lm.adapters import ChatAdapter
-from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings
+from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings, RuleWriter
 from rsso_dspy.memory.constitution.constitution import RuleEdit
 from rsso_dspy.memory.constitution.file import format_examples as shipped_examples
 from rsso_dspy.memory.skills import SkillSettings
@@ -148,6 +148,25 @@ def test_the_forecast_counts_no_call_that_is_not_made(kept, calls):
     plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): 35}, 0)
     plan = replace(plan, writings=ConstitutionSettings(categories=kept))
     assert plan.forecast_calls().calls.get("advisor", 0) == calls
+
+
+@pytest.mark.parametrize(
+    ("kept", "steps", "end"), [(ALL, 3, 1), (ALL, 10, 1), (ALL, 25, 3), (("progress",), 25, 2), (("error",), 9, 1)]
+)
+def test_the_end_of_an_episode_is_asked_about_once_and_in_the_forecast(kept, steps, end):
+    """The words of the last call are those of an episode that is over; none is asked for rules of this task then."""
+    settings = ConstitutionSettings(at_end=True, categories=kept)
+    advisor = Advisor(None)
+    counts = play(advisor.memory(settings), steps)
+    assert counts["calls"] == len(advisor.engine.prompts) == end
+    over = [region(prompt, "outcome") is not None for prompt in advisor.engine.prompts]
+    assert over == [False] * (end - 1) + ["error" in kept]
+    assert not (over[-1] and "`progress_rules`" in advisor.engine.prompts[-1])
+    plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): steps}, 0)
+    summary = set(kept) != {"progress"}
+    assert replace(plan, writings=settings).forecast_calls().calls["advisor"] == end + summary
+    patterns = ConstitutionMemory(RuleWriter("symbolic", lambda *_: [fact("x")], lambda _: None, True), settings)
+    assert play(patterns, steps)["calls"] == 0
 
 
 # Constitutions: what a summary may lose.

@@ -1,5 +1,7 @@
 """What trials leave in the skill memory: pieces, windows and skills, and how often a language model is asked."""
 
+import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -51,6 +53,42 @@ def test_both_examples_reach_the_writer_with_actions_and_rewards():
         assert [state.observation for state in window.states] == ["room z", "room a", "room b", "room c"]
         assert window.actions == ("act a", "act b", "act c")
         assert window.rewards == (0, 0, 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("trials", "actions", "beyond"),
+    [
+        (["a b c+10 d+10", "a b c+10 d+10"], ("act b", "act c", "act d"), 1),
+        (["a b c+10 d e+10", "a b c+10 d e+10"], ("act b", "act c", "act d"), 1),
+        (["a b c+10 d+10", "a b c+10 e+10"], ("act b", "act c"), 0),
+        (["a b c+10 d+10", "a b c+10"], ("act b", "act c"), 0),
+        (["a b c+10 0+10", "a b c+10 0+10"], ("act b", "act c"), 0),
+        (["a b c+10 d+-20 e+10", "a b c+10 d+-20 e+10"], ("act b", "act c"), 0),
+    ],
+    ids=["rewarded", "on the way", "another action", "at the end", "a number", "a loss"],
+)
+def test_the_words_go_one_action_past_the_reward_where_both_examples_do(trials, actions, beyond):
+    """The action that leads to state 0 is the number of an option alone."""
+    walks = [walk(text, trial) for trial, text in enumerate(trials, start=1)]
+    walks = [
+        replace(each, steps=tuple(replace(s, action=s.action.replace("act 0", "0")) for s in each.steps))
+        for each in walks
+    ]
+    for settings in (SkillSettings.adapt_2(), SkillSettings.sso_adapt_1()):
+        writer = Writer()
+        memory = skill_memory(settings, writer)
+        for each in walks:
+            memory.learn(each)
+        on = settings.past_reward
+        assert [window.actions for window in writer.asked[0]] == [actions if on else ("act b", "act c")] * 2
+        best = memory.library[0]
+        assert best.beyond == (beyond if on else 0)
+        assert [window.actions for window in best.windows] == [("act b", "act c")] * 2
+        again = skill_memory(settings, writer)
+        again.restore(json.loads(json.dumps(memory.snapshot())))
+        assert again.library == memory.library
+        assert ("past_reward" in memory.snapshot()["settings"]) == on
+        skill_memory(SkillSettings(past_reward=not on)).restore(memory.snapshot())
 
 
 def test_a_malformed_answer_is_counted_and_asked_again_at_the_next_update():

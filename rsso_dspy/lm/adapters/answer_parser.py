@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from rsso_dspy.lm.adapters.field_names import ENVIRONMENT, normalize_field_name, select_known_fields
+from rsso_dspy.lm.adapters.field_names import ENVIRONMENT, normalize_field_name, select_known_fields, strip_sentence
 from rsso_dspy.lm.adapters.literals import parse_literal
 
 HEADERS = {
@@ -116,7 +116,7 @@ def _find_section_start(text: str, header: FieldHeader) -> int:
 def _match_header(match: re.Match[str], kind: str, known: Mapping[str, str]) -> FieldHeader | None:
     groups = match.groupdict()
     word = normalize_field_name(groups["name"] or groups.get("hashed") or "")
-    name = known.get(word)
+    name = known.get(word) or (known.get(strip_sentence(word)) if len(set(known.values())) == 1 else None)
     if kind == "tag" and groups["slash"]:
         return FieldHeader(match.start(), match.end(), None, False, True) if name else None
     if name is None and kind != "bracket" and word not in ENVIRONMENT:

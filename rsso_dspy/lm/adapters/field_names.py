@@ -44,6 +44,11 @@ def normalize_field_name(name: str) -> str:
     return re.sub(r"^my\s+|[\W_]+|\d+\s*$", "", name.lower())
 
 
+def strip_sentence(word: str) -> str:
+    """A plain name less what makes a sentence of it (`The target state is`): a header where there is one field only."""
+    return re.sub(r"^the(?=.)|(?<=.)is$", "", word)
+
+
 def map_names_to_fields(signature: type[dspy.Signature]) -> dict[str, str]:
     """Plain name to output field: each field's own, and those of its family where no other field shares it."""
     own = {normalize_field_name(name): name for name in signature.output_fields}
