@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 FOLDER, ABOUT, LEFT_OUT, ENDING = "recordings", "about.json", "left-out.jsonl", ".jsonl.gz"
+EMBEDDER = "embedder"
+"""Stands in the place of a role in an exchange that is a text and its vector, float32 as hexadecimal digits."""
 KIND, SCHEMA = "rsso-dspy recordings", 1
 
 MOST_RECORDED = 4 << 30

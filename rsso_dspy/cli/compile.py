@@ -183,7 +183,7 @@ def _run_compile(
     with catch_interruptions() as ending, session(settings, jobs=jobs) as live:
         live.backend.check_connections()
         if "skills" in wanted.method.memories:
-            live.embedder.check()
+            live.embedder.check(live.backend.recordings is not None)
         with CompileProgress(wanted.limits.rollouts) as watch:
             events = EventStream()
             watch.follow(events)

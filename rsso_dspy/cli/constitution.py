@@ -11,11 +11,13 @@ from rsso_dspy.bounds import MOST_EPISODES
 from rsso_dspy.cli.interruption import catch_interruptions
 from rsso_dspy.cli.options import (
     BackendName,
+    BaseUrl,
     BenchmarkName,
     ConfigFile,
     DryRun,
     MaxCost,
     MaxTokens,
+    ModelName,
     Overrides,
     ProtocolName,
     Record,
@@ -74,6 +76,8 @@ def build(
     record: Record = False,
     replay: Replay = None,
     dry_run: DryRun = False,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
     config: ConfigFile = None,
@@ -93,7 +97,9 @@ def build(
 
     if writer not in get_args(Writing):
         raise UnknownName("writer", writer, get_args(Writing))
-    settings = build_config(config, set_, backend, replay, benchmark=benchmark, protocol__preset=protocol, seed=seed)
+    settings = build_config(
+        config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
+    )
     if out.exists():
         raise UsageError(f"{out} exists already; remove it, or name another -o")
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")

@@ -13,15 +13,16 @@ if TYPE_CHECKING:
 
 
 def recorded(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
-    """What was recorded of a unit or training, by trial; nothing where nothing was."""
+    """What was recorded of a unit or training, by trial, less vectors; nothing where nothing was."""
     from rsso_dspy.errors import DamagedFile, NotRecorded
-    from rsso_dspy.recordings import Recordings
+    from rsso_dspy.recordings import EMBEDDER, Recordings
     from rsso_dspy.store.taping import name_of
 
     if not store.recorded:
         return {}
     try:
-        return Recordings(store.recordings).trials(name_of(record))
+        found = Recordings(store.recordings).trials(name_of(record))
+        return {trial: [each for each in said if each.role != EMBEDDER] for trial, said in found.items()}
     except (NotRecorded, DamagedFile):
         return {}
 

@@ -289,7 +289,7 @@ def play_watched(
     with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
         live.backend.check_connections()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
-            live.embedder.check()
+            live.embedder.check(live.backend.recordings is not None)
         with RunProgress(planned.left, planned, jobs) as watch:
             events = EventStream()
             if server:

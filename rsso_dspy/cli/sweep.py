@@ -9,12 +9,15 @@ import typer
 
 from rsso_dspy.cli.options import (
     BackendName,
+    BaseUrl,
     BenchmarkName,
     ConfigFile,
     DryRun,
     Jobs,
     MaxCost,
+    ModelName,
     Overrides,
+    Record,
     Retry,
     Seed,
     format_plural,
@@ -37,7 +40,10 @@ def run_sweep(
     jobs: Jobs = 1,
     retry: Retry = None,
     max_cost: MaxCost = None,
+    record: Record = False,
     dry_run: DryRun = False,
+    model: ModelName = None,
+    base_url: BaseUrl = None,
     backend: BackendName = None,
     benchmark: BenchmarkName = None,
     config: ConfigFile = None,
@@ -55,27 +61,25 @@ def run_sweep(
 
     wanted = read_sweep(file)
     retry_stalled = parse_retry(retry)
-    settings, advisors = (
-        [
-            build_config(config, [*(set_ or ()), *point.overrides], who, benchmark=benchmark, seed=seed)
-            for point, who in zip(wanted.points, backends, strict=True)
-        ]
-        for backends in (
-            [backend] * len(wanted.points),
-            [point.build_settings.get("advisor", backend) for point in wanted.points],
-        )
-    )
+
+    def configure(point: "SweepPoint", advisor: str | None = None) -> "Config":
+        """The settings of a point, for its agent, or for an advisor on a backend of its own."""
+        who = (advisor, None, None, None) if advisor else (backend, None, model, base_url)
+        return build_config(config, [*(set_ or ()), *point.overrides], *who, benchmark=benchmark, seed=seed)
+
+    settings = [configure(point) for point in wanted.points]
+    advisors = [configure(point, point.build_settings.get("advisor")) for point in wanted.points]
     print_status(f"sweep: {format_plural(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
     spent, place = 0.0, GuardedFolder(out)
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
         print_status(f"point {number} of {len(wanted.points)}: {describe_point(point)}")
         check_folder_unchanged(place)
         left = None if max_cost is None else max(0.0, max_cost - spent)
-        book, cost = _prepare_constitution(point, advisor, wanted, out, dry_run, left)
+        book, cost = _prepare_constitution(point, advisor, wanted, out, dry_run, left, record)
         spent += cost
         left = None if max_cost is None else max(0.0, max_cost - spent)
         check_folder_unchanged(place)
-        spent += _play_point(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled)
+        spent += _play_point(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled, record)
         check_folder_unchanged(place)
     if not dry_run:
         print_sweep(wanted, out)
@@ -95,7 +99,13 @@ def describe_point(point: "SweepPoint") -> str:
 
 
 def _prepare_constitution(
-    point: "SweepPoint", advisor: "Config", wanted: "Sweep", out: Path, dry_run: bool, max_cost: float | None
+    point: "SweepPoint",
+    advisor: "Config",
+    wanted: "Sweep",
+    out: Path,
+    dry_run: bool,
+    max_cost: float | None,
+    record: bool = False,
 ) -> tuple[Path | None, float]:
     """The file that the methods of a point read, which is built first when the point says how, and what building it
     cost in dollars, now or earlier."""
@@ -125,7 +135,7 @@ def _prepare_constitution(
     describe_building(planned, writing, point.build_settings["calib"], drawn.notes)
     if dry_run:
         return None, 0.0
-    build(planned, max_cost, None)
+    build(planned, max_cost, None, record)
     return made, compute_build_cost(made, advisor)
 
 
@@ -153,6 +163,7 @@ def _play_point(
     dry_run: bool,
     max_cost: float | None,
     retry_stalled: bool,
+    record: bool = False,
 ) -> float:
     """Play a point; what it cost in dollars."""
     from rsso_dspy.cli.run import add_constitution, exit_if_incomplete, play_watched
@@ -169,6 +180,7 @@ def _play_point(
         constitution=book,
         unbuilt=bool(point.build_settings) and book is None,
         retry_stalled=retry_stalled,
+        record=record,
     )
     planned = plan_run(settings, spec, read_only=dry_run, say=print_status)
     print_run_plan(planned)

@@ -30,6 +30,7 @@ from rsso_dspy.embedders.remote import LiteLLMRoute
 from rsso_dspy.embedders.vector_cache import VectorCache
 from rsso_dspy.embedders.weights import MINILM
 from rsso_dspy.errors import BackendFailure, ConfigError
+from rsso_dspy.lm.recording import is_taped, keep_vectors, recall_vectors
 
 __all__ = ["MINILM", "Embedder"]
 
@@ -54,6 +55,9 @@ class Embedder:
         """Vectors of unit length, shape (len(texts), d), float32. Raises `BackendFailure` or one of its kinds when the
         model's side fails; what was encoded until then stays known."""
         texts = [_make_encodable(text) for text in texts]
+        taped = self._route.remote and is_taped()
+        if taped:
+            self._recall_vectors(dict.fromkeys(texts))
         while missing := [text for text in dict.fromkeys(texts) if text not in self._known]:
             own, others = self._claim_texts(missing)
             try:
@@ -62,12 +66,16 @@ class Embedder:
                 self._release_texts(own)
             for other in others:  # if its owner failed, the text is missing still and claimed in the next round
                 other.wait()
+        if taped:
+            keep_vectors(self.model, {text: self._known[text].tobytes() for text in dict.fromkeys(texts)})
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
-    def check(self) -> None:
+    def check(self, replayed: bool = False) -> None:
         """Raise now what would stop every unit: `BackendUnreachable` for missing files or packages, `MissingKey`,
-        `ConfigError` for a model that the route cannot run. Loads nothing."""
-        self._route.check()
+        `ConfigError` for a model that the route cannot run. Loads nothing. Where recordings answer, no server has
+        to."""
+        if not (replayed and self._route.remote):
+            self._route.check()
 
     def __len__(self) -> int:
         """Distinct texts met so far."""
@@ -122,6 +130,12 @@ class Embedder:
             self._store_vectors(vectors)
             if disk:
                 disk.put(vectors)
+
+    def _recall_vectors(self, texts: Iterable[str]) -> None:
+        """Know the vectors of these texts that a recording holds, where one answers in place of models."""
+        missing = [text for text in texts if text not in self._known]
+        found = recall_vectors(self.model, missing)
+        self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in found.items()})
 
     def _store_vectors(self, vectors: Mapping[str, np.ndarray]) -> None:
         """Know these vectors from now on, and let go of who waits for them."""

@@ -15,6 +15,8 @@ class EmbedderRoute(Protocol):
     batch: int
     """How many texts `encode` takes at most. Local models take one: a batch pads its texts to one length, and the
     padding shows in the last digits."""
+    remote: bool
+    """Whether a server answers, whose vectors a recording has to keep."""
     tokens: int
     """Tokens that were paid for so far; 0 for what runs on this machine."""
 

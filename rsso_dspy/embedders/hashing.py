@@ -21,6 +21,7 @@ _WORD = re.compile(r"\w+")
 
 class _ModelFreeRoute:
     batch = 64
+    remote = False
     tokens = 0
 
     def check(self) -> None:

@@ -26,6 +26,7 @@ class _LocalRoute(ABC):
     """A model that is loaded when the first text arrives."""
 
     batch = 1
+    remote = False
     tokens = 0
 
     def __init__(self, model: str):

@@ -45,6 +45,7 @@ class LiteLLMRoute:
 
     name = "LiteLLM"
     batch = 64
+    remote = True
 
     def __init__(self, config: EmbedderConfig):
         self.config = config

@@ -12,7 +12,7 @@ trial asked that was played again from its beginning, because its simulator died
 import json
 import threading
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from dspy.utils.exceptions import LMError
 
 from rsso_dspy.errors import RssoError, Stopped, UsageError
 from rsso_dspy.lm.replaying import Replay, restore_error
-from rsso_dspy.recordings import SCHEMA, Exchange
+from rsso_dspy.recordings import EMBEDDER, SCHEMA, Exchange
 from rsso_dspy.redaction import redact_json
 
 ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
@@ -62,6 +62,8 @@ class Tape:
         self.keeps = keeps
         self._attempt = 0
         self._packer = Packer()
+        self._vectors: dict[str, str] = {}
+        self._told: set[str] = set()
         self._lock = threading.Lock()
 
     def put(self, exchange: Exchange, attempt: int = 0) -> None:
@@ -74,12 +76,26 @@ class Tape:
                 self._attempt, self._packer = attempt, Packer()
             self._packer.add(line)
 
+    def put_vectors(self, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Keep vectors by text, each once: also where the trial is played again, for no memory asks for one again."""
+        if not self.keeps:
+            return
+        with self._lock:
+            for text, vector in vectors.items():
+                if text not in self._told and text not in self._vectors:
+                    kept = Exchange(EMBEDDER, vector_request(model, text), answer=[vector.hex()])
+                    self._vectors[text] = redact_json(json.dumps(asdict(kept)))
+
     def take(self, trial: int) -> bytes:
         """The exchanges since the last time, as a member of a file that names the trial; nothing when none are kept."""
         if not self.keeps:
             return b""
         with self._lock:
             packer, self._packer, self._attempt = self._packer, Packer(), 0
+            for line in self._vectors.values():
+                packer.add(line)
+            self._told |= self._vectors.keys()
+            self._vectors = {}
             return packer.close(trial)
 
 
@@ -127,6 +143,37 @@ def through_tape(
         raise
     tape.put(Exchange(role, request, step, answer, **vars(notes)), attempt)
     return answer
+
+
+def recall_vectors(model: str, texts: Iterable[str]) -> dict[str, bytes]:
+    """Vectors by text from the recordings that answer now; of none where those hold no vectors at all. Raises `Stopped`
+    from `NotRecorded` for a text that they lack."""
+    tape: Tape | None = dspy.settings.get("tape")
+    if tape is None or tape.replay is None or not tape.replay.has_vectors:
+        return {}
+    try:
+        return {text: tape.replay.find_vector(vector_request(model, text)) for text in texts}
+    except RssoError as error:
+        raise Stopped from error
+
+
+def keep_vectors(model: str, vectors: Mapping[str, bytes]) -> None:
+    """Put vectors on the tape of this thread, if there is one that keeps."""
+    tape: Tape | None = dspy.settings.get("tape")
+    if tape is not None:
+        tape.put_vectors(model, vectors)
+
+
+def is_taped() -> bool:
+    """Whether exchanges of this thread go to a tape, or come from one."""
+    return dspy.settings.get("tape") is not None
+
+
+def vector_request(model: str, text: str) -> dict[str, Any]:
+    """A text whose vector is asked for, as a request; without secrets."""
+    data = {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
+    found: dict[str, Any] = json.loads(redact_json(json.dumps(data)))
+    return found
 
 
 def request_of(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,15 @@ import difflib
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from dspy.utils import exceptions
 from dspy.utils.exceptions import LMError
 
 from rsso_dspy.errors import NotRecorded
-from rsso_dspy.recordings import Exchange, key_of
+from rsso_dspy.recordings import EMBEDDER, Exchange, key_of, text_of
 
 LINES, LETTERS = 6, 160
 """Lines of a difference that a message shows, and letters of each."""
@@ -36,6 +38,28 @@ class Replay:
         self._given: Counter[tuple[int, int, str]] = Counter()
         self._known: dict[int, dict[str, list[Exchange]]] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def _vectors(self) -> dict[str, str]:
+        """Key of a request for a vector to that vector, of all trials: a text is asked about once."""
+        exchanges = (each for trial in self.trials.values() for each in trial if each.role == EMBEDDER)
+        return {each.key: each.text for each in exchanges}
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the vectors of an embedder were recorded too; recordings of older versions have none."""
+        return bool(self._vectors)
+
+    def find_vector(self, request: Mapping[str, Any]) -> bytes:
+        """The recorded vector of a text."""
+        found = self._vectors.get(key_of(EMBEDDER, request), "")
+        with suppress(ValueError):
+            if found:
+                return bytes.fromhex(found)
+        raise NotRecorded(
+            f"not recorded: the vector of a text in {self.name}, from {request['model']}: "
+            f"{text_of(request['messages'][0]['content'])[:LETTERS]!r}\nPlay what was recorded, or leave --replay out."
+        )
 
     def find(self, trial: int, attempt: int, step: int, role: str, request: Mapping[str, Any]) -> Exchange:
         """The exchange of a request; an equal one gets the next. An attempt at a trial begins anew."""

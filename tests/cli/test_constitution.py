@@ -253,15 +253,29 @@ per_task = 1
 def test_a_sweep_plays_every_point_and_prints_one_table(tmp_path):
     file, out = tmp_path / "sweep.toml", tmp_path / "out"
     file.write_text(SWEEP)
-    said = call("sweep", file, "--out", out)
+    said = call("sweep", file, "--out", out, "--record")
     assert said.count("omnireflect-") == 4
     assert all(word in said for word in ("r_freq", "categories", "abstract,error", "calls", "Solve"))
     folders = sorted(path.name for path in out.iterdir())
     assert len(folders) == 4
     changed = {path: path.stat().st_mtime_ns for path in out.rglob("units/*/*/*.json")}
     assert len(changed) == 8
+    assert len(list(out.rglob("recordings/units/*/*/*.jsonl.gz"))) == 8
     assert call("sweep", file, "--out", out) == said
     assert {path: path.stat().st_mtime_ns for path in out.rglob("units/*/*/*.json")} == changed
+
+
+def test_a_model_is_named_without_a_file(tmp_path):
+    """Plans alone: what would answer in which role. An advisor on a backend of its own stays there."""
+    file, named = tmp_path / "sweep.toml", ["--model", "hosted_vllm/m", "--base-url", "http://127.0.0.1:9/v1"]
+    file.write_text(
+        'methods = ["react"]\ntasks = ["find-plant"]\nper_task = 1\n[build]\nwriter = "neural"\n'
+        '[grid]\ncalib = ["1-per-task"]\nadvisor = ["embedded"]\n'
+    )
+    for asked in (["sweep", file, "--out", tmp_path / "out"], ["constitution", "build", "--tasks", "find-plant"]):
+        said = CliRunner().invoke(app, [*map(str, asked), "--dry-run", *named]).output
+        assert "hosted_vllm/m" in said
+        assert ("embedded/explorer" in said) == (asked[0] == "sweep")
 
 
 def test_a_sweep_builds_each_constitution_once(tmp_path):

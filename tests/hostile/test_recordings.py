@@ -12,24 +12,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 
 from rsso_dspy.cli import main
-from rsso_dspy.config import load_config
+from rsso_dspy.config import EmbedderConfig, load_config
+from rsso_dspy.embedders import Embedder
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.errors import NotRecorded, UsageError
+from rsso_dspy.errors import MissingKey, NotRecorded, Stopped, UsageError
 from rsso_dspy.experiment.tapes import about_of, recordings_beside
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.recording import Packer, Tape
 from rsso_dspy.lm.replaying import Replay
-from rsso_dspy.recordings import Exchange, Recordings, members
+from rsso_dspy.recordings import Exchange, Recordings, members, text_of
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.taping import Taping, name_of
 from rsso_dspy.store.unit_store import Store
 from tests.chaos.process import Process, python
 from tests.chaos.setup import scripted
 from tests.cli.conftest import at_hand, rsso
+from tests.embedding_server import embedding_server
 from tests.hostile.played import PATIENCE, VARIANT, Model, counting
 from tests.provider_formats import WIRES, Said
 from tests.provider_runs import KEY, VARIABLE, Run, run_against
@@ -515,3 +518,38 @@ def test_the_page_holds_what_was_sent_and_what_came_back(recorded, tmp_path, rss
 
 def test_recordings_beside_nothing_are_none(tmp_path, live):
     assert recordings_beside(tmp_path / "x.json", False, live, record=False) is None
+
+
+def test_vectors_of_a_server_are_kept_and_answer_in_its_place(monkeypatch):
+    """Each text once, whoever knew it before; a trial that is played again keeps those of the first attempt."""
+    monkeypatch.setenv(VARIABLE, KEY)
+    tape = Tape(keeps=True)
+    with embedding_server() as server:
+        about = {"model": "litellm/openai/m", "base_url": server.url, "key_variable": VARIABLE}
+        embed = Embedder(EmbedderConfig(**about, cache=False, retries=0))
+        early = embed(["a door"])
+        with dspy.context(tape=tape):
+            first = embed(["a door", "a lamp"])
+            tape.put(said("x"), attempt=1)
+            embed(["a lamp"])
+    assert server.texts == ["a door", "a lamp"]
+    data = tape.take(1)
+    kept = [each for member_ in members(data) for each in member_.exchanges]
+    assert [text_of(each.request["messages"][0]["content"]) for each in kept] == ["What?", "a door", "a lamp"]
+    with dspy.context(tape=tape):
+        embed(["a lamp"])
+    assert b"a lamp" not in gzip.decompress(tape.take(2))
+
+    monkeypatch.delenv(VARIABLE)
+    replay = Replay("u", {member_.trial: member_.exchanges for member_ in members(data)})
+    other = Embedder(embed.config)
+    other.check(replayed=True)
+    with dspy.context(tape=Tape(replay)):
+        assert other(["a lamp", "a door"]).tobytes() == first[::-1].tobytes()
+        assert other(["a door"]).tobytes() == early.tobytes()
+        with pytest.raises(Stopped) as stopped:
+            other(["a bird"])
+    assert "vector of a text" in str(stopped.value.__cause__)
+    older = Replay("u", {1: [said("x")]})
+    with dspy.context(tape=Tape(older)), pytest.raises(MissingKey):
+        Embedder(embed.config)(["a lamp"])
