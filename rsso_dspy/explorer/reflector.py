@@ -33,10 +33,9 @@ class RecordedAction:
     number: int
     text: str
     seen: str
-    """What the action was answered."""
+    """What the action was answered, less what was in sight: to search every door that was seen costs more steps than it
+    finds."""
     gain: int
-    sight: str = ""
-    """The same with what was in sight then, where the transcript shows it."""
 
     @property
     def command(self) -> Command | None:
@@ -105,7 +104,6 @@ def parse_transcript(transcript: str, outcome: str) -> list[RecordedAction]:
             normalize_words(text),
             _SIGHT.split(sight, maxsplit=1)[0].strip(),
             changes.get(int(number), 0),
-            sight.strip(),
         )
         for number, text, sight in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True)
     ]
@@ -279,7 +277,7 @@ def _resolve_option_number(acts: Sequence[RecordedAction], act: RecordedAction) 
 
 def _find_unentered_rooms(start: str, acts: Sequence[RecordedAction], earlier: str) -> list[str]:
     """Rooms whose doors were seen but that were never entered, here or in an earlier plan; two of them."""
-    texts = [start, *(act.sight for act in acts)]
+    texts = [start, *(act.seen for act in acts)]
     named = [room for text in texts for room in find_rooms(text)]
     entered = {done.thing for act in acts if (done := act.command) and done.verb in _TRAVEL and act.is_effective}
     entered |= set(find_rooms(start)[:1])

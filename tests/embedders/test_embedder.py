@@ -18,7 +18,7 @@ KITCHEN = "This room is called the kitchen. In it, you see: a stove, which is tu
 class Slow:
     """Stands in for a route: every call waits for the signal, may fail first, and is kept."""
 
-    name, batch, tokens = "slow", 2, 0
+    name, batch, remote, tokens = "slow", 2, False, 0
 
     def __init__(self, failures: int = 0, dimensions: int = 3):
         self.calls: list[list[str]] = []
