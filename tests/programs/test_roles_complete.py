@@ -1,5 +1,6 @@
 """What the roles beside the actor see under the interface `complete`, on trajectories made by hand."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import dspy
@@ -15,6 +16,7 @@ from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.programs import sights
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.constitution_writer import ConstitutionWriter
 from rsso_dspy.programs.excerpts import render_excerpts
 from rsso_dspy.programs.instruction_filter import filter_instructions
@@ -24,7 +26,7 @@ from rsso_dspy.programs.transcript import is_transcript_of, render_recent_steps,
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import FlatActor, NameTarget, SkillActor
 from rsso_dspy.signatures.complete import speak_completely
-from tests.live import Engine, model, region, says
+from tests.live import REWARDED, Engine, acting, model, region, says, walks
 
 CUPS = "a cup (containing red paint)", "a cup (containing blue paint)"
 HALL = "This room is called the hall. In it, you see: \n\ta lamp\nYou also see:\n\tA door to the studio (that is open)"
@@ -300,3 +302,34 @@ def test_what_both_scaffolds_are_told_is_told_in_the_same_words():
 def test_only_the_new_protocols_differ():
     asks = {name: (preset.constitution.at_end, preset.skills.past_reward) for name, preset in PRESETS.items()}
     assert asks == {name: (name.startswith("adapt/2"),) * 2 for name in PRESETS}
+
+
+class Lending:
+    """The session's simulators, and whether one is lent."""
+
+    def __init__(self, pool):
+        self.pool, self.lent = pool, False
+
+    @contextmanager
+    def lease(self):
+        with self.pool.lease() as environment:
+            self.lent = True
+            yield environment
+            self.lent = False
+
+
+def test_a_memory_learns_while_the_simulator_is_still_its_own(live):
+    """Else another trial may have changed the templates, the task and the focus that the roles ask it for."""
+    pool, seen = Lending(live.runtime.environments), []
+
+    def reflect(_prompt):
+        seen.append(pool.lent)
+        return says(what_went_wrong="All.", plan="Do better.")
+
+    def lm(role, rollout):
+        return walks(live)[0](role, rollout) if role == "actor" else model(Engine(reflect))
+
+    rules = replace(live.runtime.rules, trials=2, interface="complete")
+    with acting(live, lm, rules=rules, environments=pool):
+        Agent("reflexion")(variant=REWARDED)
+    assert seen == [True]
