@@ -6,11 +6,14 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from rsso_dspy.explorer import advice, scene_parser
-from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines, normalize_words
+from rsso_dspy.explorer.clauses import ReadAdvice, read_advice
+from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, normalize_words
 from rsso_dspy.explorer.goals import TaskGoals, parse_task_goals
 from rsso_dspy.explorer.heuristics import DRIVES, ActionProposal
 from rsso_dspy.explorer.notes import Notebook
+from rsso_dspy.explorer.orders import read_orders
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt
+from rsso_dspy.explorer.references import Situation
 from rsso_dspy.explorer.relevance import is_noteworthy
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 
@@ -42,7 +45,9 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
     aims = parse_task_goals(prompt.get_region("task"))
     scene = scene_parser.build_scene(prompt.get_region("history"))
     notes = update_notes(scene, aims, prompt)
-    told = _collect_advice(prompt)
+    read = _read_prompt(prompt)
+    told = [*(clause for each in read for clause in each.plain), *_collect_demonstrated(prompt)]
+    orders = read_orders(read, Situation(aims, scene))
     driven = tuple(each for drive in DRIVES for each in drive(scene, aims))
     plan = advice.select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     proposals = [
@@ -50,10 +55,18 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
         *_propose_plan_step(plan, notes, scene, driven),
         *_propose_skill_steps(prompt.get_region("skills"), scene, driven),
         *_propose_advised(told, scene),
+        *(ActionProposal(order.action, order.weight, "I was told to") for order in orders.calls),
     ]
+    possible = [normalize_words(each.action) for each in proposals]
     context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
     # The first of equals wins, so the order of drives decides where neither weights nor advice nor chance do.
-    best = max(proposals, key=lambda each: _score_proposal(each, scene, told, dice, context))
+    best = max(
+        proposals,
+        key=lambda each: (
+            _score_proposal(each, scene, told, dice, context)
+            + orders.score(dict(scene.options).get(each.action, normalize_words(each.action)), possible)
+        ),
+    )
     subgoal = _find_pursued_target(best.action, prompt.get_region("skills"), scene)
     reasoning = f"{_describe_effect(scene)}I will {best.action}: {best.why}."
     return best.action, f"{reasoning} {notes.to_sentence()}".strip(), subgoal
@@ -88,11 +101,20 @@ def _score_proposal(
     return score
 
 
-def _collect_advice(prompt: ParsedPrompt) -> list[AdviceClause]:
-    """All single pieces of advice: constitution, what to avoid from past attempts, the instruction, demonstrations."""
-    told = [*lines(prompt.get_region("constitution")), *lines(prompt.instruction)]
-    for plan in advice.split_past_attempts(prompt.get_region("plans_from_past_attempts")):
-        told += [line for line in lines(plan) if not line.positive or line.command is None]
+def _read_prompt(prompt: ParsedPrompt) -> list[ReadAdvice]:
+    """What is told besides plans and skills that are followed: constitution, instruction, and of past attempts what to
+    avoid and what holds under a condition."""
+    plans = advice.split_past_attempts(prompt.get_region("plans_from_past_attempts"))
+    return [
+        read_advice(prompt.get_region("constitution")),
+        read_advice(prompt.instruction),
+        *(advice.read_plan_cautions(plan) for plan in plans),
+    ]
+
+
+def _collect_demonstrated(prompt: ParsedPrompt) -> list[AdviceClause]:
+    """What demonstrations of a task alike did."""
+    told = []
     task = set(normalize_words(prompt.get_region("task")).split())
     for demo in prompt.demos:
         likeness = len(task & set(normalize_words(demo.get("task", "")).split())) / (len(task) or 1)

@@ -9,11 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rsso_dspy.explorer.clauses import ReadAdvice, read_advice
 from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines
 
 _ATTEMPT = re.compile(r"^Attempt \d+: ", re.M)
 _EARNED = re.compile(r"earned (\d+) point")
 _SUBGOAL = re.compile(r"^\s*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
+_STEPS = re.compile(r"(?<=[.!;])\s+|\n")
+_DEPENDS = re.compile(r"^\W*(?:otherwise|else|(?:only )?(?:if|unless|in case|until))\b|\b(?:unless|only if) ", re.I)
+"""Begins, or is in, a step of a plan that may be skipped."""
 _ABOUT = 0.85
 _LIKED, _TOPIC, _DISLIKED, _SHUNNED = 1.6, 0.5, -30.0, -3.0
 
@@ -49,13 +53,34 @@ def select_plan_steps(text: str) -> tuple[Command, ...]:
     forbidden = [
         line.command
         for plan in plans[index + 1 :]
-        for line in lines(plan)
+        for line in lines(_drop_conditional_steps(plan))
         if line.command and line.firm and not line.positive
     ]
     return tuple(
         line.command
-        for line in lines(plans[index])
+        for line in lines(_drop_conditional_steps(plans[index]))
         if line.positive and line.command and not any(is_advice_for(each, line.command) for each in forbidden)
+    )
+
+
+def _drop_conditional_steps(plan: str) -> str:
+    """A plan less the sentences that hold under a condition only; they are advice, not steps."""
+    return "\n".join(step for step in _STEPS.split(plan) if not _DEPENDS.search(step))
+
+
+@lru_cache(maxsize=256)
+def read_plan_cautions(plan: str) -> ReadAdvice:
+    """What a plan says besides its steps: what to avoid, topics, and what holds under a condition."""
+    read = read_advice(plan)
+    return ReadAdvice(
+        tuple(line for line in read.plain if not line.positive or line.command is None),
+        tuple(
+            clause
+            for clause in read.clauses
+            if clause.command is None
+            or not clause.positive
+            or any(each.kind in ("if", "unless", "in case") for each in clause.conditions)
+        ),
     )
 
 

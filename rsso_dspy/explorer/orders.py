@@ -1,0 +1,254 @@
+"""What conditional, ordered and ranked advice says about the actions that are possible now.
+
+    orders = read_orders(["In tasks about boiling: do not wait until you have focused on the water."], here)
+    orders.score("wait", ["wait", "open stove"])      # below 0: disliked, above 0: liked, 0: nothing said
+
+A clause counts only where its condition holds; what cannot be told from the prompt counts as not said.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from rsso_dspy.explorer.clauses import Mention, ReadAdvice, ScopedClause
+from rsso_dspy.explorer.commands import Command, command, extract_content_words, make, normalize_words
+from rsso_dspy.explorer.conditions import hold_conditions, is_done
+from rsso_dspy.explorer.references import Situation, is_meant, list_named_rooms, list_named_things
+from rsso_dspy.explorer.wordings import CLOSED, INGREDIENTS, normalize_wording
+
+LIKED, TOPIC, DISLIKED, SHUNNED, LATER = 1.6, 0.5, -30.0, -3.0, -12.0
+"""What a clause adds to an action: called for; names things worth caring for; forbidden; better avoided; only after
+another that is possible now."""
+IN_TASK, IN_STATE, HINT = 9.0, 6.4, 1.0
+"""Weight, among the player's drives, of what is called for in a sort of task, in a state or procedure, and in general."""
+_TRAVEL = ("teleport", "go")
+_MOST = 4
+"""Bound on the actions that one clause calls for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An action that a clause calls for now, with its weight among the player's drives."""
+
+    action: str
+    weight: float
+
+
+@dataclass
+class Orders:
+    """The clauses that count here."""
+
+    here: Situation
+    calls: list[Order] = field(default_factory=list)
+    clauses: list[ScopedClause] = field(default_factory=list)
+    open: list[ScopedClause] = field(default_factory=list)
+    """Clauses whose conditions speak of what the action handles: judged action by action."""
+    later: list[tuple[Command, tuple[Mention, ...]]] = field(default_factory=list)
+    """Actions that something called for comes before."""
+
+    def score(self, action: str, others: Iterable[str] = ()) -> float:
+        """How much is said for (or against) an action, among others that are possible."""
+        done = command(action)
+        if done is None:
+            return 0.0
+        called = any(each.action == action for each in self.calls)
+        says = [LIKED if called else 0.0]
+        says += [_judge_action(clause, done, action, self.here, others) for clause in self.clauses]
+        says += [_judge_open(clause, done, action, self.here) for clause in self.open]
+        if not called:
+            says += [LATER for after, named in self.later if _is_advised(after, done, self.here, named)]
+        return max(says) + min(says)
+
+
+def read_orders(texts: Iterable[ReadAdvice], here: Situation) -> Orders:
+    """What the clauses of these texts that count here come to."""
+    orders = Orders(here)
+    for text in texts:
+        for clause in text.clauses:
+            _sort_clause(clause, orders)
+        for chain in dict.fromkeys(clause.chain for clause in text.clauses if clause.chain):
+            orders.calls += _follow_chain([clause for clause in text.clauses if clause.chain == chain], here)
+    return orders
+
+
+def _sort_clause(clause: ScopedClause, orders: Orders) -> None:
+    here = orders.here
+    if clause.only or _speaks_of_itself(clause):
+        if hold_conditions([each for each in clause.conditions if each.kind == "task"], here) is True:
+            orders.open.append(clause)
+        return
+    if hold_conditions(clause.conditions, here, clause.mentions) is not True:
+        return
+    after = _find_later(clause)
+    if after is not None and not clause.positive and is_done(after, here, clause.mentions):
+        return
+    orders.clauses.append(clause)
+    if clause.command and clause.positive and not clause.chain:
+        calls = [Order(action, weigh_clause(clause)) for action in list_actions(clause, here)]
+        orders.calls += calls
+        if after is not None and calls:
+            orders.later.append((after, clause.mentions))
+
+
+def weigh_clause(clause: ScopedClause) -> float:
+    """How much what it calls for weighs among the player's drives."""
+    if clause.is_scoped:
+        return IN_TASK
+    return IN_STATE if clause.chain or clause.conditions else HINT
+
+
+def _speaks_of_itself(clause: ScopedClause) -> bool:
+    """ "Unless the task names it, ...": its condition is about what the clause itself handles."""
+    about = [each for each in clause.conditions if each.kind != "task"]
+    own = clause.command is not None and normalize_words(clause.command.thing)
+    return bool(own) and not clause.mentions and any(each.text.split()[-1] in ("it", "them", "that") for each in about)
+
+
+def _find_later(clause: ScopedClause) -> Command | None:
+    """What the clause comes before."""
+    said = next((each.text for each in clause.conditions if each.kind == "before"), "")
+    return command(normalize_wording(said).removeprefix("you ").strip()) if said else None
+
+
+def _judge_open(clause: ScopedClause, done: Command, action: str, here: Situation) -> float:
+    """A clause whose condition is judged with the action's own thing as "it"."""
+    if clause.command is None or not _is_advised(clause.command, done, here, clause.mentions):
+        return 0.0
+    named = (*clause.mentions, Mention(done.thing))
+    about = [each for each in clause.conditions if each.kind not in ("task", "before")]
+    counts = hold_conditions(about, here, named)
+    if counts is None:
+        return 0.0
+    if not counts:
+        return DISLIKED if clause.only and clause.positive else 0.0
+    return LIKED if clause.positive else DISLIKED if clause.firm else SHUNNED
+
+
+def _judge_action(clause: ScopedClause, done: Command, action: str, here: Situation, others: Iterable[str]) -> float:
+    """What a clause that counts says of one action."""
+    if clause.repeats:
+        return DISLIKED if action in here.scene.failed or action in here.scene.notes.failed else 0.0
+    if clause.ranking:
+        return _rank_action(clause, done, here, others)
+    if clause.command is None:
+        return _judge_topic(clause, done)
+    if clause.chain or not _is_advised(clause.command, done, here, clause.mentions):
+        return 0.0
+    if not clause.positive:
+        return DISLIKED if clause.firm else SHUNNED
+    return LIKED if done.verb == "wait" or not is_done(done, here) else 0.0
+
+
+def _rank_action(clause: ScopedClause, done: Command, here: Situation, others: Iterable[str]) -> float:
+    """For what is preferred; against what it is preferred to, while something preferred is possible."""
+    better, worse = clause.ranking or ("", "")
+    if _is_named(better, done, here, clause):
+        return LIKED
+    if not _is_named(worse, done, here, clause):
+        return 0.0
+    possible = (found for other in others if (found := command(other)))
+    return LATER if any(_is_named(better, each, here, clause) for each in possible) else 0.0
+
+
+def _is_named(phrase: str, done: Command, here: Situation, clause: ScopedClause) -> bool:
+    """The action is the one that the phrase describes, or handles what the phrase names."""
+    found = command(phrase)
+    if found is not None:
+        return _is_advised(found, done, here, clause.mentions)
+    return any(name and is_meant(phrase, name, here, clause.mentions) for name in (done.thing, done.place))
+
+
+def _judge_topic(clause: ScopedClause, done: Command) -> float:
+    about = extract_content_words(f"{done.thing} {done.place}")
+    shared = len(about & extract_content_words(clause.text)) / len(about) if about else 0.0
+    if clause.positive:
+        return TOPIC * shared
+    return SHUNNED if about and shared == 1.0 else 0.0
+
+
+def _is_advised(advised: Command, done: Command, here: Situation, mentions: Sequence[Mention]) -> bool:
+    same = advised.verb == done.verb or (advised.verb in _TRAVEL and done.verb in _TRAVEL)
+    return (
+        same
+        and is_meant(advised.thing, done.thing, here, mentions)
+        and is_meant(advised.place, done.place, here, mentions)
+    )
+
+
+def list_actions(clause: ScopedClause, here: Situation) -> list[str]:
+    """The actions that a clause calls for and that are possible and not done yet."""
+    step, scene = clause.command, here.scene
+    if step is None or step.verb == "choose":
+        return []
+    if step.verb == "wait":
+        return ["wait"]
+    if step.verb in _TRAVEL:
+        rooms = list_named_rooms(step.thing, here, clause.mentions)
+        gone = (scene.room, *scene.notes.searched)
+        return [make("teleport", room).text for room in rooms if room not in gone][:_MOST]
+    things = _prefer_exact(step.thing, list_named_things(step.thing, here, clause.mentions))
+    places = _prefer_exact(step.place, list_named_things(step.place, here, clause.mentions)) if step.place else [""]
+    found = [make(step.verb, thing, place) for thing in things for place in places if thing != place]
+    failed = {*scene.failed, *scene.notes.failed}
+    return [each.text for each in found if each.text not in failed and not _is_had(each, here)][:_MOST]
+
+
+def _prefer_exact(phrase: str, names: list[str]) -> list[str]:
+    return [normalize_words(phrase)] if normalize_words(phrase) in names else names
+
+
+def _is_had(step: Command, here: Situation) -> bool:
+    """What the action would bring about is so already."""
+    thing = here.scene.things[step.thing]
+    if step.verb == "open":
+        return not thing.closed
+    if step.verb == "activate":
+        return not thing.off
+    if step.verb == "pick up":
+        return thing.held
+    if step.verb == "move" and thing.inside == step.place:
+        return True
+    return step.verb in ("focus", "move", "pour", "mix", "read") and is_done(step, here)
+
+
+def _follow_chain(steps: Sequence[ScopedClause], here: Situation) -> list[Order]:
+    """The next step of a procedure. A later step that was taken means that those before it were; where what a step
+    handles is not here, the player goes where it is, or where the step before leads."""
+    left = [each for each in steps if hold_conditions(each.conditions, here, each.mentions) is True]
+    taken = [number for number, each in enumerate(left) if not _is_travel(each) and _is_step_done(each, here)]
+    begin = taken[-1] + 1 if taken else 0
+    for number in range(begin, len(left)):
+        each = left[number]
+        if _is_travel(each) and (not list_actions(each, here)):
+            continue
+        actions = list_actions(each, here)
+        if not actions:
+            actions = _list_ways_back(each, left[:number], here)
+        return [Order(action, weigh_clause(each)) for action in actions]
+    return []
+
+
+def _is_travel(clause: ScopedClause) -> bool:
+    return clause.command is not None and clause.command.verb in _TRAVEL
+
+
+def _is_step_done(clause: ScopedClause, here: Situation) -> bool:
+    assert clause.command
+    if clause.command.verb == "wait":
+        return here.scene.last_action == "wait" and not any(each.kind == "until" for each in clause.conditions)
+    if {clause.command.thing, clause.command.place} & {CLOSED, INGREDIENTS} and list_actions(clause, here):
+        return False
+    return clause.command.thing == CLOSED or is_done(clause.command, here, clause.mentions)
+
+
+def _list_ways_back(clause: ScopedClause, before: Sequence[ScopedClause], here: Situation) -> list[str]:
+    """Where a step can be taken that cannot be taken here."""
+    scene = here.scene
+    assert clause.command
+    for part in (clause.command.thing, clause.command.place):
+        if part and not list_named_things(part, here, clause.mentions):
+            rooms = [room for name, room in scene.notes.seen.items() if is_meant(part, name, here, clause.mentions)]
+            if rooms and rooms[-1] != scene.room:
+                return [make("teleport", rooms[-1]).text]
+    travel = next((each for each in reversed(before) if _is_travel(each)), None)
+    rooms = list_named_rooms(travel.command.thing, here, travel.mentions) if travel and travel.command else []
+    return [make("teleport", room).text for room in rooms if room != scene.room][:1]
