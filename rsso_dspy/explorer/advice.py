@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rsso_dspy.explorer.clauses import ReadAdvice, read_advice
+from rsso_dspy.explorer.clauses import DEPENDING, ReadAdvice, ScopedClause, is_plain, read_advice
 from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines
 
 _ATTEMPT = re.compile(r"^Attempt \d+: ", re.M)
@@ -71,17 +71,18 @@ def _drop_conditional_steps(plan: str) -> str:
 @lru_cache(maxsize=256)
 def read_plan_cautions(plan: str) -> ReadAdvice:
     """What a plan says besides its steps: what to avoid, topics, and what holds under a condition."""
-    read = read_advice(plan)
-    return ReadAdvice(
-        tuple(line for line in read.plain if not line.positive or line.command is None),
-        tuple(
-            clause
-            for clause in read.clauses
-            if clause.command is None
-            or not clause.positive
-            or any(each.kind in ("if", "unless", "in case") for each in clause.conditions)
-        ),
-    )
+    steps = [step for step in _STEPS.split(plan) if step]
+    plain = [step for step in steps if is_plain(step.lower(), DEPENDING)]
+    rest = read_advice("\n".join(step for step in steps if step not in plain))
+    told = (*lines("\n".join(plain)), *rest.plain)
+    clauses = (each for each in rest.clauses if not _is_step(each))
+    return ReadAdvice(tuple(line for line in told if not line.positive or line.command is None), tuple(clauses))
+
+
+def _is_step(clause: ScopedClause) -> bool:
+    """A step of the plan, which the order of steps says the time of."""
+    depends = any(each.kind in ("if", "unless", "in case", "task") for each in clause.conditions)
+    return clause.command is not None and clause.positive and not depends
 
 
 @lru_cache(maxsize=256)

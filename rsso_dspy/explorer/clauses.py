@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines, normalize_words
-from rsso_dspy.explorer.wordings import is_slot, normalize_wording, stem
+from rsso_dspy.explorer.wordings import OTHER_ROOM, is_pronoun, is_slot, normalize_wording, stem
 from rsso_dspy.explorer.vocabulary import TOPIC_WORDS
 
 _BULLET = re.compile(r"^\s*(?:[-*•>#]+\s*|(\(?\d+[.):]|step \d+[.:]?)\s+)+")
@@ -46,6 +46,8 @@ _MARKS = re.compile(
     rf"\b(?:{_WORDS_OF_CONDITION}|otherwise|else|prefer|rather than|instead of|then|finally|only)\b|\btasks?\b.*[:,]"
     r"|\bfirst\b|\brepeat"
 )
+DEPENDING = re.compile(rf"\b(?:{_WORDS_OF_CONDITION}|otherwise|prefer|rather than|only)\b|\btasks?\b.*[:,]")
+"""Marks of an advice that is no plain step of a plan."""
 _POSSIBLE = re.compile(r"^(?:you can|possible|you could|able|needed|necessary|in doubt)$")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|;\s*|(?<=\w)[.!?]$")
 _PIECES = re.compile(r"(,? and then |,? then |, and | and |, )")
@@ -136,7 +138,7 @@ def read_advice(text: str) -> ReadAdvice:
         scope, rest = _split_label(line)
         if scope and not rest:
             reader = _Reader(heading=scope, chain=reader.chain + 1)
-        elif not scope and not reader.heading and _is_plain(line):
+        elif not scope and not reader.heading and is_plain(line):
             plain += lines(raw)
         else:
             numbered = bool(bullet and bullet.group(1) and reader.heading)
@@ -159,11 +161,11 @@ def _unwrap(text: str) -> Iterator[str]:
         yield whole.lower()
 
 
-def _is_plain(line: str) -> bool:
+def is_plain(line: str, marks: re.Pattern[str] = _MARKS) -> bool:
     """Without condition, order, ranking and anything to be resolved: the grammar's own reading does."""
     if line.startswith("mistake:"):
         return True
-    if _MARKS.search(line) or normalize_wording(line) != line:
+    if marks.search(line) or normalize_wording(line) != line:
         return False
     named = (each.command for each in lines(line) if each.command)
     return not any(is_slot(part) for each in named for part in (each.thing, each.place))
@@ -177,7 +179,7 @@ def _split_label(line: str) -> tuple[tuple[Condition, ...], str]:
     label, rest = match.group(1).strip(), (match.group(2) or "").strip()
     if (scope := _parse_scope(label)) is not None:
         return (scope,), rest
-    return (), line if _MARKS.search(label) else rest
+    return (), rest
 
 
 def _parse_scope(label: str) -> Condition | None:
@@ -205,7 +207,8 @@ def _read_line(text: str, scope: tuple[Condition, ...], reader: _Reader, numbere
         if not follows:
             reader.chain += 1
             reader.carried = ()
-        for clause in _read_sentence(normalize_wording(sentence), scope, reader):
+        own, sentence = _split_label(sentence)
+        for clause in _read_sentence(normalize_wording(sentence), (*scope, *own), reader):
             yield replace(clause, chain=reader.chain if clause.command and clause.positive else 0)
 
 
@@ -264,6 +267,9 @@ def _read_main(said: str, conditions: tuple[Condition, ...], only: bool, reader:
     negative = _NEGATIVE.match(said)
     body = _LEAD.sub("", said[negative.end() :]) if negative else said
     firm = negative is None or negative.group(1) not in ("avoid", "no more")
+    if match := re.match(r"^leav(?:e|ing) (.+)$", body):
+        conditions = (*conditions, Condition("when", f"you are in {match.group(1)}"))
+        body = f"teleport to {OTHER_ROOM}"
     if not body:
         return
     if negative and _REPEATS.match(body):
@@ -273,14 +279,21 @@ def _read_main(said: str, conditions: tuple[Condition, ...], only: bool, reader:
     else:
         for piece in _split_commands(body):
             found = command(piece)
-            yield make(piece, command=found, positive=negative is None, firm=firm)
+            clause = make(piece, command=found, positive=negative is None, firm=firm)
+            yield replace(clause, mentions=_order_mentions(found, reader.mentions)) if found else clause
             for part in ("thing", "place") if found else ():
                 if phrase := getattr(found, part):
                     reader.mentions.append(Mention(phrase, found, part))
 
 
+def _order_mentions(step: Command, mentions: Sequence[Mention]) -> tuple[Mention, ...]:
+    """What can be meant, likeliest last: what is mixed is what the things were put into."""
+    places = [each for each in mentions if each.part == "place" and not is_pronoun(each.phrase)]
+    return (*mentions, places[-1]) if step.verb == "mix" and places else tuple(mentions)
+
+
 def _split_commands(text: str) -> list[str]:
-    """ "open the fridge and the oven, then wait": a piece that begins no command goes on with the one before."""
+    """ "open the fridge and the oven, then wait": a piece that begins no command names more of the same."""
     parts = _PIECES.split(text)
     found = [parts[0]]
     for joint, piece in zip(parts[1::2], parts[2::2], strict=True):
@@ -288,7 +301,7 @@ def _split_commands(text: str) -> list[str]:
         if command(piece) is not None and not piece.isdigit():
             found.append(piece)
         else:
-            found[-1] += joint + piece
+            found[-1] += (" or " if joint.strip(" ,") in ("", "and") else joint) + piece
     return [piece.strip(" ,.") for piece in found if piece.strip(" ,.")]
 
 

@@ -21,6 +21,8 @@ another that is possible now."""
 IN_TASK, IN_STATE, HINT = 9.0, 6.4, 1.0
 """Weight, among the player's drives, of what is called for in a sort of task, in a state or procedure, and in general."""
 _TRAVEL = ("teleport", "go")
+_NEXT = 1.5
+"""How much less an action weighs than the one that was named before it."""
 _MOST = 4
 """Bound on the actions that one clause calls for."""
 
@@ -83,7 +85,7 @@ def _sort_clause(clause: ScopedClause, orders: Orders) -> None:
         return
     orders.clauses.append(clause)
     if clause.command and clause.positive and not clause.chain:
-        calls = [Order(action, weigh_clause(clause)) for action in list_actions(clause, here)]
+        calls = _rank_orders(list_actions(clause, here), weigh_clause(clause))
         orders.calls += calls
         if after is not None and calls:
             orders.later.append((after, clause.mentions))
@@ -223,8 +225,13 @@ def _follow_chain(steps: Sequence[ScopedClause], here: Situation) -> list[Order]
         actions = list_actions(each, here)
         if not actions:
             actions = _list_ways_back(each, left[:number], here)
-        return [Order(action, weigh_clause(each)) for action in actions]
+        return _rank_orders(actions, weigh_clause(each))
     return []
+
+
+def _rank_orders(actions: Sequence[str], weight: float) -> list[Order]:
+    """What was named first comes first."""
+    return [Order(action, weight - _NEXT * rank) for rank, action in enumerate(actions)]
 
 
 def _is_travel(clause: ScopedClause) -> bool:

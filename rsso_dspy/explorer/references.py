@@ -3,6 +3,7 @@
 A phrase that cannot be resolved ("it" at the beginning of a text, "the container") means nothing here.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -55,10 +56,16 @@ def is_meant(phrase: str, name: str, here: Situation, mentions: Sequence[Mention
 
 
 def list_named_things(phrase: str, here: Situation, mentions: Sequence[Mention] = ()) -> list[str]:
-    """Things in sight that the phrase means; nothing for "anything", which orders nothing in particular."""
+    """Things in sight that the phrase means, in its order; nothing for "anything", which orders nothing in particular."""
     if normalize_words(phrase) == wordings.ANYTHING:
         return []
-    return [name for name in here.scene.things if is_meant(phrase, name, here, mentions)]
+    named = [name for name in here.scene.things if is_meant(phrase, name, here, mentions)]
+    order = re.split(r" or | and ", normalize_words(phrase))
+    return sorted(named, key=lambda name: next((n for n, part in enumerate(order) if _has(name, part)), len(order)))
+
+
+def _has(name: str, part: str) -> bool:
+    return extract_content_words(part) <= extract_content_words(name)
 
 
 def list_named_rooms(phrase: str, here: Situation, mentions: Sequence[Mention] = ()) -> list[str]:
@@ -129,7 +136,7 @@ def _recall_mention(wanted: str, here: Situation, mentions: Sequence[Mention], n
                 for part in ("thing", "place")
             ):
                 return _words_of([getattr(done, last.part)])
-    return _list_meanings(normalize_words(last.phrase), here, mentions[: mentions.index(last)], name)
+    return _list_meanings(normalize_words(last.phrase), here, mentions[: list(mentions).index(last)], name)
 
 
 def _is_room(mention: Mention) -> bool:

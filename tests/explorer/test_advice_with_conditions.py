@@ -78,6 +78,9 @@ FOCUSED = act(KITCHEN, "focus on chocolate => You focus on the chocolate.")
 BROKEN = act(KITCHEN, "activate stove => The stove appears broken, and can't be activated or deactivated.")
 POURED = act(STUDIO, "pour blue paint in jug => You pour the blue paint into the jug.\nYou also observe:\n"
              "\ta jug (containing blue paint)")  # fmt: skip
+BOTH = act(POURED, "pour yellow paint in jug => You pour the yellow paint into the jug.\nYou also observe:\n"
+           "\ta jug (containing blue paint, yellow paint)")  # fmt: skip
+FROZEN = act(KITCHEN, "move chocolate to freezer => You move the chocolate to the freezer.")
 TAKEN = act(KITCHEN, "pick up thermometer => You move the thermometer to the inventory.")
 MEASURED = act(TAKEN, "use thermometer on lead => the thermometer measures a temperature of 70 degrees celsius")
 ASKED = act(KITCHEN, "open box => Ambiguous request: Please enter the number for the action you intended:\n"
@@ -180,6 +183,12 @@ CASES = [
      "paint", POURED, "pour yellow paint in jug", LIKED),
     ("In tasks about paint: pour the blue paint in an empty container, then pour the yellow paint in it, then mix it.",
      "paint", POURED, "mix jug", NOTHING),
+    ("In tasks about paint: pour the blue paint in an empty container, then pour the yellow paint in it, then mix it.",
+     "paint", BOTH, "mix jug", LIKED),
+    ("In tasks about paint: do not leave the art studio.", "paint", STUDIO, "teleport to hallway", DISLIKED),
+    ("In tasks about paint: do not leave the art studio.", "paint", HALL, "teleport to kitchen", NOTHING),
+    ("Once the chocolate is in the freezer, wait.", "freeze", FROZEN, "wait", LIKED),
+    ("Once the chocolate is in the freezer, wait.", "freeze", KITCHEN, "wait", NOTHING),
     # rankings
     ("Prefer the freezer to the fridge.", "freeze", KITCHEN, "open fridge", DISLIKED),
     ("Prefer the freezer to the fridge.", "freeze", KITCHEN, "open freezer", LIKED),
