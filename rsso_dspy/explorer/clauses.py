@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines, normalize_words
-from rsso_dspy.explorer.wordings import OTHER_ROOM, is_pronoun, is_slot, normalize_wording, stem
 from rsso_dspy.explorer.vocabulary import TOPIC_WORDS
+from rsso_dspy.explorer.wordings import OTHER_ROOM, is_pronoun, is_slot, normalize_wording, stem
 
 _BULLET = re.compile(r"^\s*(?:[-*•>#]+\s*|(\(?\d+[.):]|step \d+[.:]?)\s+)+")
 _LABEL = re.compile(r"^([^:]{3,100}):(?:\s+(.*)|$)")

@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from rsso_dspy.explorer.clauses import Condition, Mention
 from rsso_dspy.explorer.commands import Command, command, extract_content_words, normalize_words
 from rsso_dspy.explorer.references import Situation, is_meant, list_named_things
-from rsso_dspy.explorer.vocabulary import TOPIC_WORDS, TOPICS
-from rsso_dspy.explorer.wordings import ANYTHING, INGREDIENTS, is_slot, normalize_wording, stem
+from rsso_dspy.explorer.topics import is_task_about, judge_topic
+from rsso_dspy.explorer.wordings import ANYTHING, INGREDIENTS, is_slot, normalize_wording
 
 _WHILE = ("if", "in case", "when", "whenever", "while", "as long as", "once", "as soon as", "after")
-_FILLERS = frozenset(
-    {"about", "all", "any", "anything", "ask", "asked", "called", "concern", "concerned", "determine", "each", "every", "game", "have", "involv", "involve", "item", "kind", "known", "like", "must", "named", "need", "object", "other", "problem", "require", "required", "some", "something", "sort", "substance", "such", "task", "that", "thing", "type", "unknown", "use", "using", "where", "which", "with", "you", "your"}
-)
 _ASKED = re.compile(
-    r"^(?:(?:the |your |this )?(?:task|goal) (?:is|asks|wants|requires|says|tells|mentions|names|involves|is about|calls for)"
+    r"^(?:(?:the |your |this )?(?:task|goal) (?:is about|is|asks|wants|requires|says|tells|mentions|names|involves)"
     r"|you (?:are|were) (?:asked|told|supposed|required)|asked|told)\b(?: you| for| about| with)*(?: to)? ?(.*)$"
 )
 _NEGATION = re.compile(r"\b(?:not|n't|no|never|nothing)\b ?")
@@ -44,49 +41,16 @@ def hold_conditions(conditions: Sequence[Condition], here: Situation, mentions: 
 def judge_condition(condition: Condition, here: Situation, mentions: Sequence[Mention] = ()) -> bool | None:
     """Whether the clause counts here, as far as this condition goes."""
     if condition.kind == "task":
-        verdict: bool | None = is_task_about(condition.text, here)
+        verdict: bool | None = is_task_about(condition.text, here.goals)
     elif condition.kind == "before":  # a ranking of two actions: it counts until the later one is taken
         return True
     else:
         verdict = judge_statement(condition.text, here, mentions)
         if verdict is None and condition.kind in _WHILE:
-            verdict = _judge_topic(condition.text, here)
+            verdict = judge_topic(condition.text, here.goals)
         if verdict is not None and condition.kind in ("unless", "until"):
             verdict = not verdict
     return None if verdict is None else verdict != condition.negated
-
-
-def is_task_about(topic: str, here: Situation) -> bool:
-    """Whether the task is of the sort that a topic names: "boiling or melting", "lifespan-longest-lived", "tasks that
-    ask you to mix chemicals"."""
-    said = normalize_words(topic.replace("life-span", "lifespan").replace("life span", "lifespan"))
-    parts = [
-        part for part in re.split(r",| or |/| and (?=\w+$)| and (?=\w+ tasks?$)", topic_text(said)) if part.strip()
-    ]
-    return any(_is_topic_met(part, here) for part in parts)
-
-
-def topic_text(said: str) -> str:
-    return re.sub(r"\b(?:tasks?|games?|problems?)\b", " ", said)
-
-
-def _is_topic_met(part: str, here: Situation) -> bool:
-    told = {stem(word) for word in extract_content_words(here.goals.text.replace("life span", "lifespan"))}
-    said = (word for word in re.split(r"[\s-]+", part) if len(word) > 2 and not word.isdigit())
-    words = {stem(word) for word in said if word not in _FILLERS and extract_content_words(word)}
-    if not words:
-        return False
-    met = sum(_is_word_told(word, told) for word in words)
-    return met == len(words) or ("-" in part and 2 * met >= len(words) and met > 0)
-
-
-def _is_word_told(word: str, told: set[str]) -> bool:
-    return word in told or any(word in group and group & told and _is_close(word, group, told) for group in TOPICS)
-
-
-def _is_close(word: str, group: frozenset[str], told: set[str]) -> bool:
-    """Another word of the group is told, one that is no common word beside it."""
-    return bool((group & told) - {word, "state"}) or word in ("phase", "matter")
 
 
 def judge_statement(text: str, here: Situation, mentions: Sequence[Mention] = ()) -> bool | None:
@@ -129,16 +93,14 @@ def _judge_asked(text: str, here: Situation, mentions: Sequence[Mention]) -> boo
     words = normalize_words(text)
     if words in ("it", "this", "that", "them") or not words:
         return _is_asked_for(mentions[-1].phrase, here) if mentions else None
-    return is_task_about(words, here)
+    return is_task_about(words, here.goals)
 
 
 def _is_asked_for(name: str, here: Situation) -> bool:
     """The task names the thing, or a sort that it is of."""
     goals = here.goals
-    return (
-        bool(words := extract_content_words(name))
-        and words <= goals.vocabulary
-        or any(target.is_matched_by(normalize_words(name)) for target in goals.targets)
+    return (bool(words := extract_content_words(name)) and words <= goals.vocabulary) or any(
+        target.is_matched_by(normalize_words(name)) for target in goals.targets
     )
 
 
@@ -162,12 +124,6 @@ def is_done(step: Command, here: Situation, mentions: Sequence[Mention] = ()) ->
         and is_meant(step.place, done.place, here, mentions, past=True)
         for done in here.done
     )
-
-
-def _judge_topic(text: str, here: Situation) -> bool | None:
-    """ "when boiling a substance": about the sort of task, where all words are names of such."""
-    words = {stem(word) for word in extract_content_words(text) if word not in _FILLERS}
-    return is_task_about(text, here) if words and words <= TOPIC_WORDS else None
 
 
 Judge = Callable[[Situation, list[str], Sequence[Mention]], bool | None]
@@ -198,7 +154,11 @@ def _judge_property(here: Situation, parts: list[str], mentions: Sequence[Mentio
     phrase, state = parts
     things = [here.scene.things[name] for name in list_named_things(phrase, here, mentions)]
     if state == "broken":
-        tried = [text for text in (*here.scene.failed, *here.scene.notes.failed) if text.startswith(("activate", "deactivate"))]
+        tried = [
+            text
+            for text in (*here.scene.failed, *here.scene.notes.failed)
+            if text.startswith(("activate", "deactivate"))
+        ]
         return any(is_meant(phrase, text.split(" ", 1)[1], here, mentions) for text in tried)
     if not things:
         return None
@@ -240,24 +200,38 @@ def _is_known(phrase: str, mentions: Sequence[Mention]) -> bool:
     return bool(phrase) and (not is_slot(phrase) or bool(mentions))
 
 
-_STATEMENTS: tuple[tuple[re.Pattern[str], Judge], ...] = (
-    (re.compile(r"^(?:the )?(?:game|world|environment)\b.*\b(?:asks|question|options)|.*\bambiguous\b|.*numbered options"),
-     lambda here, _parts, _mentions: bool(here.scene.options)),
-    (re.compile(r"^(?:the |your |that |an |any )?(?:last |previous )?actions? failed$"),
-     lambda here, _parts, _mentions: here.scene.last_action in here.scene.failed if here.scene.last_action else None),
-    (re.compile(r"^(?:all|every|each)(?: of the| the)? rooms? (?:has been|have been|is|are|were|was) (?:searched|visited|seen|entered)"),
-     lambda here, _parts, _mentions: not [d for d in here.scene.notes.doors if d not in here.scene.notes.searched]),
-    (re.compile(r"^named-ingredients (?:are|is|lie|have been put) (?:all )?(?:together|in (?:one|the same|a) .+)$"), _judge_together),
-    (re.compile(r"^(.*\b(?:above|over|more than|higher than|below|under|less than|lower than) -?\d.*)$"), _judge_reading),
-    (re.compile(r"^you (?:have reached|reach|have entered|enter|arrive in|arrive at) (.+)$"), _judge_room),
-    (re.compile(r"^you(?:'re| are) (?:(?:in|at|inside|inside of) (.+)|outside)$"), _judge_room),
-    (re.compile(r"^in (?!.*tasks?)(.+)$"), _judge_room),
-    (re.compile(r"^you (?:have|have got|hold|are holding|carry|are carrying) (.+?)(?: in (?:your |the )?inventory)?$"),
-     _judge_held),
-    (re.compile(r"^(?:there (?:is|are) )(.+?)(?: here| in (?:the room|sight|view))?$"), _judge_sight),
-    (re.compile(r"^(?:you )?(?:can |have )?(?:see|seen|find|found|notice|spot|come across) (.+?)(?: here)?$"), _judge_sight),
-    (re.compile(r"^(.+?) (?:is|are) (?:here|visible|present|in sight|in view|in the room|in this room|available|nearby)$"), _judge_sight),
-    (re.compile(r"^(.+?) (?:is|are) (closed|open|off|on|active|activated|inactive|deactivated|turned off|turned on|broken|empty)$"), _judge_property),
-    (re.compile(r"^(.+?) (?:is|are) (?:held|carried)$"), _judge_held),
-    (re.compile(r"^(.+?) (?:is|are|has been put|has been placed|lies|stands) (?:in|on|inside|into) (.+)$"), _judge_place),
-)  # fmt: skip
+def _judge_question(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:
+    return bool(here.scene.options)
+
+
+def _judge_failure(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:
+    return here.scene.last_action in here.scene.failed if here.scene.last_action else None
+
+
+def _judge_search(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:
+    """Every room that is known was entered."""
+    return all(room in here.scene.notes.searched for room in (*here.scene.doors, *here.scene.notes.doors))
+
+
+_IN_SIGHT = r"here|visible|present|in sight|in view|in the room|in this room|available|nearby"
+_STATES = r"closed|open|off|on|active|activated|inactive|deactivated|turned off|turned on|broken|empty"
+_BOUNDS = r"above|over|more than|higher than|below|under|less than|lower than"
+_FORMS: tuple[tuple[str, Judge], ...] = (
+    (r"(?:the )?(?:game|world|environment)\b.*\b(?:asks|question|options).*", _judge_question),
+    (r".*\bambiguous\b.*|.*numbered options", _judge_question),
+    (r"(?:the |your |that |an |any )?(?:last |previous )?actions? failed", _judge_failure),
+    (r"(?:all|every|each)(?: of the| the)? rooms? .*(?:searched|visited|seen|entered)", _judge_search),
+    (r"named-ingredients (?:are|is|lie) (?:all )?(?:together|in (?:one|the same|a) .+)", _judge_together),
+    (rf"(.*\b(?:{_BOUNDS}) -?\d.*)", _judge_reading),
+    (r"you (?:have reached|reach|have entered|enter|arrive in|arrive at) (.+)", _judge_room),
+    (r"you(?:'re| are) (?:(?:in|at|inside|inside of) (.+)|outside)", _judge_room),
+    (r"in (?!.*tasks?)(.+)", _judge_room),
+    (r"you (?:have|have got|hold|are holding|carry|are carrying) (.+?)(?: in (?:your |the )?inventory)?", _judge_held),
+    (r"there (?:is|are) (.+?)(?: here| in (?:the room|sight|view))?", _judge_sight),
+    (r"(?:you )?(?:can |have )?(?:see|seen|find|found|notice|spot|come across) (.+?)(?: here)?", _judge_sight),
+    (rf"(.+?) (?:is|are) (?:{_IN_SIGHT})", _judge_sight),
+    (rf"(.+?) (?:is|are) ({_STATES})", _judge_property),
+    (r"(.+?) (?:is|are) (?:held|carried)", _judge_held),
+    (r"(.+?) (?:is|are|has been put|has been placed|lies|stands) (?:in|on|inside|into) (.+)", _judge_place),
+)
+_STATEMENTS = tuple((re.compile(rf"^(?:{pattern})$"), judge) for pattern, judge in _FORMS)

@@ -12,6 +12,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_e
 
 from rsso_dspy.explorer import prompt_parser
 from rsso_dspy.explorer.actor import answer_flat_actor, answer_subgoal_actor
+from rsso_dspy.explorer.heeded_roles import write_heeded_reflection, write_heeded_steps, write_heeded_target
 from rsso_dspy.explorer.proposer import (
     advise_modules,
     propose_instruction_edit,
@@ -19,10 +20,9 @@ from rsso_dspy.explorer.proposer import (
     rewrite_instruction,
     shorten_instruction,
 )
-from rsso_dspy.explorer.reflector import write_reflection
 from rsso_dspy.explorer.rule_writer import write_or_merge_rules
 from rsso_dspy.explorer.seeded_noise import SeededNoise
-from rsso_dspy.explorer.verbalizer import list_equivalent_skills, summarize_skill, write_steps, write_target
+from rsso_dspy.explorer.verbalizer import list_equivalent_skills, summarize_skill
 
 CHARACTERS_PER_TOKEN = 4
 """Tokens are estimated as characters / 4, rounded up: the engine has no tokenizer."""
@@ -33,10 +33,10 @@ Role = Callable[[prompt_parser.ParsedPrompt, SeededNoise], Answer]
 ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"next_action"}), answer_subgoal_actor),
     (frozenset({"action"}), answer_flat_actor),
-    (frozenset({"plan"}), write_reflection),
+    (frozenset({"plan"}), write_heeded_reflection),
     (frozenset({"summary", "skill_name"}), summarize_skill),
-    (frozenset({"steps"}), write_steps),
-    (frozenset({"target"}), write_target),
+    (frozenset({"steps"}), write_heeded_steps),
+    (frozenset({"target"}), write_heeded_target),
     (frozenset({"equivalent"}), list_equivalent_skills),
     (frozenset({"abstract_rules"}), write_or_merge_rules),
     (frozenset({"error_rules"}), write_or_merge_rules),

@@ -13,13 +13,13 @@ from rsso_dspy.explorer.clauses import Mention, ReadAdvice, ScopedClause
 from rsso_dspy.explorer.commands import Command, command, extract_content_words, make, normalize_words
 from rsso_dspy.explorer.conditions import hold_conditions, is_done
 from rsso_dspy.explorer.references import Situation, is_meant, list_named_rooms, list_named_things
-from rsso_dspy.explorer.wordings import CLOSED, INGREDIENTS, normalize_wording
+from rsso_dspy.explorer.wordings import CLOSED, EMPTY_VESSEL, INGREDIENTS, normalize_wording
 
 LIKED, TOPIC, DISLIKED, SHUNNED, LATER = 1.6, 0.5, -30.0, -3.0, -12.0
 """What a clause adds to an action: called for; names things worth caring for; forbidden; better avoided; only after
 another that is possible now."""
 IN_TASK, IN_STATE, HINT = 9.0, 6.4, 1.0
-"""Weight, among the player's drives, of what is called for in a sort of task, in a state or procedure, and in general."""
+"""Weight, among the player's drives, of what is called for in a sort of task, in a state or procedure, in general."""
 _TRAVEL = ("teleport", "go")
 _NEXT = 1.5
 """How much less an action weighs than the one that was named before it."""
@@ -55,7 +55,7 @@ class Orders:
         called = any(each.action == action for each in self.calls)
         says = [LIKED if called else 0.0]
         says += [_judge_action(clause, done, action, self.here, others) for clause in self.clauses]
-        says += [_judge_open(clause, done, action, self.here) for clause in self.open]
+        says += [_judge_open(clause, done, self.here) for clause in self.open]
         if not called:
             says += [LATER for after, named in self.later if _is_advised(after, done, self.here, named)]
         return max(says) + min(says)
@@ -111,7 +111,7 @@ def _find_later(clause: ScopedClause) -> Command | None:
     return command(normalize_wording(said).removeprefix("you ").strip()) if said else None
 
 
-def _judge_open(clause: ScopedClause, done: Command, action: str, here: Situation) -> float:
+def _judge_open(clause: ScopedClause, done: Command, here: Situation) -> float:
     """A clause whose condition is judged with the action's own thing as "it"."""
     if clause.command is None or not _is_advised(clause.command, done, here, clause.mentions):
         return 0.0
@@ -188,10 +188,23 @@ def list_actions(clause: ScopedClause, here: Situation) -> list[str]:
         gone = (scene.room, *scene.notes.searched)
         return [make("teleport", room).text for room in rooms if room not in gone][:_MOST]
     things = _prefer_exact(step.thing, list_named_things(step.thing, here, clause.mentions))
-    places = _prefer_exact(step.place, list_named_things(step.place, here, clause.mentions)) if step.place else [""]
+    places = _list_places(step, clause, here) if step.place else [""]
     found = [make(step.verb, thing, place) for thing in things for place in places if thing != place]
     failed = {*scene.failed, *scene.notes.failed}
     return [each.text for each in found if each.text not in failed and not _is_had(each, here)][:_MOST]
+
+
+def _list_places(step: Command, clause: ScopedClause, here: Situation) -> list[str]:
+    """What the place of a step means; "an empty container" is the one that the step was begun with."""
+    if normalize_words(step.place) == EMPTY_VESSEL:
+        begun = [
+            done.place
+            for done in here.done
+            if done.verb == step.verb and is_meant(step.thing, done.thing, here, clause.mentions)
+        ]
+        if begun and begun[-1] in here.scene.things:
+            return begun[-1:]
+    return _prefer_exact(step.place, list_named_things(step.place, here, clause.mentions))
 
 
 def _prefer_exact(phrase: str, names: list[str]) -> list[str]:

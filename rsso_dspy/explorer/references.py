@@ -56,7 +56,7 @@ def is_meant(phrase: str, name: str, here: Situation, mentions: Sequence[Mention
 
 
 def list_named_things(phrase: str, here: Situation, mentions: Sequence[Mention] = ()) -> list[str]:
-    """Things in sight that the phrase means, in its order; nothing for "anything", which orders nothing in particular."""
+    """Things in sight that the phrase means, in its order; none for "anything", which orders nothing in particular."""
     if normalize_words(phrase) == wordings.ANYTHING:
         return []
     named = [name for name in here.scene.things if is_meant(phrase, name, here, mentions)]

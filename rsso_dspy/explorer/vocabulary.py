@@ -54,6 +54,9 @@ TOPICS: tuple[frozenset[str], ...] = tuple(
 form of `wordings.stem`."""
 
 TOPIC_WORDS = frozenset(
-    {"animal", "boil", "chang", "chemical", "chemistry", "color", "colour", "cool", "find", "freez", "friction", "fruit", "genetic", "grow", "heat", "inclin", "life", "lifespan", "liv", "longevity", "measur", "melt", "mendelian", "mix", "mixtur", "paint", "plan", "plant", "point", "slop", "span", "stag", "stat", "temperatur", "thermometer"}
+    {"animal", "boil", "chang", "chemical", "chemistry", "color", "colour", "cool", "find", "freez", "friction"}
+    | {"fruit", "genetic", "grow", "heat", "inclin", "life", "lifespan", "liv", "longevity", "measur", "melt"}
+    | {"mendelian", "mix", "mixtur", "paint", "plan", "plant", "point", "slop", "span", "stag", "stat"}
+    | {"temperatur", "thermometer"}
 )
 """Words that alone make a label the name of a sort of task, as in "Life span: ..."."""

@@ -17,51 +17,55 @@ _SLOTS = frozenset(
     | {"animal", "plant"}
 )
 
-_NAMED = (
-    r"(?: (?:that |which )?(?:is |are )?(?:named|mentioned|given|asked for|wanted|called for) (?:in|by) (?:the|your) task"
+_THE = r"(?:(?:the|an?|any|every|each|all|some|one of the|all of the) )*"
+_VESSEL = r"(?:containers?|vessels?|cups?|pots?|jugs?|bowls?|jars?)"
+_BY_TASK = (
+    r"(?: (?:that |which )?(?:is |are )?(?:named|mentioned|given|asked for|wanted) (?:in|by) (?:the|your) task"
     r"|(?: that| which)? (?:the|your) task (?:names|asks for|mentions|wants|is about|calls for)"
     r"| of (?:the|your) task)"
 )
-_THE = r"(?:(?:the|an?|any|every|each|all|some|one of the|all of the) )*"
-_VESSEL = r"(?:containers?|vessels?|cups?|pots?|jugs?|bowls?|jars?)"
-_YET = r"(?: (?:yet|before|so far))?"
+_BY_RECIPE = r"(?: (?:of|in|from|named (?:in|by)) the recipe| (?:that )?the recipe names)"
+_HERE = r"(?: in (?:the|a|this|that|every) room)?"
+_NOT_SEEN = (
+    r"(?: that| which)? (?:you )?(?:have|has|were|was) not (?:been )?(?:seen|visited|searched|entered|in)"
+    r"(?: (?:yet|before|so far))?"
+)
+_WORDINGS = (
+    (rf"{_THE}substances?{_BY_TASK}|(?:the|your) task's substance", TASK_SUBSTANCE),
+    (rf"{_THE}(?:ingredients?|parts)(?:{_BY_TASK}|{_BY_RECIPE})?", INGREDIENTS),
+    (rf"{_THE}(?:products?|mixture|result){_BY_TASK}|the (?:finished )?product", TASK_PRODUCT),
+    (rf"{_THE}(?:box|boxes|containers?){_BY_TASK}", TASK_CONTAINER),
+    (rf"{_THE}(?:rooms?|locations?|places?){_BY_TASK}", TASK_ROOM),
+    (rf"(?:what|whatever|{_THE}(?:things?|objects?|items?|animals?|plants?|paint|targets?)){_BY_TASK}", TASK_THING),
+    (rf"{_THE}(?:closed|unopened) (?:things?|doors?|{_VESSEL}|furniture){_HERE}", CLOSED),
+    (rf"(?:everything|anything|whatever|{_THE}(?:things?|{_VESSEL}))(?: that| which)? (?:is|are) closed", CLOSED),
+    (rf"{_THE}empty {_VESSEL}", EMPTY_VESSEL),
+    (rf"{_THE}(?:heat sources?|heaters?|heating devices?|sources? of heat)", HEATER),
+    (rf"{_THE}(?:coolers?|cold places?|cooling devices?)", COOLER),
+    (rf"{_THE}(?:(?:new|unseen|unvisited|unsearched) rooms?|(?:rooms?|places?){_NOT_SEEN})", UNSEEN_ROOM),
+    (r"(?:another|other|a different|any other) (?:rooms?|places?)", OTHER_ROOM),
+    (r"(?:anything|any thing|a thing|an object|any object|something|any action)(?: else)?", ANYTHING),
+)
+_NOUNS = tuple((re.compile(rf"\b(?:{pattern})(?![\w-])"), token) for pattern, token in _WORDINGS)
 
-_NOUNS = tuple(
-    (re.compile(rf"\b{pattern}(?![\w-])"), token)
-    for pattern, token in (
-        (rf"{_THE}substances?{_NAMED}", TASK_SUBSTANCE),
-        (r"(?:the|your) task's substance", TASK_SUBSTANCE),
-        (rf"{_THE}(?:ingredients?|parts)(?:{_NAMED}| (?:of|in|from|named (?:in|by)) the recipe| (?:that )?the recipe names)?", INGREDIENTS),
-        (rf"{_THE}(?:products?|mixture|result){_NAMED}|the (?:finished )?product", TASK_PRODUCT),
-        (rf"{_THE}(?:box|boxes|containers?){_NAMED}", TASK_CONTAINER),
-        (rf"{_THE}(?:rooms?|locations?|places?){_NAMED}", TASK_ROOM),
-        (rf"(?:what|whatever|{_THE}(?:things?|objects?|items?|animals?|plants?|paint|targets?)){_NAMED}", TASK_THING),
-        (rf"{_THE}(?:closed|unopened) (?:things?|doors?|{_VESSEL}|furniture)(?: in (?:the|a|this|that|every) room)?", CLOSED),
-        (rf"(?:everything|anything|whatever|{_THE}(?:things?|{_VESSEL}))(?: (?:that|which))? (?:is|are) closed", CLOSED),
-        (rf"{_THE}empty {_VESSEL}", EMPTY_VESSEL),
-        (rf"{_THE}(?:heat sources?|heaters?|heating devices?|sources? of heat)", HEATER),
-        (rf"{_THE}(?:coolers?|cold places?|cooling devices?)", COOLER),
-        (rf"{_THE}(?:(?:new|unseen|unvisited|unsearched) rooms?"
-         rf"|(?:rooms?|places?)(?: that| which)? (?:you )?(?:have|has|were|was) not (?:been )?(?:seen|visited|searched|entered|in){_YET})", UNSEEN_ROOM),
-        (r"(?:another|other|a different|any other) (?:rooms?|places?)", OTHER_ROOM),
-        (r"(?:anything|any thing|a thing|an object|any object|something|any action)(?: else)?", ANYTHING),
-    )
-)  # fmt: skip
-
-_VERBS = (
-    (re.compile(r"\b(pick|turn|switch) (it|them|that|this) (up|on|off)\b"), r"\1 \3 \2"),
-    (re.compile(r"\bswitch(?:ing)? (on|off)\b"), r"turn \1"),
-    (re.compile(r"\b(?:leave|leaving) (?:the|a|this|that|your) room\b|\bleave it\b|\bleave\b(?=$|,)"), f"teleport to {OTHER_ROOM}"),
-    (re.compile(r"\b(?:teleport(?:ing)?|travel(?:ing)?|wander(?:ing)?|go(?:ing)?)(?: around| away| elsewhere| anywhere(?: else)?)?(?=$|,| and\b| or\b)"),
-     f"teleport to {OTHER_ROOM}"),
-    (re.compile(r"\bfocus(?:ing)?(?=$|,| and\b)"), f"focus on {ANYTHING}"),
-    (re.compile(r"\b(?:visit|search|explore|enter|return to|head to|travel to|head for)(?:ing)? (?=\w)"), "teleport to "),
-    (re.compile(r"\b(?:collect|fetch|get) (?=the |a |an |it\b)"), "pick up "),
-    (re.compile(r"\b(?:keep|start) (focusing|waiting|mixing|opening|moving|pouring)\b"), r"\1"),
-    (re.compile(r"\bstay(?= (?:there|here|in)\b)"), "wait"),
-    (re.compile(r"\badd(?:ing)? (.+?) to\b"), r"move \1 to"),
-    (re.compile(r"\bstir(?:ring)?\b"), "mix"),
-)  # fmt: skip
+_LAST = r"(?=$|,| and\b| or\b)"
+_FORMS = (
+    (r"\b(pick|turn|switch) (it|them|that|this) (up|on|off)\b", r"\1 \3 \2"),
+    (r"\bswitch(?:ing)? (on|off)\b", r"turn \1"),
+    (rf"\b(?:leave|leaving) (?:the|a|this|that|your) room\b|\bleave it\b|\bleave{_LAST}", f"teleport to {OTHER_ROOM}"),
+    (
+        rf"\b(?:teleport|travel|wander|go)(?:ing)?(?: around| away| elsewhere| anywhere(?: else)?)?{_LAST}",
+        f"teleport to {OTHER_ROOM}",
+    ),
+    (rf"\bfocus(?:ing)?{_LAST}", f"focus on {ANYTHING}"),
+    (r"\b(?:visit|search|explore|enter|return to|head to|travel to|head for)(?:ing)? (?=\w)", "teleport to "),
+    (r"\b(?:collect|fetch|get) (?=the |a |an |it\b)", "pick up "),
+    (r"\b(?:keep|start) (focusing|waiting|mixing|opening|moving|pouring)\b", r"\1"),
+    (r"\bstay(?= (?:there|here|in)\b)", "wait"),
+    (r"\badd(?:ing)? (.+?) to\b", r"move \1 to"),
+    (r"\bstir(?:ring)?\b", "mix"),
+)
+_VERBS = tuple((re.compile(pattern), form) for pattern, form in _FORMS)
 
 
 def normalize_wording(sentence: str) -> str:

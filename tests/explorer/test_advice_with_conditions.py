@@ -14,20 +14,19 @@ from rsso_dspy.explorer.prompt_parser import ParsedPrompt, PromptLayout
 from rsso_dspy.explorer.references import Situation
 from rsso_dspy.explorer.scene_parser import build_scene
 
+STATE = "First, focus on the substance. Then, take actions that will cause it to change its state of matter."
 TASKS = {
-    "boil": "Your task is to boil water. First, focus on the substance. Then, take actions that will cause it to change "
-    "its state of matter.",
-    "freeze": "Your task is to freeze chocolate. First, focus on the substance. Then, take actions that will cause it to "
-    "change its state of matter.",
+    "boil": f"Your task is to boil water. {STATE}",
+    "freeze": f"Your task is to freeze chocolate. {STATE}",
     "mix": "Your task is to use chemistry to create the substance 'salt water'. A recipe and some of the ingredients "
     "might be found near the kitchen. When you are done, focus on the salt water.",
     "paint": "Your task is to use chemistry to create green paint. When you are done, focus on the green paint.",
     "long": "Your task is to find the animal with the longest life span. The animals are in the 'outside' location. "
     "Focus on the animal with the longest life span.",
     "box": "Your task is to find a(n) plant. First, focus on the thing. Then, move it to the red box in the kitchen.",
-    "heat": "Your task is to measure the temperature of lead, which is located around the workshop. First, focus on the "
-    "thermometer. Next, focus on the lead. If the lead temperature is above 50 degrees celsius, place it in the blue "
-    "box. If it is below, place it in the orange box.",
+    "heat": "Your task is to measure the temperature of lead, which is located around the workshop. First, focus on "
+    "the thermometer. Next, focus on the lead. If the lead temperature is above 50 degrees celsius, place it in the "
+    "blue box. If it is below, place it in the orange box.",
 }  # fmt: skip
 HALL = """This room is called the hallway.
 You also observe:
@@ -69,7 +68,9 @@ def act(scene: str, *done: str) -> str:
                            for each in done)  # fmt: skip
 
 
-OPENED = act(KITCHEN, "open fridge => The fridge is now open.\nYou also observe:\n\ta fridge. in the fridge is: nothing")
+OPENED = act(
+    KITCHEN, "open fridge => The fridge is now open.\nYou also observe:\n\ta fridge. in the fridge is: nothing"
+)
 READ = act(
     KITCHEN,
     "read recipe => The recipe reads:\nTo make salt water, you need to mix sodium chloride, water.",
@@ -165,7 +166,7 @@ CASES = [
     ("Move each ingredient to the bowl.", "mix", READ, "move sodium chloride to bowl", LIKED),
     ("Only focus on a thing when the task names it.", "freeze", KITCHEN, "focus on thermometer", DISLIKED),
     ("Only focus on a thing when the task names it.", "freeze", KITCHEN, "focus on chocolate", LIKED),
-    ("Unless the task names it, avoid focusing on the thermometer.", "freeze", KITCHEN, "focus on thermometer", DISLIKED),
+    ("Unless the task names it, avoid focusing on thermometer.", "freeze", KITCHEN, "focus on thermometer", DISLIKED),
     ("Unless the task names it, avoid focusing on the thermometer.", "heat", KITCHEN, "focus on thermometer", NOTHING),
     # sequences
     ("First open the fridge, then open the freezer.", "boil", KITCHEN, "open fridge", LIKED),
