@@ -3,10 +3,10 @@
     python benchmarks/scoped_advice.py [--jobs 2] [--per-task 5] [--seeds 3] [--split dev]
 
 Plays one trial of `react` under `sso-adapt/1-cap60`, zero-shot and with the clauses below added to the instruction, on
-the same development variants with the same seeds. The clauses were written by hand after a look at the first three
-training variants of each of their tasks, and at no development or held-out variant; what they say of animals and of
-colours is common knowledge. Tasks that no clause is about are played too: there, nothing should change. Prints the mean
-points of both per task; the last line is the mean gain over the tasks that a clause is about, and over the others.
+the same development variants with the same seeds. The clauses were written by hand after a look at the first three to
+five training variants of each of their tasks, and at no development or held-out variant; what they say of animals and
+of colours is common knowledge. Tasks that no clause is about are played too: there, nothing should change. Prints the
+mean points of both per task; the last line is the mean gain over the tasks that a clause is about, and over the others.
 """
 
 import argparse

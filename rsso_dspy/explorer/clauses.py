@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines, normalize_words
 from rsso_dspy.explorer.vocabulary import TOPIC_WORDS
-from rsso_dspy.explorer.wordings import OTHER_ROOM, is_pronoun, is_slot, normalize_wording, stem
+from rsso_dspy.explorer.wordings import OTHER_ROOM, is_placeholder, is_pronoun, normalize_wording, stem
 
 _BULLET = re.compile(r"^\s*(?:[-*•>#]+\s*|(\(?\d+[.):]|step \d+[.:]?)\s+)+")
 _LABEL = re.compile(r"^([^:]{3,100}):(?:\s+(.*)|$)")
@@ -168,7 +168,7 @@ def is_plain(line: str, marks: re.Pattern[str] = _MARKS) -> bool:
     if marks.search(line) or normalize_wording(line) != line:
         return False
     named = (each.command for each in lines(line) if each.command)
-    return not any(is_slot(part) for each in named for part in (each.thing, each.place))
+    return not any(is_placeholder(part) for each in named for part in (each.thing, each.place))
 
 
 def _split_label(line: str) -> tuple[tuple[Condition, ...], str]:

@@ -7,7 +7,7 @@ from rsso_dspy.explorer.clauses import Condition, Mention
 from rsso_dspy.explorer.commands import Command, command, extract_content_words, normalize_words
 from rsso_dspy.explorer.references import Situation, is_meant, list_named_things
 from rsso_dspy.explorer.topics import is_task_about, judge_topic
-from rsso_dspy.explorer.wordings import ANYTHING, INGREDIENTS, is_slot, normalize_wording
+from rsso_dspy.explorer.wordings import ANYTHING, INGREDIENTS, is_placeholder, normalize_wording
 
 _WHILE = ("if", "in case", "when", "whenever", "while", "as long as", "once", "as soon as", "after")
 _ASKED = re.compile(
@@ -197,7 +197,7 @@ def _judge_reading(here: Situation, parts: list[str], _mentions: Sequence[Mentio
 
 def _is_known(phrase: str, mentions: Sequence[Mention]) -> bool:
     """Whether a phrase names something at all."""
-    return bool(phrase) and (not is_slot(phrase) or bool(mentions))
+    return bool(phrase) and (not is_placeholder(phrase) or bool(mentions))
 
 
 def _judge_question(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:

@@ -81,7 +81,7 @@ def list_named_rooms(phrase: str, here: Situation, mentions: Sequence[Mention] =
 def _list_meanings(wanted: str, here: Situation, mentions: Sequence[Mention], name: str) -> Iterable[frozenset[str]]:
     """Sets of words, one of which the name of what is meant has whole."""
     goals, scene = here.goals, here.scene
-    if wordings.is_slot(wanted):
+    if wordings.is_placeholder(wanted):
         return _recall_mention(wanted, here, mentions, name)
     if wanted == wordings.ANYTHING:
         return [extract_content_words(name)]

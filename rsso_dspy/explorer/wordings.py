@@ -12,7 +12,7 @@ UNSEEN_ROOM, OTHER_ROOM, ANYTHING = "unseen-room", "other-room", "anything"
 """What stands for a noun phrase: what the task names, a sort of thing, any other room, anything."""
 
 _PRONOUNS = frozenset({"it", "them", "that", "this", "they", "there", "one"})
-_SLOTS = frozenset(
+_PLACEHOLDERS = frozenset(
     {"obj", "object", "container", "location", "place", "room", "something", "thing", "item", "vessel", "substance"}
     | {"animal", "plant"}
 )
@@ -81,10 +81,10 @@ def is_pronoun(phrase: str) -> bool:
     return normalize_words(phrase) in _PRONOUNS
 
 
-def is_slot(phrase: str) -> bool:
+def is_placeholder(phrase: str) -> bool:
     """Whether a phrase means something only by what was named before it: "it", "that location", "the container"."""
     wanted = normalize_words(phrase)
-    return wanted in _PRONOUNS | _SLOTS or wanted.split()[:1] in (["that"], ["this"], ["these"], ["those"])
+    return wanted in _PRONOUNS | _PLACEHOLDERS or wanted.split()[:1] in (["that"], ["this"], ["these"], ["those"])
 
 
 def stem(word: str) -> str:

@@ -2,6 +2,7 @@
 
 import dspy
 
+from rsso_dspy.explorer.advice import read_plan_cautions, select_plan_steps
 from rsso_dspy.signatures import FlatActor, SkillActor
 from tests.explorer.conftest import HALLWAY, KITCHEN, REGIONS
 
@@ -102,3 +103,32 @@ def test_a_mistake_in_the_constitution_is_not_made_again(ask):
     bare = ask(FlatActor, **BARE).action
     told = ask(FlatActor, **BARE | {"constitution": f"- Mistake: {bare}, without effect. Instead: do something else"})
     assert told.action != bare
+
+
+OUTSIDE = (
+    "This outside location is called the outside.\nYou also observe:\n\ta giant tortoise\n\ta dove\n"
+    "\ta door to the kitchen (that is open)"
+)
+LIFE_SPAN = (
+    "Your task is to find the animal with the longest life span. Focus on the animal with the longest life span."
+)
+
+
+def test_what_is_told_for_a_sort_of_task_goes_before_looking_around(ask):
+    given = BARE | {"task": LIFE_SPAN, "history": OUTSIDE}
+    advice = "In tasks about {}: focus on a tortoise or an elephant."
+    told, other = (
+        FlatActor.with_instructions(f"{FlatActor.instructions}\n{advice.format(sort)}")
+        for sort in ("life span", "boiling")
+    )
+    assert ask(told, **given).action == "focus on giant tortoise"
+    assert ask(other, **given) == ask(FlatActor, **given)
+    assert ask(FlatActor, **given).action == "teleport to kitchen"
+
+
+def test_a_conditional_step_of_a_plan_is_no_step():
+    plan = "Attempt 1: Too slow.\nTeleport to bedroom; open closet. If the stove is broken, open the freezer."
+    assert [step.text for step in select_plan_steps(plan)] == ["teleport to bedroom", "open closet"]
+    (clause,) = read_plan_cautions(plan).clauses
+    assert clause.command is not None
+    assert (clause.command.text, clause.conditions[0].text) == ("open freezer", "the stove is broken")
