@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines, normalize_words
 from rsso_dspy.explorer.vocabulary import TOPIC_WORDS
-from rsso_dspy.explorer.wordings import OTHER_ROOM, is_placeholder, is_pronoun, normalize_wording, stem
+from rsso_dspy.explorer.wordings import LONGEST, OTHER_ROOM, is_placeholder, is_pronoun, normalize_wording, stem
 
 _BULLET = re.compile(r"^\s*(?:[-*•>#]+\s*|(\(?\d+[.):]|step \d+[.:]?)\s+)+")
 _LABEL = re.compile(r"^([^:]{3,100}):(?:\s+(.*)|$)")
@@ -201,7 +201,7 @@ def _read_line(text: str, scope: tuple[Condition, ...], reader: _Reader, numbere
         reader.mentions = []
         reader.carried = ()
     for number, sentence in enumerate(part.strip(" .!\"'") for part in _SENTENCES.split(text) if part):
-        if not sentence or sentence.endswith("?"):
+        if not sentence or sentence.endswith("?") or len(sentence) > LONGEST:
             continue
         follows = bool(_CONTINUES.match(sentence)) or (numbered and number == 0)
         if not follows:

@@ -11,13 +11,15 @@ CLOSED, EMPTY_VESSEL, HEATER, COOLER = "closed-thing", "empty-vessel", "heater",
 UNSEEN_ROOM, OTHER_ROOM, ANYTHING = "unseen-room", "other-room", "anything"
 """What stands for a noun phrase: what the task names, a sort of thing, any other room, anything."""
 
+LONGEST = 2000
+"""Characters of a sentence of advice at most; longer texts are none."""
 _PRONOUNS = frozenset({"it", "them", "that", "this", "they", "there", "one"})
 _PLACEHOLDERS = frozenset(
     {"obj", "object", "container", "location", "place", "room", "something", "thing", "item", "vessel", "substance"}
     | {"animal", "plant"}
 )
 
-_THE = r"(?:(?:the|an?|any|every|each|all|some|one of the|all of the) )*"
+_THE = r"(?:(?:the|an?|any|every|each|all|some|one of the|all of the) ){0,3}"
 _VESSEL = r"(?:containers?|vessels?|cups?|pots?|jugs?|bowls?|jars?)"
 _BY_TASK = (
     r"(?: (?:that |which )?(?:is |are )?(?:named|mentioned|given|asked for|wanted) (?:in|by) (?:the|your) task"
@@ -69,7 +71,10 @@ _VERBS = tuple((re.compile(pattern), form) for pattern, form in _FORMS)
 
 
 def normalize_wording(sentence: str) -> str:
-    """The sentence in the grammar's verbs, with one token for each noun phrase that means a sort of thing."""
+    """The sentence in the grammar's verbs, with one token for each noun phrase that means a sort of thing. What is too
+    long for a sentence stays as it is."""
+    if len(sentence) > LONGEST:
+        return sentence
     for pattern, token in _NOUNS:
         sentence = pattern.sub(token, sentence)
     for pattern, form in _VERBS:

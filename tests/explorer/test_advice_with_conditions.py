@@ -216,3 +216,9 @@ def test_what_an_advice_says_of_an_action(advice, task, history, action, expecte
     said = read_orders([read], Situation(goals, scene)).score(action, POSSIBLE)
     said += score_by_advice(action, read.plain)
     assert {True: LIKED, False: DISLIKED}.get(said > 0.6 if abs(said) > 0.6 else None, NOTHING) == expected
+
+
+@pytest.mark.parametrize("text", ["the " * 20_000, "if a, " * 5_000, "open " * 20_000, "a, " * 20_000])
+def test_a_text_that_is_no_sentence_orders_nothing(text):
+    """And is read in a time that grows with its length alone."""
+    assert not any(clause.command for clause in read_advice(f"Then {text}.").clauses)
