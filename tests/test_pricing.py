@@ -97,7 +97,7 @@ def test_answers_without_counts_are_no_free_answers():
     for limits in ((1.0, None), (None, 100)):
         purse = SpendLimit(*limits, {"actor": "m"}, {"m": PRICE}.get)
         purse.add_usage("actor", Usage(calls=1, unmetered=1))
-        assert "does not tell how many tokens" in purse.exceeded_limit
+        assert "does not report token counts" in purse.exceeded_limit
     purse = SpendLimit(None, None, {"actor": "m"}, {"m": PRICE}.get)
     purse.add_usage("actor", Usage(calls=1, unmetered=1))
     assert not purse.exceeded_limit

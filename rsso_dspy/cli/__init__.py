@@ -1,7 +1,7 @@
-"""The command line: one file per verb, each a thin call into the room that does the work, and what several share.
+"""The command line: one file per command, each a thin call into the package that does the work.
 
 `main` is the console script. Errors of this project print their message and give their exit code: 2 for a wrong call,
-1 for a failed run, 130 when interrupted, 143 when ended by SIGTERM. No key is printed, by whomever.
+1 for a failed run, 130 when interrupted, 143 after SIGTERM. Keys are redacted from all output.
 """
 
 import sys
@@ -43,7 +43,7 @@ def _run_cli() -> None:
 
 
 def _print_crash() -> NoReturn:
-    """Print the traceback here, where no key gets through."""
+    """Print the traceback through the redacting stream."""
     import traceback
 
     traceback.print_exc()
@@ -51,7 +51,7 @@ def _print_crash() -> NoReturn:
 
 
 def _run_typer_app() -> None:
-    """The command, ended by SIGTERM as by Ctrl-C, and its output to the last byte."""
+    """Run the command, treat SIGTERM like Ctrl-C, and flush all output."""
     from rsso_dspy.cli.interruption import INTERRUPTED, TERMINATED, ExitStatus, exit_on_interrupt, interrupt_on_sigterm
     from rsso_dspy.cli.standard_streams import flush_stdout
 
@@ -81,5 +81,5 @@ def _run_typer_app() -> None:
 def _exit_with_error(error: "RssoError") -> NoReturn:
     from rsso_dspy.report.terminal import replace_controls
 
-    print(replace_controls(f"error: {error}"), file=sys.stderr)  # it may quote what a file or a server said
+    print(replace_controls(f"error: {error}"), file=sys.stderr)  # may quote a file or a server
     raise SystemExit(error.exit_code)

@@ -1,4 +1,4 @@
-"""The verbs. Heavy libraries are imported inside them, so that `--help` answers at once."""
+"""The commands. They import heavy libraries inside their functions, so that `--help` is fast."""
 
 from typing import Annotated
 
@@ -67,7 +67,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def read_global_options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the verb."""
+    """Options before the command."""

@@ -1,4 +1,4 @@
-"""The candidates of a compile as a picture, for `program show --figure` and a run's page."""
+"""A figure of the candidates of a compile, for `program show --figure` and a run's page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +10,10 @@ if TYPE_CHECKING:
 
 
 def draw_program_file(file: Path) -> "tuple[Figure, str]":
-    """The picture of a compiled file, and what it shows in words. Raises `UsageError` for a file that cannot be read,
-    or when matplotlib is not installed."""
+    """Draw the candidates of a compiled file; return the figure and its alternative text.
+
+    Raises `UsageError` if the file cannot be read or matplotlib is not installed.
+    """
     from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.description import describe_program
 
@@ -20,12 +22,12 @@ def draw_program_file(file: Path) -> "tuple[Figure, str]":
     best = next(
         (name for name, each in zip(_label_candidates(found), found.candidates, strict=True) if each.chosen), "none"
     )
-    words = f"Mean metric of each candidate of {file.name} on the variants to choose by: {', '.join(tried)}."
+    words = f"Mean metric of each candidate of {file.name} on the validation variants: {', '.join(tried)}."
     return draw_program_candidates(found, file.name), f"{words} Chosen: {best}."
 
 
 def draw_program_candidates(found: "Description", name: str) -> "Figure":
-    """The picture of a program that is read already."""
+    """Draw the candidates of a loaded program."""
     from rsso_dspy.records import RULE_BASED_NOTE
     from rsso_dspy.report.figures import ScoredCandidate, draw_candidates_figure
 

@@ -1,4 +1,4 @@
-"""`rsso-dspy config`: what is in force, and a file to start from."""
+"""`rsso-dspy config`: show the active configuration, or write a template file."""
 
 import shlex
 from pathlib import Path
@@ -11,7 +11,7 @@ from rsso_dspy.cli.options import BackendName, BaseUrl, ConfigFile, ModelName, O
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
-app = typer.Typer(help="Show the configuration in force, or write a file to start from.", no_args_is_help=True)
+app = typer.Typer(help="Show the active configuration, or write a file to start from.", no_args_is_help=True)
 
 
 @app.command()
@@ -22,8 +22,10 @@ def show(
     base_url: BaseUrl = None,
     backend: BackendName = None,
 ) -> None:
-    """Print the configuration in force as JSON, every key of it: of the backends the one in use. With it, the hash over
-    what results depend on, and the proxies of the environment that requests would go through."""
+    """Print the active configuration as JSON, with every key and the selected backend.
+
+    Also prints the hash of everything that results depend on, and the proxies that requests would go through.
+    """
     import json
 
     from rsso_dspy.lm import list_backend_proxies
@@ -37,12 +39,12 @@ def show(
 def init(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("rsso.toml"),
 ) -> None:
-    """Write a configuration file with every default and what each key means."""
+    """Write a configuration file with every key, its default and its meaning."""
     from rsso_dspy.atomic import atomic_write_text
     from rsso_dspy.config import render_config_template
 
     if path.exists():
-        raise UsageError(f"{path} exists; name another file or move it away")
+        raise UsageError(f"{path} already exists; name another file or move it away")
     check_output_path(path, "file")
     atomic_write_text(path, render_config_template())
-    echo(f"wrote {path}; it is read from this folder, or with {shlex.join(['--config', str(path)])}")
+    echo(f"wrote {path}; commands started in this folder read it, others with {shlex.join(['--config', str(path)])}")

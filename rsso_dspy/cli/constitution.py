@@ -1,4 +1,4 @@
-"""`rsso-dspy constitution`: a rule book distilled from calibration variants, looked at, compared, merged and edited."""
+"""`rsso-dspy constitution`: build a constitution from calibration variants; show, compare, merge and edit it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,17 +38,15 @@ if TYPE_CHECKING:
     from rsso_dspy.workflows.build_constitution import ConstitutionBuild
 
 app = typer.Typer(
-    help="Constitutions: build one on calibration variants, look at it, compare, merge, edit.", no_args_is_help=True
+    help="Build a constitution from calibration variants; show, compare, merge and edit it.", no_args_is_help=True
 )
 
 ConstitutionSource = Annotated[
     Path, typer.Argument(metavar="FILE|RUN", help="Constitution file, or folder of a run that wrote one.")
 ]
-ConstitutionArm = Annotated[
-    str | None, typer.Option(help="Which arm of a run; the first that wrote a constitution when absent.")
-]
-ConstitutionOut = Annotated[Path, typer.Option("--out", "-o", help="File of the constitution.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
+ConstitutionArm = Annotated[str | None, typer.Option(help="Arm of the run (default: the first with a constitution).")]
+ConstitutionOut = Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @app.command()
@@ -56,16 +54,19 @@ def build(
     calib: Annotated[
         str,
         typer.Option(
-            help="K-per-task: K training variants of every task, as compile draws them: half of a task's at most; or a "
+            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's); or a "
             "JSON file whose `learn` lists variants."
         ),
     ] = "1-per-task",
     writer: Annotated[
-        str, typer.Option(help="Who writes the rules: neural (a model), symbolic (patterns, no call), neuro-symbolic.")
+        str,
+        typer.Option(
+            help="Rule writer: neural (a model), symbolic (patterns, no model calls) or neuro-symbolic (both)."
+        ),
     ] = "neural",
     explore: Annotated[
         int,
-        typer.Option(min=0, max=MOST_EPISODES, help="Episodes without a task before, to learn about the world alone."),
+        typer.Option(min=0, max=MOST_EPISODES, help="Exploration episodes without a task, played first."),
     ] = 1,
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
     out: ConstitutionOut = Path("constitution.json"),
@@ -83,11 +84,11 @@ def build(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Have a meta-advisor distil rules from calibration variants, for any method and any other backend to read.
+    """Distil rules from calibration variants, for any method and backend to read.
 
-    The agent plays every variant once, one after the other, and writes abstract and error rules on the way.
-    `rsso-dspy run --methods rsso --constitution FILE` reads them at no further call. Held-out variants are never
-    played. The same command again goes on where it was cut short.
+    The agent plays each variant once, in order, and writes abstract and error rules.
+    `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
+    never played. Repeat an interrupted command to resume it.
     """
     from typing import get_args
 
@@ -101,7 +102,7 @@ def build(
         config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
     )
     if out.exists():
-        raise UsageError(f"{out} exists already; remove it, or name another -o")
+        raise UsageError(f"{out} already exists; remove it or name another file with -o")
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark)
     writing = next(each for each in get_args(Writing) if each == writer)
@@ -114,7 +115,7 @@ def build(
 
 
 def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
-    """Print what will be played, by which model, and what it may cost at most; `notes` are those of the draw."""
+    """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
     from collections import Counter
 
     from rsso_dspy.cli.run_plan import describe_forecast, describe_models
@@ -134,7 +135,7 @@ def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes:
         f"plan: {writer} rules from {format_plural(built.plan.units, 'variant')} ({calib}), protocol "
         f"{built.plan.protocol}, "
         f"into {built.out}\n"
-        f"      {episodes} episodes one after the other, {episodes - left} finished, {left} to play\n"
+        f"      {episodes} episodes in sequence, {episodes - left} finished, {left} to play\n"
         f"      {describe_models(built.config, {'actor', *calls})}\n      {describe_forecast(forecast)}"
     )
     for note in notes:
@@ -144,7 +145,7 @@ def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes:
 def play_build(
     built: "ConstitutionBuild", max_cost: float | None, max_tokens: int | None, record: bool = False
 ) -> "ConstitutionFile":
-    """Play what is left and write the file."""
+    """Play the pending episodes and write the file."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.experiment.events import EventStream
     from rsso_dspy.experiment.session import session
@@ -161,7 +162,7 @@ def play_build(
                 watch.print_line(str(reached))
                 raise typer.Exit(1) from None
             except KeyboardInterrupt:
-                watch.print_line("interrupted: every finished episode is kept; the same command again goes on")
+                watch.print_line("interrupted: finished episodes are kept; repeat the command to resume")
                 raise typer.Exit(ending.code) from None
 
 
@@ -169,10 +170,10 @@ def play_build(
 def show(
     source: ConstitutionSource,
     arm: ConstitutionArm = None,
-    edits: Annotated[bool, typer.Option("--edits", help="Every edit too: added, merged, dropped and so on.")] = False,
+    edits: Annotated[bool, typer.Option("--edits", help="Also list every edit: add, merge, drop and so on.")] = False,
     json_: Json = False,
 ) -> None:
-    """Print the rules, where they come from and what was changed on the way."""
+    """Print the rules and their source; with --edits also their history."""
     from rsso_dspy.experiment.constitutions import open_constitution
 
     book = open_constitution(source, arm)
@@ -194,7 +195,7 @@ def show(
 
 @app.command()
 def diff(a: ConstitutionSource, b: ConstitutionSource, json_: Json = False) -> None:
-    """Print the rules that only one of two constitutions holds."""
+    """Print the rules that occur in only one of two constitutions."""
     from rsso_dspy.experiment.constitutions import list_unique_rules, open_constitution
 
     ours, theirs = open_constitution(a), open_constitution(b)
@@ -217,12 +218,12 @@ def merge(
     ],
     out: ConstitutionOut,
 ) -> None:
-    """Put the rules of several constitutions into one file, each rule once. No model is asked."""
+    """Merge several constitutions into one file, each rule once, without a model."""
     from rsso_dspy.atomic import atomic_write_text
     from rsso_dspy.experiment.constitutions import merge_constitution_files, open_constitution
 
     if out.exists():
-        raise UsageError(f"{out} exists already; remove it, or name another -o")
+        raise UsageError(f"{out} already exists; remove it or name another file with -o")
     check_output_path(out)
     books = {str(source): open_constitution(source) for source in sources}
     made = merge_constitution_files(books)
@@ -233,7 +234,7 @@ def merge(
 
 @app.command()
 def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution file.")]) -> None:
-    """Open the rules in $EDITOR, one a line, and write back what was made of them."""
+    """Edit the rules in $EDITOR, one per line."""
     from dataclasses import replace
 
     import click
@@ -249,15 +250,15 @@ def edit(file: Annotated[Path, typer.Argument(metavar="FILE", help="Constitution
     try:
         text = click.edit(before, extension=".txt")
     except click.ClickException as error:
-        raise UsageError(f"no editor could be opened ({error.message}); set EDITOR, e.g. EDITOR=nano") from None
+        raise UsageError(f"cannot open an editor ({error.message}); set EDITOR, e.g. EDITOR=nano") from None
     if text is None and not draft.exists():
-        print_status("nothing was changed")
+        print_status("no changes")
         return
     try:
         made = apply_edited_rules(book.constitution, text if text is not None else before)
     except UsageError as error:
         atomic_write_text(draft, text if text is not None else before)
-        raise UsageError(f"{error}. What was written is kept in {draft}: the same command opens it again") from None
+        raise UsageError(f"{error}. Your text is saved in {draft}; repeat the command to edit it again") from None
     atomic_write_text(file, replace(book, constitution=made).to_json())
     draft.unlink(missing_ok=True)
     print_status(f"{file}: {format_plural(made.rules, 'rule')}, before {len(book.constitution.rules)}")
@@ -274,6 +275,6 @@ def _print_constitution(book: "ConstitutionFile") -> None:
             said = f" (said {rule.count} times)" if rule.count > 1 else ""
             echo(replace_controls(f"  {rule.id} {rule.lesson.line}{said}"))
     if book.variants:
-        echo(f"learnt on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
+        echo(f"learned on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
     if book.provenance.get("rule_based"):
         echo(RULE_BASED_NOTE)

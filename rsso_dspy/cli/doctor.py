@@ -1,4 +1,4 @@
-"""`rsso-dspy doctor`: what works on this machine, and what to do about the rest."""
+"""`rsso-dspy doctor`: check what works on this machine, and say how to fix the rest."""
 
 import shutil
 from collections.abc import Callable
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
 
 PATIENCE = 15.0
-"""Seconds that a backend may take for one short answer."""
+"""Time limit in seconds for one short answer of a backend."""
 
 SHOWN = 40
-"""Characters of an answer that are printed."""
+"""Maximum number of printed characters of an answer."""
 
 ANSWERS = {
     "chat": "[[ ## answer ## ]] and the answer below it",
@@ -37,10 +37,10 @@ ANSWERS = {
     "xml": "<answer>...</answer>",
     "schema": '{"answer": ...}',
 }
-"""What each answer format wants to the question."""
+"""The answer that each format expects to the test question."""
 
 DISK_NEEDED = 2.0
-"""Gigabytes that a full held-out run of four methods may take."""
+"""Disk space in GB that a full held-out run of four methods may take."""
 
 
 def check_setup(
@@ -51,10 +51,10 @@ def check_setup(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Check the simulator, the embedder, the backend and the disk by using each of them.
+    """Check simulator, embedder, backend and disk by using each of them.
 
-    With --model, time two steps of an actor as well: how fast the server answers, whether it keeps to schemas and reads
-    from a cache, and what a run would take.
+    With --model, also time two actor steps: the speed of the server, its support for schemas and caching, and the
+    duration of a run.
     """
     settings = build_config(config, set_, backend, model=model, base_url=base_url, benchmark=benchmark)
     checks: list[tuple[str, Callable[[Config], str]]] = [
@@ -72,7 +72,7 @@ def check_setup(
         echo(f"checking {name} ...", err=True)
         try:
             echo(f"ok      {name}: {check(settings)}")
-        except Exception as error:  # every failure is a finding here
+        except Exception as error:  # report every failure as a finding
             failed += 1
             echo(f"failed  {name}: {replace_controls(' '.join(redact(str(error)).split()))}", fg="red")
     if failed:
@@ -94,7 +94,7 @@ def _check_embedder(config: "Config") -> str:
 
 
 def _backend_in_its_time(config: "Config") -> str:
-    """A server of one's own may load a model first."""
+    """Return the time limit; a self-hosted server may have to load its model first."""
     return _check_backend(config, config.active_backend.timeout)
 
 
@@ -125,11 +125,11 @@ def _check_backend(config: "Config", seconds: float = PATIENCE) -> str:
 
 
 def _explain_unreadable_answer(config: "Config", said: str) -> str:
-    """What the model should have answered, and what to change."""
+    """Describe the expected answer and the settings to change."""
     own, at = config.active_backend, f"--set backends.{config.backend}"
     others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
     return (
-        f"{own.model} answered {redact(said)[:SHOWN]!r}, of which nothing can be read: adapter {own.adapter} asks for "
+        f"{own.model} answered {redact(said)[:SHOWN]!r}, which cannot be parsed: adapter {own.adapter} expects "
         f"{ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens={2 * own.max_tokens} if the answer was cut off; or "
         "another model"
     )
@@ -138,5 +138,5 @@ def _explain_unreadable_answer(config: "Config", said: str) -> str:
 def _check_disk(config: "Config") -> str:  # noqa: ARG001
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     if free < DISK_NEEDED:
-        raise OSError(f"{free:.1f} GB free here, a full run may need {DISK_NEEDED:.0f} GB: choose another --out")
+        raise OSError(f"{free:.1f} GB free here, but a full run may need {DISK_NEEDED:.0f} GB; choose another --out")
     return f"{free:.0f} GB free"

@@ -1,4 +1,4 @@
-"""Exchanges with models on the terminal, as they were recorded."""
+"""Print recorded exchanges with models."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def recorded(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
-    """What was recorded of a unit or training, by trial, less vectors; nothing where nothing was."""
+    """Load the recorded exchanges of a unit or training by trial, without vectors; empty if there are none."""
     from rsso_dspy.errors import DamagedFile, NotRecorded
     from rsso_dspy.recordings import EMBEDDER, Recordings
     from rsso_dspy.store.taping import name_of
@@ -28,14 +28,14 @@ def recorded(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[
 
 
 class Shown:
-    """Prints exchanges; what stands in a request as in the one before of its role is not repeated."""
+    """Prints exchanges without repeating text from the previous request of the same role."""
 
     def __init__(self, exchanges: "Sequence[Exchange]"):
         self.exchanges = exchanges
         self._before: dict[tuple[str, int], str] = {}
 
     def print_step(self, step: int, actor: bool) -> None:
-        """Those of a step: the actor's, which lead to it, or those of the other roles, which follow it."""
+        """Print the exchanges of a step: those of the actor before it, or those of the other roles after it."""
         for exchange in self.exchanges:
             if exchange.step == step and (exchange.role == "actor") == actor:
                 self._print(exchange)
@@ -53,9 +53,9 @@ class Shown:
             text, at = text_of(message.get("content")), (exchange.role, place)
             again = self._before.get(at) == text
             self._before[at] = text
-            said = "as in the request before" if again else f"\n{indented(text)}"
+            said = "as in the previous request" if again else f"\n{indented(text)}"
             echo(f"      [{replace_controls(str(message.get('role')))}] {said}", fg="cyan")
-        failed = f", {len(exchange.failed)} failed before" if exchange.failed else ""
+        failed = f", {len(exchange.failed)} failed attempts before" if exchange.failed else ""
         name = f", {replace_controls(exchange.model)}" if exchange.model else ""
         echo(f"      [answered{name}, {exchange.seconds:g} s{failed}]", dim=True)
         error = exchange.error and f"{exchange.error.get('kind')}: {exchange.error.get('message')}"

@@ -1,4 +1,4 @@
-"""`rsso-dspy export`: a run, or several, as a Parquet file."""
+"""`rsso-dspy export`: write one or several runs to a Parquet file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 def export_runs(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several that differ in seeds or arms.")
+        list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several if they differ in seeds or arms.")
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", help="Parquet file; DIR-trials.parquet beside the first folder when absent."),
+        typer.Option("-o", "--out", help="Parquet file (default: DIR-trials.parquet beside the first folder)."),
     ] = None,
-    rows: Annotated[str, typer.Option(help="What a row is: trials, or steps with their texts.")] = "trials",
+    rows: Annotated[
+        str, typer.Option(help="One row per trial (trials), or per step with its texts (steps).")
+    ] = "trials",
     separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Write every trial of a run, or every step, as a row of a Parquet file, for pandas, R or DuckDB.
+    """Write every trial or step of a run as a row of a Parquet file, for pandas, R or DuckDB.
 
-    Scores of a trial that errored are null. What each column holds stands in the file itself, as metadata of its field.
-    Units that are not finished are left out.
+    Scores of errored trials are null. The file describes each column in the metadata of its field. Unfinished units
+    are left out.
     """
     from itertools import chain
     from typing import get_args
@@ -55,5 +57,5 @@ def export_runs(
         for store in pool.stores:
             print_left_out_files(store)
     if left := sum(len(store.load_begun()) for store in pool.stores):
-        print_status(f"{left} that are not finished are left out")
+        print_status(f"{left} unfinished left out")
     echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

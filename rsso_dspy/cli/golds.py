@@ -1,4 +1,4 @@
-"""`rsso-dspy golds`: the shipped table of gold lengths, and whether it still holds."""
+"""`rsso-dspy golds`: verify the shipped table of gold lengths."""
 
 from typing import Annotated
 
@@ -9,21 +9,21 @@ from rsso_dspy.cli.options import BenchmarkName
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
-app = typer.Typer(help="The shipped table of gold lengths, which fixes the step budgets.", no_args_is_help=True)
+app = typer.Typer(help="Verify the shipped gold lengths, which determine step budgets.", no_args_is_help=True)
 
 
 @app.callback()
 def _keep_subcommand() -> None:
-    """Keeps `verify` a verb of its own."""
+    """Keep `verify` a separate command."""
 
 
 @app.command()
 def verify(
-    sample: Annotated[int, typer.Option(min=1, help="How many variants to compute again.")] = 10,
+    sample: Annotated[int, typer.Option(min=1, help="Number of variants to recompute.")] = 10,
     seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Which sample.")] = 0,
     benchmark: BenchmarkName = None,
 ) -> None:
-    """Compute a sample of gold lengths again, each in a fresh simulator, and compare exactly."""
+    """Recompute a sample of gold lengths, each in a fresh simulator, and compare exactly."""
     from rsso_dspy.config import load_config
     from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
 
@@ -32,7 +32,7 @@ def verify(
     if golds is None:
         raise UsageError(f"{name} ships no gold lengths: there is nothing to verify")
     if sample > (there := len(golds.shipped_lengths())):
-        raise UsageError(f"--sample {sample}: the table holds {there} lengths; ask for {there} at most")
+        raise UsageError(f"--sample {sample} is more than the {there} lengths of the table; use at most {there}")
     checks = []
     for check in golds.recompute(sample, seed):
         checks.append(check)
@@ -40,4 +40,4 @@ def verify(
         echo(f"[{len(checks)}/{sample}] {check.variant.key}: {check.computed} actions, {found}", err=True)
     if not all(check.holds for check in checks):
         raise typer.Exit(1)
-    echo(f"{len(checks)} gold lengths computed again: all equal to the table")
+    echo(f"{len(checks)} gold lengths recomputed: all equal the table")

@@ -1,4 +1,4 @@
-"""How commands that play end before their end: by Ctrl-C, by SIGTERM, or where nothing more can be written.
+"""Orderly end of interrupted commands: after Ctrl-C, SIGTERM, or a failed write.
 
 with catch_interruptions() as ending:
     try: ...
@@ -27,12 +27,12 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 TOGETHER = 1.0
-"""Seconds in which several SIGTERMs are one: `timeout` sends one to the command, and one to its process group."""
+"""Seconds within which SIGTERMs count as one: `timeout` signals both the command and its process group."""
 
 
 @dataclass
 class ExitStatus:
-    """How it ends if it is interrupted now."""
+    """The way the command ends if interrupted now."""
 
     code: int = INTERRUPTED
     """Exit code."""
@@ -40,9 +40,11 @@ class ExitStatus:
 
 @contextmanager
 def catch_interruptions() -> Iterator[ExitStatus]:
-    """SIGTERM in the block does what Ctrl-C does, with an exit code of its own; one that comes later than `TOGETHER`
-    ends the process at once. In the main thread only, as signals are. An error of the system becomes an `RssoError`
-    that says what is kept."""
+    """Treat SIGTERM in the block like Ctrl-C, with its own exit code.
+
+    A second SIGTERM after more than `TOGETHER` seconds ends the process at once. Main thread only, as for all signals.
+    An `OSError` becomes an `RssoError` that says what is kept.
+    """
     ending = ExitStatus()
     try:
         with interrupt_on_sigterm(ending):
@@ -50,7 +52,7 @@ def catch_interruptions() -> Iterator[ExitStatus]:
     except KeyboardInterrupt:
         if ending.code == INTERRUPTED:
             raise
-        raise typer.Exit(ending.code) from None  # before anything was played, or after it
+        raise typer.Exit(ending.code) from None  # before or after playing
     except RssoError:
         raise
     except Exception as error:
@@ -62,7 +64,7 @@ def catch_interruptions() -> Iterator[ExitStatus]:
 
 @contextmanager
 def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
-    """SIGTERM in the block interrupts it; `ending` knows then."""
+    """Interrupt the block on SIGTERM and note that in `ending`."""
     here = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     if not here or before in (None, signal.SIG_IGN):
@@ -90,8 +92,10 @@ def interrupt_on_sigterm(ending: ExitStatus) -> Iterator[None]:
 
 
 def exit_on_interrupt(code: int) -> None:
-    """After the program's last line Python waits for threads: have Ctrl-C end the process there, with this exit code,
-    where it would else print a traceback. Until that line Ctrl-C does what it always does."""
+    """Exit with this code if Ctrl-C comes while Python waits for threads at shutdown.
+
+    Otherwise Python would print a traceback. Before shutdown Ctrl-C works as usual.
+    """
     if threading.current_thread() is not threading.main_thread() or not callable(signal.getsignal(signal.SIGINT)):
         return
     program = _find_outermost_frame(sys._getframe())
@@ -102,7 +106,7 @@ def exit_on_interrupt(code: int) -> None:
         signal.default_int_handler(number, frame)
 
     signal.signal(signal.SIGINT, exit_or_interrupt)
-    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python takes its handlers away at last
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # Python removes its handlers at the very end
 
 
 def _find_outermost_frame(frame: FrameType) -> FrameType:

@@ -1,4 +1,4 @@
-"""`rsso-dspy merge`: parts of a run become one."""
+"""`rsso-dspy merge`: join the shards of a run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +11,14 @@ from rsso_dspy.cli.terminal_text import echo
 
 
 def merge_runs(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of the parts, played with --shard.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the whole run; it may hold some of it already.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Folders of the shards, played with --shard.")
+    ],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder of the whole run; it may already hold some shards.")],
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Put the units of several folders of one run into one folder, and print the report."""
+    """Merge the units of several folders of one run into one folder, and print the report."""
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import load_config, make_price_lookup
     from rsso_dspy.store.merge_runs import merge_shards as put_together

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how they become a configuration."""
+"""Options that several commands share, and their translation into a configuration."""
 
 import shlex
 from collections.abc import Sized
@@ -15,69 +15,71 @@ if TYPE_CHECKING:
     from rsso_dspy.config import Config
 
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="TOML file; rsso.toml here is read when it exists.", show_default=False)
+    Path | None,
+    typer.Option("--config", help="TOML file (default: rsso.toml in this folder, if it exists).", show_default=False),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
 ]
-WHICH_VARIANTS = "sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21."
+WHICH_VARIANTS = "Selection: sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21."
 Variants = Annotated[str | None, typer.Option(help=WHICH_VARIANTS, show_default="sso")]
-PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="At most this many variants per task.")]
+PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Maximum number of variants per task.")]
 Trials = Annotated[
-    int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant; the preset's when absent.")
+    int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant (default: the protocol's).")
 ]
 ProtocolName = Annotated[
-    str | None, typer.Option(help="Protocol preset: adapt/2, sso-adapt/1, each also with -cap60, or release.")
+    str | None, typer.Option(help="Protocol: adapt/2, sso-adapt/1, either with -cap60, or release.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Seed of everything that is drawn or played.")]
-Jobs = Annotated[int, typer.Option(min=1, max=MOST_JOBS, help="Played at once, each with its own simulator.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and what it may cost; play nothing.")]
+Seed = Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Random seed of the run.")]
+Jobs = Annotated[
+    int, typer.Option(min=1, max=MOST_JOBS, help="Number of units played at once, each with its own simulator.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its estimated cost without playing.")]
 MaxCost = Annotated[
     float | None,
     typer.Option(
         min=0,
         max=MOST_DOLLARS,
-        help="Stop between two steps once this many US dollars are spent on the run.",
+        help="Spend limit of the run in US dollars, checked between steps.",
         metavar="USD",
     ),
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(min=1, help="Stop between two steps once this many tokens, in and out, are spent."),
+    typer.Option(min=1, help="Token limit of the run (in and out), checked between steps."),
 ]
 Mlflow = Annotated[
     str | None,
-    typer.Option(help="MLflow tracking server that the run is logged to, e.g. http://127.0.0.1:5000.", metavar="URI"),
+    typer.Option(help="Log the run to this MLflow tracking server, e.g. http://127.0.0.1:5000.", metavar="URI"),
 ]
 Record = Annotated[
     bool,
-    typer.Option(
-        "--record", help="Keep every exchange with a model, compressed and without keys, so that it can be replayed."
-    ),
+    typer.Option("--record", help="Record every exchange with a model, compressed and without keys, for --replay."),
 ]
 Replay = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR", help="Answers come from what --record kept there, exactly or not at all; no model is asked."
+        metavar="DIR",
+        help="Answer from the recordings in this folder instead of asking a model; only exact matches count.",
     ),
 ]
 Retry = Annotated[
     str | None,
     typer.Option(
-        help="stalled: play units again in which a trial stalled, from that trial on where no memory learnt from it."
+        help="stalled: replay units with a stalled trial, from that trial on if no memory has learned from it."
     ),
 ]
 BackendName = Annotated[
-    str | None, typer.Option("--backend", help="Backend to use: a built-in profile or one of the config's.")
+    str | None, typer.Option("--backend", help="Backend: a built-in profile or a table of the configuration.")
 ]
 ModelName = Annotated[
     str | None,
     typer.Option(
         "--model",
         metavar="PROVIDER/MODEL",
-        help="Model that answers in every role, without a file: hosted_vllm/NAME for a server of your own, "
-        "ollama_chat/NAME, anthropic/NAME, openai/NAME. With --backend, that backend's model.",
+        help="Model for all roles, without a file: hosted_vllm/NAME for a self-hosted server, "
+        "ollama_chat/NAME, anthropic/NAME, openai/NAME. With --backend, the model of that backend.",
     ),
 ]
 BaseUrl = Annotated[
@@ -85,7 +87,7 @@ BaseUrl = Annotated[
     typer.Option(
         "--base-url",
         metavar="URL",
-        help="Address of the model's server, e.g. http://127.0.0.1:8000/v1. A server that needs no key is sent none.",
+        help="Address of the model's server, e.g. http://127.0.0.1:8000/v1. Servers without keys are sent none.",
     ),
 ]
 BenchmarkName = Annotated[
@@ -93,7 +95,7 @@ BenchmarkName = Annotated[
     typer.Option(
         "--benchmark",
         metavar="NAME",
-        help="Benchmark to play, of those that are installed; the config's when absent.",
+        help="Installed benchmark to play (default: that of the configuration).",
     ),
 ]
 
@@ -107,8 +109,10 @@ def build_config(
     base_url: str | None = None,
     **keys: object,
 ) -> "Config":
-    """The configuration with the command's own options on top; options that are None change nothing. With `replay`, the
-    backend is the one whose answers these recordings are, or else the one named, answered by them."""
+    """Load the configuration and apply the command's options; an option that is None changes nothing.
+
+    With `replay`, recordings answer in place of the recorded backend, or of the named one.
+    """
     from rsso_dspy.config import RECORDED, format_override, load_config
 
     of_model = name_model(model, base_url, backend)
@@ -116,25 +120,30 @@ def build_config(
     if replay is not None:
         backend = backend or RECORDED
         overrides = [*(overrides or ()), format_override(f'backends."{backend}".replay', str(replay))]
-        print_status(f"answers come from the recordings in {replay}: no model is asked, whatever a plan says it costs")
+        print_status(
+            f"replaying from the recordings in {replay}: no model is asked, and costs in the plan do not apply"
+        )
     named = {"backend": backend, **{key.replace("__", "."): value for key, value in keys.items()}}
     extra = [f"{key}={value}" for key, value in named.items() if value is not None]
     return load_config(file, [*of_model, *(overrides or []), *extra])
 
 
 GIVEN = "model"
-"""Name of the backend that `--model` makes."""
+"""Name of the backend that `--model` creates."""
 
 
 def name_model(model: str | None, base_url: str | None, backend: str | None) -> list[str]:
-    """The settings that `--model` and `--base-url` stand for. A model of a built-in profile's provider has what that
-    profile says of address and key, but no key where an address is given. Raises `UsageError` for an address alone."""
+    """Translate `--model` and `--base-url` into settings.
+
+    A model of a built-in profile's provider takes address and key from that profile, but no key with an explicit
+    address. Raises `UsageError` for an address without a model.
+    """
     from rsso_dspy.config import PROFILES, format_override
 
     if model is None and base_url is None:
         return []
     if model is None and backend is None:
-        raise UsageError("--base-url is the address of a model: add --model, e.g. --model hosted_vllm/NAME")
+        raise UsageError("--base-url needs --model, e.g. --model hosted_vllm/NAME")
     table: dict[str, str] = {"model": model} if model is not None else {}
     if model is not None and backend is None:
         provider = model.partition("/")[0]
@@ -147,7 +156,7 @@ def name_model(model: str | None, base_url: str | None, backend: str | None) -> 
 
 
 def split_names(text: str, option: str) -> list[str]:
-    """The parts of a comma-separated option, each once."""
+    """Split a comma-separated option, without duplicates."""
     parts = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not parts:
         raise UsageError(f"{option} is empty; give comma-separated names")
@@ -155,22 +164,22 @@ def split_names(text: str, option: str) -> list[str]:
 
 
 def format_plural(things: Sized, noun: str) -> str:
-    """How many things, in words."""
+    """Return the number of things with their noun, e.g. `2 units`."""
     return f"{len(things):,} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def parse_retry(retry: str | None) -> bool:
-    """Whether `--retry` asks for it. Raises `UnknownName` for anything else."""
+    """Return whether `--retry` is `stalled`. Raises `UnknownName` for any other value."""
     if retry not in (None, "stalled"):
         raise UnknownName("--retry", retry, ["stalled"])
     return retry is not None
 
 
 def format_command(*words: object) -> str:
-    """What calls this program with these words, as a shell takes it."""
+    """Return the shell command that runs this program with these words."""
     return shlex.join(["rsso-dspy", *map(str, words)])
 
 
 def print_status(text: str) -> None:
-    """A line for the person who waits, on stderr."""
+    """Print a progress line on stderr."""
     echo(text, err=True)

@@ -1,4 +1,4 @@
-"""What is said when the system refuses to write or read a file, or to give more of what this machine has."""
+"""Messages for system errors: unreadable or unwritable files, exhausted resources."""
 
 import errno
 import os
@@ -18,39 +18,41 @@ WRONG = (
     errno.ELOOP,
     errno.ENAMETOOLONG,
 )
-"""The call names a place that cannot be used."""
+"""Errors that mean that the command names an unusable place."""
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
-    """What the system refused, in words that name the place and the fix; `UsageError` for a place of no use. When units
-    were being played, what is finished of them is kept."""
+    """Translate a system error into one that names the place and the fix.
+
+    Returns `UsageError` for an unusable place. During a run the message says that finished work is kept.
+    """
     what = ": ".join(str(part) for part in (error.filename, error.strerror or os.strerror(error.errno or 0)) if part)
     mend = _suggest_fix(error.errno)
     if playing:
-        return RssoError(f"{what}; everything finished is kept: {mend or 'mend that'}, and run the same command again")
+        return RssoError(f"{what}; finished work is kept: {mend or 'fix this'}, then repeat the command")
     kind = UsageError if error.errno in WRONG else RssoError
     if error.errno in (*OPEN_FILES, *PROCESSES):
-        return kind(f"{what}; {mend}, and run the same command again")
-    return kind(f"{what}; {mend or 'mend that'}, or name another place, and run the same command again")
+        return kind(f"{what}; {mend}, then repeat the command")
+    return kind(f"{what}; {mend or 'fix this'} or name another place, then repeat the command")
 
 
 def _suggest_fix(number: int | None) -> str:
-    """What mends an error of the system, as an order; empty when that is not known."""
+    """Return the fix for a system error in imperative form, or an empty string if unknown."""
     if number in FULL:
-        return "free some space"
+        return "free disk space"
     if number == errno.EMFILE:
         return (
-            f"this process may open {_describe_os_limit('RLIMIT_NOFILE')} (`ulimit -n` shows the limit): allow more "
+            f"this process may open {_describe_os_limit('RLIMIT_NOFILE')} (`ulimit -n` shows the limit): raise it "
             "with "
             "`ulimit -n 4096`, or use fewer --jobs"
         )
     if number == errno.ENFILE:
-        return "no program here may open more (/proc/sys/fs/file-max is the limit): end others"
+        return "the system-wide limit of open files is reached (/proc/sys/fs/file-max): end other programs"
     if number == errno.EAGAIN:
         return (
             f"you may have {_describe_os_limit('RLIMIT_NPROC')} processes and threads (`ulimit -u` shows the limit; "
             "a container "
-            "has one of its own): allow more, or use fewer --jobs"
+            "has its own): raise it, or use fewer --jobs"
         )
     if number == errno.ENOMEM:
         return "use fewer --jobs or a smaller environment.heap, end other programs, or raise the limit (`ulimit -v`)"
@@ -58,7 +60,7 @@ def _suggest_fix(number: int | None) -> str:
 
 
 def _describe_os_limit(name: str) -> str:
-    """A limit of this process, in words."""
+    """Describe a resource limit of this process."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -7,8 +7,8 @@ import typer
 from rsso_dspy.cli.terminal_text import echo
 
 
-def print_paper(json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False) -> None:
-    """Print the tables of the rSSO paper, and what follows from them.
+def print_paper(json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
+    """Print the tables of the rSSO paper and statistics derived from them.
 
     The figures are the paper's (Claude Sonnet 4.6). The statistics are recomputed from its Table 2.
     """

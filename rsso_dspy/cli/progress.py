@@ -1,5 +1,4 @@
-"""What a person sees while units or rollouts are played: on a terminal a bar, and a row for each arm of a run where
-there is room; plain lines elsewhere. All on stderr."""
+"""Progress of units or rollouts on stderr: a bar and a row per arm on a terminal, plain lines elsewhere."""
 
 import sys
 import threading
@@ -39,17 +38,17 @@ if TYPE_CHECKING:
     from rsso_dspy.optimize.rollouts import RolloutFinished
 
 WIDE = 80
-"""Columns of a terminal that has room for more than the numbers."""
+"""Minimum terminal width for more than the numbers."""
 
 STARTS_APART = 10
-"""Simulators that start between two lines that say so, where there is no terminal."""
+"""Number of simulator starts per progress line without a terminal."""
 
 AROUND = 6
-"""Lines of a terminal, beside the arms', below which there is the bar alone."""
+"""Terminal lines needed besides those of the arms; with fewer, only the bar is shown."""
 
 
 class ProgressBar:
-    """A bar with a line of text, in a `with` block."""
+    """A progress bar with a line of text, used in a `with` block."""
 
     def __init__(self, title: str, total: int):
         self.console = SafeConsole(file=sys.stderr)
@@ -78,20 +77,20 @@ class ProgressBar:
         self._bar.stop()
 
     def print_line(self, text: str) -> None:
-        """One line above the bar."""
+        """Print one line above the bar."""
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def follow(self, events: EventStream) -> None:
-        """Show what is told there from now on."""
+        """Subscribe to the events of a run and show them."""
         events.subscribe(SimulatorsStarting, self.on_simulator_started)
         events.subscribe(StopRequested, self.on_interrupt)
 
     def on_interrupt(self, _event: StopRequested) -> None:
-        """Threads are being waited for."""
-        self.print_line("stopping after the model calls under way; Ctrl-C again to stop now")
+        """Say that the run waits for its threads."""
+        self.print_line("stopping after the current model calls; press Ctrl-C again to stop now")
 
     def on_simulator_started(self, event: SimulatorsStarting) -> None:
-        """A simulator has started, others have to wait for theirs."""
+        """Report that a simulator has started while others wait for theirs."""
         starting = event.starting
         said = f"starting simulators: {starting.ready} of {starting.wanted}"
         with self._lock:
@@ -107,8 +106,10 @@ class ProgressBar:
 
 
 class RunProgress(ProgressBar):
-    """Counts units, trainings and tokens as they come in. Where a terminal has room, and
-    `planned` says what the work is part of, every arm has a row, in which what was finished before counts too."""
+    """Counts units, trainings and tokens of a run.
+
+    With `planned` and a large enough terminal, every arm has a row that includes work finished earlier.
+    """
 
     def __init__(self, work: Sequence[Job], planned: "Run | None" = None, jobs: int = 1):
         super().__init__("units", len(work))
@@ -143,7 +144,7 @@ class RunProgress(ProgressBar):
         events.subscribe(UnitFinished, self.on_job_finished)
 
     def answered(self, usage: Usage) -> None:
-        """A model answered: how long the rest takes is known long before the first unit is finished."""
+        """Update the predicted time after an answer, long before the first unit is finished."""
         if self._watch is None or not usage.calls:
             return
         self._watch.hear(usage.calls)
@@ -171,7 +172,7 @@ class RunProgress(ProgressBar):
                 self.print_line(f"      {work.arm.name} {played}: {result.trajectory.accumulator}")
 
     def on_job_finished(self, event: UnitFinished) -> None:
-        """A unit or a training is finished."""
+        """Report a finished unit or training."""
         work, record = event.work, event.record
         with self._lock:
             self.done += 1
@@ -200,7 +201,7 @@ class RunProgress(ProgressBar):
 
     @property
     def _has_room(self) -> bool:
-        """Whether the table has room now: a window may change."""
+        """Return whether the table fits now; the window may be resized."""
         rows = len(self._arms.tallies) + AROUND if self._arms else 0
         return bool(rows) and self.console.width >= WIDE and self.console.height >= rows
 
@@ -212,13 +213,13 @@ class RunProgress(ProgressBar):
 
 
 def stopwatch(planned: "Run") -> Stopwatch | None:
-    """For what is left of a run; None where nothing is, or the offline player answers, who takes no time."""
+    """Return the clock of the remaining run; None if nothing is left or the offline player answers."""
     estimate = None if set(planned.models_in_use.values()) == {EMBEDDED} else planned.estimate_cost()
     return Stopwatch(estimate) if estimate else None
 
 
 class ArmProgress:
-    """What the arms of a run came to so far, those of its work that are being played among them."""
+    """Results of the arms of a run so far, including the work in progress."""
 
     def __init__(self, planned: "Run", work: Sequence[Job], jobs: int):
         self._plan = planned.plan
@@ -245,12 +246,12 @@ class ArmProgress:
         self._add_spending(work.arm.name, sum_usage_cost(result.usage, self._models, self._price_of))
 
     def add_record(self, work: Job, record: UnitRecord | TrainingRecord) -> None:
-        """A unit or training is finished; its trials were told."""
+        """Count a finished unit or training, whose trials were already counted."""
         self._finished.add(work.key)
         self._count_record(record)
 
     def build_rows(self) -> list[LiveRow]:
-        """A row for each."""
+        """Return one row per arm."""
         under_way = self._list_under_way()
         return [
             LiveRow(
@@ -273,8 +274,10 @@ class ArmProgress:
             self._spent[arm] += more
 
     def _list_under_way(self) -> list[Job]:
-        """What is being played: work is begun in its order, no unit before every training is finished, and none before
-        that which it follows in its stream."""
+        """Return the work in progress.
+
+        Work starts in order, no unit before all trainings, and none before its predecessor in a stream.
+        """
         left = [each for each in self._work if each.key not in self._finished and not self._is_waiting(each)]
         first: list[Job] = [each for each in left if not isinstance(each, Unit)]
         return (first or left)[: self._jobs]
@@ -298,7 +301,7 @@ class CompileProgress(ProgressBar):
         events.subscribe(RolloutFinished, self.on_rollout)
 
     def on_rollout(self, event: "RolloutFinished") -> None:
-        """A rollout is finished."""
+        """Report a finished rollout."""
         rollouts, candidate, rollout = event.rollouts, event.candidate, event.rollout
         with self._lock:
             self.done += 1

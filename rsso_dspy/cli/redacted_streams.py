@@ -1,4 +1,4 @@
-"""stdout and stderr without secrets: whoever prints, this program, a library or the traceback of a crash."""
+"""stdout and stderr without secrets, whether this program, a library or a traceback prints."""
 
 import sys
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from rsso_dspy.redaction import redact
 
 
 class RedactedStream:
-    """A text stream from which secrets are struck out on the way. It has no `buffer`: bytes would pass unseen."""
+    """A text stream that redacts secrets. It has no `buffer`, because bytes would bypass the filter."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -29,7 +29,7 @@ class RedactedStream:
 
 @contextmanager
 def redact_streams() -> Iterator[None]:
-    """stdout and stderr are such streams for the time of the block."""
+    """Redact stdout and stderr inside the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (RedactedStream(stream) for stream in before)
     try:

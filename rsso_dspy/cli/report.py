@@ -1,4 +1,4 @@
-"""`rsso-dspy report`: the numbers of a finished or unfinished run, on the terminal, as files and as one page."""
+"""`rsso-dspy report`: results of a run, on the terminal, as files and as one page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,40 +24,41 @@ if TYPE_CHECKING:
     from rsso_dspy.store.unit_store import Store
 
 FORMATS = (".svg", ".png")
-"""What every figure is written as."""
+"""File formats of figures."""
 
 
 def report_runs(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Folder of the run; several that differ in seeds or arms are one report."
+            metavar="DIR...", help="Folder of the run; several folders that differ in seeds or arms make one report."
         ),
     ],
-    json_: Annotated[bool, typer.Option("--json", help="JSON data instead of tables.")] = False,
-    against: Annotated[str | None, typer.Option(help="Compare every other arm with this one.", metavar="ARM")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    against: Annotated[str | None, typer.Option(help="Compare all other arms with this one.", metavar="ARM")] = None,
     every: Annotated[
-        bool, typer.Option("--all-pairs", help="Compare every two arms; p values are corrected for all of them.")
+        bool, typer.Option("--all-pairs", help="Compare all pairs of arms; p values are corrected for their number.")
     ] = False,
     with_paper: Annotated[
-        bool, typer.Option("--with-paper", help="Show the published figures beside, marked as another model's.")
+        bool, typer.Option("--with-paper", help="Add the published figures, marked as another model's.")
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option(help="Write one page with everything, every trial too, to open in a browser.", metavar="FILE"),
+        typer.Option(help="Write everything, including every trial, as one page for a browser.", metavar="FILE"),
     ] = None,
     table_folder: Annotated[
         Path | None,
-        typer.Option("--tables", help="Write every table there as Markdown, LaTeX and CSV.", metavar="FOLDER"),
+        typer.Option("--tables", help="Write every table to this folder as Markdown, LaTeX and CSV.", metavar="FOLDER"),
     ] = None,
     figure_folder: Annotated[
-        Path | None, typer.Option("--figures", help="Write every figure there as SVG and PNG.", metavar="FOLDER")
+        Path | None,
+        typer.Option("--figures", help="Write every figure to this folder as SVG and PNG.", metavar="FOLDER"),
     ] = None,
     separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Print what each arm achieved, what it cost, and the paired differences with their tests."""
+    """Print results and costs of each arm, and paired differences with their tests."""
     import json
 
     from rsso_dspy.config import load_config, make_price_lookup
@@ -66,7 +67,7 @@ def report_runs(
     from rsso_dspy.report.report_files import build_table_files
 
     if against is not None and every:
-        raise UsageError("--against and --all-pairs ask for different comparisons; leave one out")
+        raise UsageError("--against and --all-pairs exclude each other; use one of them")
     price_of = make_price_lookup(load_config(config, set_ or ()).prices)
     if html:
         check_page_target(html)
@@ -78,7 +79,7 @@ def report_runs(
     for store in pool.stores:
         print_left_out_files(store)
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
-        raise UsageError(f"{folders[0]} holds no finished unit yet; run it on with the command that made it")
+        raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
     analysis = analyze_run(found, price_of, against, every)
     pictures = draw_run_figures(found, analysis, price_of, with_paper) if figure_folder else []
     files = build_table_files(analysis, with_paper) if table_folder else {}
@@ -96,7 +97,7 @@ def report_runs(
 
 
 def collect_played(pool: "PooledRuns") -> "RunRecords":
-    """What the folders of a run tell. Raises `RunMismatch` for units of one arm that are not of one kind."""
+    """Analyze the folders of a run. Raises `RunMismatch` if units of one arm cannot be pooled."""
     from rsso_dspy.report.analysis import RunRecords
     from rsso_dspy.store.run_log import get_played_days, list_planned_units
     from rsso_dspy.workflows.run_monitor import get_role_models
@@ -120,7 +121,7 @@ def collect_played(pool: "PooledRuns") -> "RunRecords":
 
 
 def print_report(store: "Store", price_of: "PriceOf") -> None:
-    """The main tables, on stdout; the bill alone while no unit is finished."""
+    """Print the main tables on stdout; only the bill if no unit is finished."""
     from rsso_dspy.report.analysis import analyze_run
     from rsso_dspy.store.pooled_runs import PooledRuns
 
@@ -128,7 +129,7 @@ def print_report(store: "Store", price_of: "PriceOf") -> None:
 
 
 def print_analysis(analysis: "Analysis", whole: bool = True, with_paper: bool = False) -> None:
-    """The tables on stdout, all of them or those that stand at the end of a run."""
+    """Print all tables on stdout, or those shown at the end of a run."""
     from rsso_dspy.report import terminal
     from rsso_dspy.report.terminal_report import render_analysis
 
@@ -138,8 +139,8 @@ def print_analysis(analysis: "Analysis", whole: bool = True, with_paper: bool = 
 def check_output_files(
     figures: Path | None, pictures: "list[ReportFigure]", tables: Path | None, files: "Mapping[Path, str]"
 ) -> None:
-    """Raise `UsageError` when a figure or table cannot be written into its folder, or would take the place of what is
-    something else: before any of them is written."""
+    """Raise `UsageError`, before writing anything, if a figure or table cannot be written or would replace a foreign
+    file."""
     from rsso_dspy.report.figures import PICTURE
     from rsso_dspy.report.report_files import build_table_kind
 
@@ -152,7 +153,7 @@ def check_output_files(
 
 
 def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
-    """Every table as files, by name."""
+    """Write all tables; return the files by name."""
     from rsso_dspy.atomic import atomic_write_text
 
     for name, text in files.items():
@@ -163,7 +164,7 @@ def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
 def draw_run_figures(
     found: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool = False
 ) -> "list[ReportFigure]":
-    """Every figure that the run can fill. Raises `UsageError` when matplotlib is not installed."""
+    """Draw every figure that the run has data for. Raises `UsageError` if matplotlib is not installed."""
     from rsso_dspy.report.figures import draw_report_figures
     from rsso_dspy.report.metrics import group_by_arm
 
@@ -172,7 +173,7 @@ def draw_run_figures(
 
 
 def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
-    """Every figure as files."""
+    """Write all figures."""
     from rsso_dspy.report.figures import save_figure
 
     for picture in drawn:
@@ -189,7 +190,7 @@ def write_html(
     with_paper: bool,
     file: Path,
 ) -> None:
-    """The page."""
+    """Write the page."""
     from rsso_dspy.environments.benchmark import get_benchmark
     from rsso_dspy.report.figures import render_figure_svg
     from rsso_dspy.report.page import PageFigure, write_page
@@ -204,7 +205,7 @@ def write_html(
             )
         candidates = [drawing for store in stores for drawing in _draw_run_candidates(store.folder)]
     except NotInstalled as error:
-        print_status(f"the page has no pictures: {error}")
+        print_status(f"the page has no figures: {error}")
     sections = build_page_sections(analysis, drawn, candidates, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
     name = ", ".join(store.folder.resolve().name for store in stores)
@@ -218,7 +219,7 @@ def write_html(
 
 
 def _draw_run_candidates(folder: Path) -> "list[PageFigure]":
-    """What the compiled programs of a run were chosen from, where their files were kept and can be read."""
+    """Load the candidates of a run's compiled programs from the copies in its folder, where readable."""
     from rsso_dspy.cli.candidate_figure import draw_program_file
     from rsso_dspy.report.figures import render_figure_svg
     from rsso_dspy.report.page import PageFigure

@@ -1,4 +1,4 @@
-"""`rsso-dspy reproduce`: the command that plays a run again, or that command played and its records compared."""
+"""`rsso-dspy reproduce`: print the command that made a run, or play it again and compare the records."""
 
 import json
 import os
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from rsso_dspy.workflows.reproduce import RunComparison
 
 SHOWN = 10
-"""Differences that are listed."""
+"""Maximum number of listed differences."""
 
 
 def reproduce_run(
     source: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder of a run or a sweep, or a compiled program or constitution.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder to play into; RUN-again when absent.")] = None,
-    play: Annotated[bool, typer.Option("--run", help="Play it and compare the records one by one.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder to play into (default: RUN-again).")] = None,
+    play: Annotated[bool, typer.Option("--run", help="Play the run again and compare the records one by one.")] = False,
     replay: Annotated[
         bool,
         typer.Option(
             "--replay",
-            help="From its own recordings (run --record): no model is asked. With --run, into a folder that is removed "
-            "unless --out names one; RUN may be a zip file.",
+            help="Replay the run's recordings (run --record) without asking a model. With --run, the new folder is "
+            "removed unless --out names it; RUN may be a zip file.",
         ),
     ] = False,
     jobs: Jobs = 1,
     max_cost: MaxCost = None,
     set_: Overrides = None,
 ) -> None:
-    """Print the command that made a run, for a shell, and what is another today; or play it again and compare.
+    """Print the shell command that made a run and what has changed since, or play the run again and compare.
 
-    A run keeps what it was asked for and copies of the files it was given, so that nothing else is needed. On the
-    embedded backend all records come out equal byte for byte; where they do not, or one is missing, the exit code is 1.
+    A run keeps its arguments and copies of its input files, so nothing else is needed. On the embedded backend all
+    records come out equal byte for byte. The exit code is 1 if a record differs or is missing.
     """
     with ExitStack() as until_the_end:
         if play and replay and out is None:
@@ -62,7 +62,7 @@ def reproduce_run(
 def _reproduced(
     source: Path, out: Path | None, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
-    """Print or play; whether everything that was played came out equal."""
+    """Print or play; return whether all played records are equal."""
     from rsso_dspy.store.unit_store import Store
 
     there = Path(os.path.realpath(source))
@@ -71,14 +71,16 @@ def _reproduced(
         target = source.with_name(target.name)
     if source.is_file():
         if play:
-            raise UsageError(f"{source} is a file: --run plays runs; type the command that is printed without it")
+            raise UsageError(
+                f"{source} is a file, but --run plays runs only; run the command that is printed without it"
+            )
         _print_file_command(source, replay)
         return True
     runs = [source] if (source / "run.json").exists() else sorted(file.parent for file in source.glob("*/run.json"))
     if not runs:
         Store(source).read_identity()
     if runs != [source]:
-        print_status(f"{source} holds {format_plural(runs, 'run')}, as a sweep leaves them")
+        print_status(f"{source} holds {format_plural(runs, 'run')} of a sweep")
     whole = True
     for folder in runs:
         store = Store(folder)
@@ -91,7 +93,7 @@ def _reproduced(
 def _reproduce_folder(
     store: "Store", out: Path, play: bool, replay: bool, jobs: int, max_cost: float | None, more: list[str]
 ) -> bool:
-    """Print or play what makes one run; whether its records came out equal."""
+    """Print or play the commands of one run; return whether its records are equal."""
     from rsso_dspy.store.unit_store import Store
     from rsso_dspy.workflows.reproduce import (
         has_finished_records,
@@ -102,24 +104,24 @@ def _reproduce_folder(
 
     try:
         orders = recover_invocations(store, _print_quoted)
-    except UsageError as error:  # it may quote the orders
+    except UsageError as error:  # may quote the arguments
         raise UsageError(replace_controls(str(error))) from None
     if out.resolve() == store.folder.resolve():
-        raise UsageError(f"{out} is the run itself; name another --out")
+        raise UsageError(f"{out} is the original run; name another --out")
     if replay:
         find_recordings(store.folder)
     changed = list_changes(store, orders, replay)
     for change in changed:
         _print_quoted(f"{'will' if change.certain else 'may'} differ: {change.what}")
     if others := list_unknown_methods(orders):
-        _print_quoted(f"{', '.join(others)}: of no method here; run the script that adds it in place of rsso-dspy")
+        _print_quoted(f"{', '.join(others)}: unknown method; run the script that adds it instead of rsso-dspy")
     if not has_finished_records(store):
-        print_status("no record is left that says which commit and which models played it")
+        print_status("no record is left that names the commit and the models")
     elif not changed:
-        print_status("nothing differs from when it was played: its records come out byte for byte")
+        print_status("nothing has changed since: the records will be equal byte for byte")
     given = {setting.partition("=")[0].strip() for setting in more}
     for key in dict.fromkeys(key for order in orders for key in order.withheld if key not in given and not replay):
-        _print_quoted(f"{key} held a password or a query, which is not kept: add --set {key}=ADDRESS")
+        _print_quoted(f"{key} held a password or a query, which is not stored: add --set {key}=ADDRESS")
     answers: dict[str, str | list[str]] = {"--replay": str(store.folder)} if replay else {}
     options = [{**order.to_options(store.folder, more), **answers, "--out": str(out)} for order in orders]
     if not play:
@@ -128,9 +130,9 @@ def _reproduce_folder(
         return True
     if certain := [change.what for change in changed if change.certain]:
         raise UsageError(
-            f"not played: it would be another run ({replace_controls('; '.join(certain))}). Install what it was "
-            "played with, or "
-            "type the command that is printed without --run"
+            f"not played: it would be another run ({replace_controls('; '.join(certain))}). Install the original "
+            "versions, or "
+            "run the command that is printed without --run"
         )
     if not replay and (addresses := _list_addresses(options)):
         _print_quoted(f"requests go to {', '.join(addresses)}")
@@ -142,7 +144,7 @@ def _reproduce_folder(
 
 
 def _list_addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
-    """Where on other machines the commands send requests: whoever made the folder chose it."""
+    """Return the remote addresses that the commands send requests to, as chosen by the author of the folder."""
     from rsso_dspy.config import load_config
     from rsso_dspy.store.manifest import list_remote_addresses
 
@@ -151,12 +153,12 @@ def _list_addresses(options: "list[dict[str, str | list[str]]]") -> list[str]:
 
 
 def _print_quoted(text: str) -> None:
-    """A line on stderr that quotes what a folder or a file says."""
+    """Print a line on stderr that may quote a folder or a file."""
     print_status(replace_controls(text))
 
 
 def _format_run_command(options: dict[str, str | list[str]]) -> str:
-    """The command as a shell takes it."""
+    """Return the command in shell syntax."""
     words = ["rsso-dspy", "run"]
     for name, value in options.items():
         for text in [value] if isinstance(value, str) else value:
@@ -179,10 +181,10 @@ def _play_command(options: dict[str, str | list[str]], jobs: int, max_cost: floa
 
 
 def _compare_records(store: "Store", again: "Store", orders: "list[Invocation]", each_record: bool) -> bool:
-    """Say how the records compare, of `each_record` whether it is equal; whether all are."""
+    """Print how the records compare, with `each_record` one by one; return whether all are equal."""
     from rsso_dspy.workflows.reproduce import compare_runs
 
-    # The path of the examples is in a protocol's name; the copy is at another.
+    # The protocol id contains the path of the examples, and the copy has another path.
     found = compare_runs(store, again, ["protocol"] if any(order.examples for order in orders) else [])
     echo(f"\n{_describe_likeness(found)}")
     lines = [
@@ -203,16 +205,16 @@ def _compare_records(store: "Store", again: "Store", orders: "list[Invocation]",
 def _describe_likeness(found: "RunComparison") -> str:
     said = f"{found.equal} of {found.total} records are equal"
     if found.apart:
-        said += f", but for {', '.join(sorted(found.apart))}"
+        said += f", except for {', '.join(sorted(found.apart))}"
     if found.new:
-        said += f"; {found.new} that the commands ask for are not in the first"
+        said += f"; {found.new} are new: the original run lacks them"
     if found.errored:
-        said += f"; {found.errored} with errors are left out"
+        said += f"; {found.errored} with errors left out"
     return said
 
 
 def unzipped(file: Path, into: Path) -> Path:
-    """The folder of the run in a zip file, unpacked. Raises `UsageError` when there is none, or it is no such file."""
+    """Unpack the run folder of a zip file. Raises `UsageError` if the file holds none."""
     try:
         with ZipFile(file) as archive:
             if sum(each.file_size for each in archive.infolist()) > MOST_UNPACKED:
@@ -222,12 +224,12 @@ def unzipped(file: Path, into: Path) -> Path:
         raise UsageError(f"{file} cannot be unpacked: {error}") from None
     runs = sorted(found.parent for found in into.rglob("run.json"))
     if len(runs) != 1:
-        raise UsageError(f"{file} holds {len(runs)} runs; zip the folder of one")
+        raise UsageError(f"{file} holds {len(runs)} runs; zip the folder of a single one")
     return runs[0]
 
 
 def _print_file_command(file: Path, replay: bool) -> None:
-    """Print how a compiled program or a constitution was made."""
+    """Print the command that made a compiled program or a constitution."""
     from rsso_dspy.atomic import find_owning_run
     from rsso_dspy.optimize.compiled import KIND as PROGRAM
     from rsso_dspy.workflows.reproduce import CONSTITUTION
@@ -236,11 +238,11 @@ def _print_file_command(file: Path, replay: bool) -> None:
         data = read_json(file)
     except (OSError, DamagedFile) as error:
         raise UsageError(
-            f"{file} is no run's folder, no compiled program and no constitution ({error}); name one of these"
+            f"{file} is neither a run's folder nor a compiled program or constitution ({error}); name one of these"
         ) from None
     kind = data.get("kind") if isinstance(data, dict) else None
     again = file.with_name(f"{file.stem}-again.json")
-    if find_owning_run(again):  # a run keeps its own files there
+    if find_owning_run(again):  # a run keeps its input files there
         again = Path(again.name)
     try:
         if kind == PROGRAM:
@@ -248,7 +250,9 @@ def _print_file_command(file: Path, replay: bool) -> None:
         elif kind == CONSTITUTION:
             lines = _build_constitution_command(data, file, again)
         else:
-            raise UsageError(f"{file} is no run's folder, no compiled program and no constitution; name one of these")
+            raise UsageError(
+                f"{file} is neither a run's folder nor a compiled program or constitution; name one of these"
+            )
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{file} is damaged, or of another version ({type(error).__name__}: {error})") from None
     if replay:
@@ -259,16 +263,16 @@ def _print_file_command(file: Path, replay: bool) -> None:
 
 
 def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
-    """The command that compiles it."""
+    """Print the command that compiles it."""
     from rsso_dspy.records import ZERO_SHOT
 
     _print_quoted(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
     if data["ended_by"]:
-        _print_quoted(f"its compile was cut short ({data['ended_by']}), so that another one may get further")
+        _print_quoted(f"its compile was interrupted ({data['ended_by']}), so a new one may get further")
     start = data.get("start", ZERO_SHOT)
     if start != ZERO_SHOT:
         _print_quoted(
-            f"it improved on another compiled program ({start}), of which no copy is kept: put its file after --from"
+            f"it improved another compiled program ({start}), which is not stored: name its file after --from"
         )
     wanted = {
         "--method": data["method"],
@@ -287,14 +291,12 @@ def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
 
 
 def _build_constitution_command(data: dict[str, Any], file: Path, again: Path) -> list[str]:
-    """The command that builds it."""
+    """Print the command that builds it."""
     about = data.get("provenance", {})
     if "asked" not in about:
-        learnt = ", ".join(about.get("variants", ())) or "no variant that it names"
-        by = f"{about['writer']} on the backend {about['backend']}" if "writer" in about else "hand, or merged"
-        raise UsageError(
-            replace_controls(f"{file} does not say what it was asked for; it was made by {by} from {learnt}")
-        )
+        learnt = ", ".join(about.get("variants", ())) or "unnamed variants"
+        by = f"{about['writer']} on the backend {about['backend']}" if "writer" in about else "hand or by a merge"
+        raise UsageError(replace_controls(f"{file} does not store its arguments; it was made by {by} from {learnt}"))
     config, keys = about["asked"]["config"], about["asked"]["calibration"]
     wanted = {"--writer": about["writer"].removeprefix("omnireflect-"), "--explore": about["asked"]["explore"]}
     first, calibration = _build_calibration_options(keys, None, config, again)
@@ -312,8 +314,10 @@ def _join_command(verb: list[str], wanted: dict[str, Any], config: dict[str, Any
 def _build_calibration_options(
     learn: list[str], choose: list[str] | None, config: dict[str, Any], again: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """The options that name these calibration variants, after a command that writes a file of them where no draw gives
-    them. None to choose by: nobody asks."""
+    """Return the options that select these calibration variants.
+
+    If no draw yields them, a command that writes them to a file comes first. An empty validation part is not checked.
+    """
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.workflows.reproduce import get_run_benchmark
 
@@ -325,7 +329,7 @@ def _build_calibration_options(
         if found == [learn, choose] or (choose is None and sorted(found[0]) == learn):
             return [], {"--calib": f"{many}-per-task", "--tasks": ",".join(tasks)}
     file = again.with_suffix(".calib.json")
-    if choose is None:  # a file has to name some
+    if choose is None:  # a file must name some
         choose = [variant.key for variant in draw_calibration("1-per-task", tasks, config["seed"], of=of).variants]
         choose = [key for key in choose if key not in learn][:1]
     text = json.dumps({"learn": learn, "choose": choose})

@@ -1,4 +1,4 @@
-"""`rsso-dspy run`: play held-out variants and report."""
+"""`rsso-dspy run`: play held-out variants and report the results."""
 
 import os
 import threading
@@ -61,15 +61,15 @@ def run_methods(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Methods, comma-separated; when absent, those of the compiled programs, else the four of the SSO "
-            "scaffold: react-sso,reflexion-sso,sso,rsso."
+            help="Methods, comma-separated (default: those of the compiled programs, else the four of the SSO "
+            "scaffold: react-sso,reflexion-sso,sso,rsso)."
         ),
     ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="A whole experiment; other options change it. --preset reads no rsso.toml; name one with --config. "
+            help="A whole experiment, which other options modify. It ignores rsso.toml unless --config names it. "
             f"{describe_experiments()}.",
         ),
     ] = None,
@@ -93,43 +93,46 @@ def run_methods(
         int | None, typer.Option(min=1, max=MOST_TRIALS, help="Transfer: rounds over the training variants.")
     ] = (None),
     train_per_task: Annotated[
-        int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Transfer: training variants per task.")
+        int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Transfer: number of training variants per task.")
     ] = None,
     skills: Annotated[
         Path | None,
-        typer.Option(help="Skill library that every unit starts from; `rsso-dspy skills export` writes one."),
+        typer.Option(help="Skill library that every unit starts from (see `rsso-dspy skills export`)."),
     ] = None,
     constitution: Annotated[
         Path | None,
         typer.Option(
-            help="Rules that methods with a constitution start from; `rsso-dspy constitution build` writes them. When "
-            "no method is named as METHOD+constitution, all of them read it."
+            help="Constitution that methods start from (see `rsso-dspy constitution build`). If no method is named "
+            "METHOD+constitution, all of them read it."
         ),
     ] = None,
     frozen: Annotated[
-        bool, typer.Option("--frozen", help="With --skills or --constitution: read them and learn nothing.")
+        bool, typer.Option("--frozen", help="With --skills or --constitution: read the memories without learning.")
     ] = False,
     programs: Annotated[
-        str, typer.Option(help="zero-shot and files of compiled programs, comma-separated; each makes an arm a method.")
+        str,
+        typer.Option(
+            help="zero-shot and files of compiled programs, comma-separated; each program gives every method one arm."
+        ),
     ] = "zero-shot",
-    out: Annotated[Path, typer.Option(help="Folder of the run; the same command again continues it.")] = Path(
-        "runs/run"
-    ),
+    out: Annotated[Path, typer.Option(help="Folder of the run; repeat the command to resume.")] = Path("runs/run"),
     fork: Annotated[
         Path | None,
-        typer.Option(help="Another run's folder: what of it is still valid here is taken over and not played again."),
+        typer.Option(
+            help="Take over the units of this run folder that are still valid, instead of playing them again."
+        ),
     ] = None,
     retry: Retry = None,
     record: Record = False,
     replay: Replay = None,
     shard: Annotated[
-        str | None, typer.Option(help="Play part i of n only, e.g. 2/8; `rsso-dspy merge` puts the parts together.")
+        str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy merge` joins the parts.")
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="Where units are played: threads of this process, or ray: tasks of the Ray cluster that this machine "
-            "belongs to, else of one started here."
+            help="Where to play units: threads (of this process), or ray (tasks of this machine's Ray cluster, "
+            "or of a new local one)."
         ),
     ] = "threads",
     max_cost: MaxCost = None,
@@ -145,7 +148,7 @@ def run_methods(
 ) -> None:
     """Play held-out variants with one or more methods and print the comparison.
 
-    Every unit (method, variant, seed) is written as soon as it is finished. Run the same command again to continue.
+    Every trial is saved as soon as it is finished. Repeat the command to resume.
     """
     from rsso_dspy.store.run_spec import RunSpec, Shard
 
@@ -167,12 +170,9 @@ def run_methods(
         protocol__frozen="true" if frozen else None,
     )
     if settings.protocol.setting != "transfer" and (train_trials or train_per_task):
-        raise UsageError("--train-trials and --train-per-task are of the transfer setting; add --setting transfer")
+        raise UsageError("--train-trials and --train-per-task need --setting transfer")
     if frozen and skills is None and constitution is None:
-        raise UsageError(
-            "--frozen reads memories and learns nothing, and there are none to read; add --skills FILE or "
-            "--constitution FILE"
-        )
+        raise UsageError("--frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(programs, "--programs")
     playing = load_programs(files)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
@@ -200,7 +200,7 @@ def run_methods(
 
 
 def add_constitution(methods: Sequence[str]) -> list[str]:
-    """The methods, each with a constitution to read when none of them has one by itself."""
+    """Return the methods, each with `+constitution` unless one of them has a constitution already."""
     from rsso_dspy.programs.methods import READING, get_method
 
     if any("constitution" in get_method(name).memories for name in methods):
@@ -209,13 +209,11 @@ def add_constitution(methods: Sequence[str]) -> list[str]:
 
 
 def skip_default_config() -> Path:
-    """In place of a configuration file: an experiment is the same in every working directory."""
+    """Ignore configuration files, so that an experiment is the same in every working directory."""
     from rsso_dspy.config import DEFAULT_FILE
 
     if Path(DEFAULT_FILE).exists():
-        print_status(
-            f"{DEFAULT_FILE} is not read: --preset says what is played; --config {DEFAULT_FILE} reads it all the same"
-        )
+        print_status(f"--preset ignores {DEFAULT_FILE}; add --config {DEFAULT_FILE} to read it")
     return Path(os.devnull)
 
 
@@ -230,7 +228,7 @@ def plan_and_play(
     engine: str = "threads",
     mlflow: str | None = None,
 ) -> None:
-    """Plan, say what it may cost and, unless that is all, play what is left and print the report."""
+    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
     from rsso_dspy.experiment.run import plan_run
     from rsso_dspy.integrations.engines import check_engine
     from rsso_dspy.integrations.mlflow_tracking import check_server_address
@@ -240,15 +238,15 @@ def plan_and_play(
         check_server_address(mlflow)
     planned = plan_run(settings, spec, programs, dry_run, print_status)
     for file in planned.store.set_aside:
-        what = f"{'to be ' if dry_run else ''}set aside as {file.name}, its unit is played again"
+        what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
         print_status(f"{planned.store.describe_quarantined(file)}: {what}")
     if spec.fork:
-        print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} are valid here and are taken over")
+        print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} taken over")
     print_run_plan(planned, jobs)
     for name, compiled in programs.items():
         if compiled and not compiled.improved:
-            why = "found nothing better" if compiled.before else "ended before anything was scored"
-            print_status(f"      {name} holds the program it started from: its compile {why}")
+            why = "found nothing better" if compiled.before else "ended before scoring anything"
+            print_status(f"      {name} equals its initial program: its compile {why}")
     purse = planned.make_spend_limit(max_cost, max_tokens)
     if not dry_run:
         play_and_report(planned, jobs, purse, engine, mlflow)
@@ -257,7 +255,7 @@ def plan_and_play(
 def play_and_report(
     planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads", mlflow: str | None = None
 ) -> None:
-    """Play what is left of a run and print the report."""
+    """Play the pending units of a run and print the report."""
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import make_price_lookup
 
@@ -265,8 +263,8 @@ def play_and_report(
     print_report(planned.store, make_price_lookup(planned.config.prices))
     if left_out := planned.store.trials_left_out():
         print_status(
-            f"{format_plural(range(left_out), 'trial')} did not fit into {planned.store.recordings}, which holds "
-            f"{MOST_RECORDED >> 30} GiB at most: their units cannot be replayed. Record the rest as shards (--shard)"
+            f"{format_plural(range(left_out), 'trial')} did not fit into {planned.store.recordings}, limited to "
+            f"{MOST_RECORDED >> 30} GiB: their units cannot be replayed. Record the rest as shards (--shard)"
         )
     folder = planned.store.folder
     first = planned.plan.units[0].variant.key
@@ -277,7 +275,7 @@ def play_and_report(
 def play_watched(
     planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads", mlflow: str | None = None
 ) -> "tuple[RunOutcome | None, str]":
-    """Play what is left of a run, watched. What came of it, or None, and the limit that was passed, in words."""
+    """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.experiment.events import EventStream
     from rsso_dspy.experiment.session import session
@@ -300,30 +298,28 @@ def play_watched(
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:
-                watch.print_line("interrupted: every finished trial is kept; run the same command again to continue")
+                watch.print_line("interrupted: finished trials are kept; repeat the command to resume")
                 if any(thread.name.startswith("unit") for thread in threading.enumerate()):
-                    os._exit(ending.code)  # pressed twice: nobody waits for answers under way; their cost is noted
+                    os._exit(ending.code)  # pressed twice: do not wait for current answers; their cost is stored
                 raise typer.Exit(ending.code) from None
 
 
 def count_stalled_trials(store: "Store") -> int:
-    """Trials that stalled, of everything finished in a run's folder."""
+    """Count stalled trials among the finished units of a folder."""
     return sum(record.stalled_trials for kind in (store.units, store.trainings) for record in kind())
 
 
 def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:
-    """Say what of a run is missing, or stalled, and exit with 1 when something is."""
+    """Report missing and stalled units, and exit with code 1 if there are any."""
     if outcome and outcome.untrained:
-        print_status(f"{len(outcome.untrained)} units were not played: what they start from ended in an error")
+        print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
     if outcome and outcome.errored:
-        print_status(
-            f"{len(outcome.errored)} ended in errors; run the same command again to go on from their last good trial"
-        )
+        print_status(f"{len(outcome.errored)} ended in errors; repeat the command to resume from their last good trial")
     if stalled:
         print_status(
             f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
             "Means "
-            "include what they had until then; the same command with --retry stalled plays their units again"
+            "include their scores so far; add --retry stalled to play their units again"
         )
     if limit:
         print_status(limit)

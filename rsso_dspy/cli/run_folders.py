@@ -1,4 +1,4 @@
-"""Folders of runs, read as one: those of one experiment that differ in seeds or arms."""
+"""Several run folders as one: those of an experiment that differ in seeds or arms."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,21 +12,19 @@ if TYPE_CHECKING:
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.unit_store import Store
 
-Separate = Annotated[
-    bool, typer.Option("--separate", help="Of several folders: the arms of each are arms of their own, ARM (DIR).")
-]
+Separate = Annotated[bool, typer.Option("--separate", help="Keep the arms of each folder apart, as ARM (DIR).")]
 
 
 def print_left_out_files(store: "Store") -> None:
-    """A line on stderr for every file that was not read."""
+    """Print a line on stderr for every unreadable file."""
     for file in store.set_aside:
-        print_status(f"{store.describe_quarantined(file)}: left out, and set aside by the next run")
+        print_status(f"{store.describe_quarantined(file)}: left out; the next run quarantines it")
     for file, why in store.left_out.items():
-        print_status(f"{file} cannot be read ({why}): left out, and set aside by the next run")
+        print_status(f"{file} cannot be read ({why}): left out; the next run quarantines it")
 
 
 def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
-    """The runs in them, to be read only. Raises what `Pool` raises."""
+    """Open the runs of these folders for reading. Raises what `Pool` raises."""
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.unit_store import Store
 

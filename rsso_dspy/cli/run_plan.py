@@ -1,4 +1,4 @@
-"""What a run would play and may cost, in words: `--dry-run` says no more, and every run says it first."""
+"""The plan of a run and its estimated cost as text, printed by `--dry-run` and before every run."""
 
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 def print_run_plan(planned: "Run", jobs: int = 1) -> None:
-    """Print what will be played, by which model, and what it may cost, in time too when so many units are played at
-    once."""
+    """Print the plan, the models and the estimated cost, with the time if this many units are played at once."""
     from rsso_dspy.experiment.retry_warnings import list_retry_warnings
     from rsso_dspy.lm import Backend
     from rsso_dspy.store.units import Unit
@@ -58,7 +57,7 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
 
 
 def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
-    """How long it takes, by what was played into the folder; empty for the offline player alone."""
+    """Describe the expected time, based on finished work in the folder; empty for the offline player."""
     from rsso_dspy.config import EMBEDDED
     from rsso_dspy.experiment.pace import measured, range_in_words
 
@@ -66,16 +65,16 @@ def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
         return ""
     pace = measured(planned.store)
     if pace is None:
-        return "time: measured from the first answers on; `rsso-dspy doctor --model ...` measures it before"
+        return "time: known after the first answers; `rsso-dspy doctor --model ...` measures it in advance"
     at_once = f", {jobs} at once" if jobs > 1 else ""
     return (
-        f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as the "
+        f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as in the "
         f"{pace.calls:,} calls of this run so far"
     )
 
 
 def describe_models(settings: "Config", roles: set[str]) -> str:
-    """Which models answer in these roles."""
+    """Describe the models of these roles."""
     from rsso_dspy.config import EMBEDDED
     from rsso_dspy.lm import Backend
 
@@ -85,31 +84,31 @@ def describe_models(settings: "Config", roles: set[str]) -> str:
 
 
 def describe_proxies(settings: "Config") -> list[str]:
-    """Which proxies see the requests, a line each."""
+    """Describe the proxies of the requests, one line each."""
     from rsso_dspy.lm import list_backend_proxies
 
     return [
-        f"requests for {address} go through {proxy}, a proxy of the environment"
+        f"requests to {address} go through {proxy}, a proxy of the environment"
         for address, proxy in list_backend_proxies(settings).items()
     ]
 
 
 def describe_forecast(forecast: "Forecast") -> str:
-    """A forecast in words."""
+    """Describe a forecast."""
     from rsso_dspy.pricing import format_tokens
 
     if not forecast.calls:
-        return "no model calls are left"
+        return "no model calls left"
     sent, answered = map(format_tokens, forecast.tokens)
     per_role = ", ".join(f"{role} {count:,}" for role, count in forecast.calls.items())
     return (
-        f"at most {forecast.total_calls:,} model calls ({per_role}) while every answer can be read; "
+        f"at most {forecast.total_calls:,} model calls ({per_role}) if every answer can be parsed; "
         f"about {sent} tokens in and {answered} out if every trial uses all its steps"
     )
 
 
 def describe_estimate(estimate: "CostEstimate") -> str:
-    """An estimate in words."""
+    """Describe an estimate."""
     from rsso_dspy.pricing import format_dollars, format_tokens
 
     calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
@@ -125,5 +124,5 @@ def describe_estimate(estimate: "CostEstimate") -> str:
             f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
         )
     judges = [f"{estimate.own} units of this run"] if estimate.own else []
-    judges += [f"{estimate.shipped} units played on the embedded backend"] if estimate.shipped else []
-    return f"{', '.join(parts)}; judged by {' and '.join(judges)}"
+    judges += [f"{estimate.shipped} units of the embedded backend"] if estimate.shipped else []
+    return f"{', '.join(parts)}; based on {' and '.join(judges)}"

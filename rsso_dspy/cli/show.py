@@ -1,4 +1,4 @@
-"""`rsso-dspy show`: one unit's trajectory, readable."""
+"""`rsso-dspy show`: print the trajectory of one unit."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,20 +23,20 @@ def show_unit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     unit: Annotated[
         str,
-        typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228; TASK alone for a training."),
+        typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training."),
     ],
-    arm: Annotated[str | None, typer.Option(help="Which arm; the first one when absent.")] = None,
-    trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Only this trial.")] = None,
+    arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
+    trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Show only this trial.")] = None,
     prompts: Annotated[
         bool,
         typer.Option(
             "--prompts",
-            help="Also show what was sent and what came back, where the run was recorded; else the other regions of "
-            "the prompt as they change, and what the actor said.",
+            help="Also show requests and answers if the run was recorded, otherwise the changing regions of "
+            "the prompt and the actor's answers.",
         ),
     ] = False,
 ) -> None:
-    """Print a unit step by step: action, observation, reward, and what was learnt after each trial."""
+    """Print a unit step by step: actions, observations, rewards, and what each trial taught the memories."""
     from rsso_dspy.store.unit_store import Store
 
     store = Store(folder)
@@ -71,7 +71,7 @@ def _print_unit_heading(record: "UnitRecord | TrainingRecord") -> None:
 def _print_trial(
     record: "UnitRecord | TrainingRecord", result: "TrialResult", prompts: bool, exchanges: "Sequence[Exchange]"
 ) -> None:
-    """One trial. Where its exchanges were recorded, these stand for the prompts."""
+    """Print one trial. Recorded exchanges replace the reconstructed prompts."""
     from rsso_dspy.records import UnitRecord
 
     echo()
@@ -122,14 +122,14 @@ def _print_trial(
         if step.subgoal:
             echo(f"      subgoal: {replace_controls(step.subgoal)}")
         if step.rejected:
-            echo(indented(f"subgoal that was not offered: {step.rejected}"), dim=True)
+            echo(indented(f"subgoal not offered: {step.rejected}"), dim=True)
         if step.unread:
-            echo(indented(f"[could not be read] {step.unread}"), dim=True)
+            echo(indented(f"[unreadable] {step.unread}"), dim=True)
         echo(indented(step.state.observation))
         tape.print_step(number, actor=False)
     for role, texts in result.unread.items():
         for text in texts:
-            echo(f"{role}, an answer that could not be read:", dim=True)
+            echo(f"{role}, unreadable answer:", dim=True)
             echo(indented(text), dim=True)
     for memory, counts in result.learnt.items():
-        echo(f"learnt, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
+        echo(f"learned, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))

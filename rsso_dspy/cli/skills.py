@@ -1,4 +1,4 @@
-"""`rsso-dspy skills`: extraction without a model, the library of a unit, and a library as a file."""
+"""`rsso-dspy skills`: extract skills without a model, show the library of a unit, export it to a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,22 +15,22 @@ from rsso_dspy.errors import UsageError
 if TYPE_CHECKING:
     from rsso_dspy.experiment.skill_libraries import SkillSource
 
-app = typer.Typer(help="Skill libraries: build one offline, look at a unit's, take it along.", no_args_is_help=True)
+app = typer.Typer(help="Skill libraries: build one offline, show or export that of a unit.", no_args_is_help=True)
 
 ROWS = 12
-"""Candidates printed of a list; `--json` has them all."""
+"""Maximum number of printed candidates; `--json` prints all."""
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 UnitKey = Annotated[
-    str, typer.Argument(metavar="TASK::VARIANT", help="Which variant, e.g. find-plant::228; TASK alone for a training.")
+    str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
 ]
-SkillArm = Annotated[str | None, typer.Option(help="Which arm; the first one that keeps skills when absent.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
+SkillArm = Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @app.command()
 def build(
-    file: Annotated[Path, typer.Argument(metavar="TRAJECTORIES.json", help="Trajectories; see below.")],
+    file: Annotated[Path, typer.Argument(metavar="TRAJECTORIES.json", help="File of trajectories; see below.")],
     case: Annotated[int | None, typer.Option(min=1, help="Which case of a file with `cases`.")] = None,
     preset: Annotated[str, typer.Option(help="sso-adapt/1 (the paper) or release (the published code).")] = (
         "sso-adapt/1"
@@ -38,39 +38,42 @@ def build(
     embedder: Annotated[
         str | None,
         typer.Option(
-            help="As embedder.model: a sentence-transformers model, onnx/NAME, lexical, hash, ...; else the default."
+            help="Embedder, as in embedder.model: a sentence-transformers model, onnx/NAME, lexical, hash, ..."
         ),
     ] = None,
-    extraction: Annotated[str | None, typer.Option(help="sliding or reward-boundary.")] = None,
+    extraction: Annotated[str | None, typer.Option(help="Windows: sliding or reward-boundary.")] = None,
     pairs: Annotated[
-        str | None, typer.Option(help="across-trials, or any: windows of one long trajectory make a skill too.")
+        str | None, typer.Option(help="Pairs: across-trials, or any (windows of one long trajectory may make a skill).")
     ] = None,
-    max_window: Annotated[int | None, typer.Option(min=2, max=MOST_STATES, help="States in a window at most.")] = None,
+    max_window: Annotated[
+        int | None, typer.Option(min=2, max=MOST_STATES, help="Maximum number of states in a window.")
+    ] = None,
     feedback: Annotated[
-        bool | None, typer.Option("--feedback/--no-feedback", help="Let what followed a skill enter its score.")
+        bool | None, typer.Option("--feedback/--no-feedback", help="Include the results of using a skill in its score.")
     ] = None,
     beams: Annotated[
-        int | None, typer.Option(min=1, max=MOST_STATES, help="Width of the search for a skill set.")
+        int | None, typer.Option(min=1, max=MOST_STATES, help="Beam width of the search for a skill set.")
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(help="Weights of the score, e.g. coverage=0.01,reward=0.1,state=1,action=1.")
+        str | None, typer.Option(help="Score weights, e.g. coverage=0.01,reward=0.1,state=1,action=1.")
     ] = None,
     benchmark: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Benchmark that the trajectories are of, when that matters: a unit of another one is refused.",
+            help="Expected benchmark of the trajectories: units of another one are refused.",
         ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Build a library from trajectories and print every step of it. No model is asked: skills are worded from their
-    examples.
+    """Build a library from trajectories and print every step of the extraction.
 
-    The file holds a list of trajectories, {"trajectories": [...]} or {"cases": [{"trajectories": [...]}]}; or it is a
+    No model is used: skills are described by the words of their examples.
+
+    The file is a list of trajectories, {"trajectories": [...]}, {"cases": [{"trajectories": [...]}]}, or a
     unit of a run (RUN/units/ARM/TASK/VARIANT-sSEED.json). A trajectory is a list of states
-    {"description", "action", "reward"}: the whole state as one text, what led to it, and what that gained, as a share
-    of 1.
+    {"description", "action", "reward"}: the whole state as one text, the action that led to it, and its reward as a
+    share of 1.
     """
     from dataclasses import asdict
 
@@ -94,9 +97,7 @@ def build(
     embed.check()
     built = skill_libraries.build_library(given, embed, settings)
     if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
-        print_status(
-            "feedback: recorded subgoals are in the words of their run; they count only where these words are the same"
-        )
+        print_status("feedback: recorded subgoals use the words of their run; they count only if the words are equal")
     if json_:
         named = {"benchmark": of} if of else {}
         data = {**named, "embedder": embed.model, "settings": asdict(settings), **built}
@@ -105,13 +106,13 @@ def build(
     for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
         echo(f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True)
         _print_update(update)
-    echo(f"Library: {format_plural(built['library'], 'skill')}, worded from their examples", bold=True)
+    echo(f"Library: {format_plural(built['library'], 'skill')}, described by their examples", bold=True)
     for number, skill in enumerate(built["library"], start=1):
         _print_skill(number, skill)
 
 
 def _print_update(update: dict[str, Any]) -> None:
-    """One update: pieces, candidates, pool and skill set. A window is piece[start:end)."""
+    """Print one update: pieces, candidates, pool and skill set. A window is piece[start:end)."""
     echo(f"  pieces (states): {' '.join(map(str, update['pieces'])) or 'none'}")
     _print_candidate_rows(
         "candidates (state, action similarity)", update["candidates"], ("state_similarity", "action_similarity")
@@ -136,11 +137,13 @@ def show(
     arm: SkillArm = None,
     trial: Annotated[
         int | None,
-        typer.Option(min=1, max=MOST_TRIALS, help="What the prompts of this trial held, instead of the library."),
+        typer.Option(
+            min=1, max=MOST_TRIALS, help="Show the skills in the prompts of this trial instead of the library."
+        ),
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Print a unit's skills: where each came from, its score, how often it was shown and pursued, and what followed."""
+    """Print a unit's skills with their examples, scores, use in prompts, and results."""
 
     from rsso_dspy.experiment.skill_libraries import load_skill_source
 
@@ -192,14 +195,14 @@ def _print_library_heading(data: dict[str, Any]) -> None:
 def _print_library(data: dict[str, Any]) -> None:
     learnt = _format_spans(data["learnt_from"]) or "none"
     print_paragraph(
-        f"Library after trial {data['trials']}: {format_plural(data['library'], 'skill')}, learnt from trials: "
+        f"Library after trial {data['trials']}: {format_plural(data['library'], 'skill')}, learned from trials: "
         f"{learnt}. "
         "Use is counted over all trials."
     )
     if data["start"]:
-        print_paragraph(f"It started from: {data['start']}; examples may be of trials there.")
+        print_paragraph(f"It started from: {data['start']}; examples may come from trials there.")
     if not data["library"]:
-        print_paragraph("It is empty: a skill is what two trials that gained points have in common.")
+        print_paragraph("It is empty: a skill needs two trials that gained points in similar ways.")
     for number, skill in enumerate(data["library"], start=1):
         _print_skill(number, skill)
         _print_skill_history(skill)
@@ -210,7 +213,7 @@ def _print_library(data: dict[str, Any]) -> None:
 
 
 def _print_skill(number: int, skill: dict[str, Any]) -> None:
-    """Name, target and instructions."""
+    """Print name, target and instructions of a skill."""
     echo()
     print_paragraph(f"{number}. {skill['name']}  ({skill['id']})", bold=True)
     print_paragraph(f"target: {skill['target']}", "   ")
@@ -219,7 +222,7 @@ def _print_skill(number: int, skill: dict[str, Any]) -> None:
 
 
 def _print_skill_history(skill: dict[str, Any]) -> None:
-    """Score, use and examples."""
+    """Print score, use and examples of a skill."""
     terms = dict(skill["scores"])
     total = terms.pop("total")
     print_paragraph(f"score {total:.3f}: " + ", ".join(f"{name} {value:.3f}" for name, value in terms.items()), "   ")
@@ -253,7 +256,7 @@ def _print_prompts(data: dict[str, Any]) -> None:
 
 
 def _format_spans(steps: list[int]) -> str:
-    """1 2 3 7 as 1-3, 7."""
+    """Format step numbers as spans: 1 2 3 7 becomes `1-3, 7`."""
     spans: list[list[int]] = []
     for step in steps:
         if spans and step == spans[-1][-1] + 1:
@@ -270,7 +273,7 @@ def export(
     out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
     arm: SkillArm = None,
 ) -> None:
-    """Write a unit's library into one JSON file that says where it came from.
+    """Write a unit's library and its provenance into one JSON file.
 
     From Python, `rsso_dspy.memory.skills.load_library` restores it.
     """

@@ -1,7 +1,7 @@
-"""Standard streams that may be missing or end early.
+"""Standard streams that are closed or end early.
 
-A shell can start a program without stdout or stderr (`2>&-`). The next file that is opened then gets the number of the
-missing stream, and whatever is written to that stream by number, by Java or by a C library, would be written into it.
+A shell can start a program without stdout or stderr (`2>&-`). The next opened file then gets the number of
+the missing stream, and Java or a C library that writes to that stream by number would write into the file.
 """
 
 import os
@@ -10,20 +10,18 @@ from contextlib import suppress
 
 
 def open_missing_streams() -> None:
-    """Have the null device stand for each of stdin, stdout and stderr that is closed. Comes before any file is opened
-    to stay."""
+    """Open the null device for each closed standard stream. Call this before opening any other file."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # gets the lowest free number, which is this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def flush_stdout() -> None:
-    """Write out what stdout holds back. Raises what that meets, which would else be met after the end, where nobody can
-    choose the words or the exit code."""
+    """Flush stdout and raise its errors now; at interpreter exit they could not be reported properly."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -32,7 +30,7 @@ def flush_stdout() -> None:
 
 
 def discard_stream(number: int) -> None:
-    """Have a stream that nobody reads lead nowhere, so that what it holds back meets no error at exit."""
+    """Redirect a stream without a reader to the null device, so that its buffer causes no error at exit."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, number)

@@ -1,4 +1,4 @@
-"""`rsso-dspy sweep`: a grid of settings, one table."""
+"""`rsso-dspy sweep`: play a grid of settings and print one table."""
 
 import hashlib
 import re
@@ -32,10 +32,12 @@ if TYPE_CHECKING:
 
 
 def run_sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="Methods, variants and a [grid] of settings.")],
-    out: Annotated[
-        Path, typer.Option(help="Folder with a run for every point; the same command again continues it.")
-    ] = Path("runs/sweep"),
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="TOML file with methods, variants and a [grid] of settings.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the runs of all points; repeat the command to resume.")] = Path(
+        "runs/sweep"
+    ),
     seed: Seed = None,
     jobs: Jobs = 1,
     retry: Retry = None,
@@ -51,7 +53,7 @@ def run_sweep(
 ) -> None:
     """Play the same units under every combination of a grid of settings, and print one table.
 
-    Points are played one after the other, each in a folder of its own, so that `rsso-dspy report` reads them too.
+    Points are played in sequence, each in its own folder, which `rsso-dspy report` reads too.
     """
     from rsso_dspy.cli.options import build_config
     from rsso_dspy.cli.run import count_stalled_trials, exit_if_incomplete
@@ -87,14 +89,14 @@ def run_sweep(
 
 
 def check_folder_unchanged(place: "GuardedFolder") -> None:
-    """Raise `FolderGone` when the folder of the sweep is not the one that it was since it is there."""
+    """Raise `FolderGone` if the folder of the sweep has disappeared or was replaced."""
     if place.identity is None and place.folder.is_dir():
         place.hold()
     place.check_exists()
 
 
 def describe_point(point: "SweepPoint") -> str:
-    """A point in words."""
+    """Describe a point."""
     return ", ".join(f"{key} {value}" for key, value in point.values.items())
 
 
@@ -107,8 +109,7 @@ def _prepare_constitution(
     max_cost: float | None,
     record: bool = False,
 ) -> tuple[Path | None, float]:
-    """The file that the methods of a point read, which is built first when the point says how, and what building it
-    cost in dollars, now or earlier."""
+    """Return the constitution file of a point and its cost in dollars; build it first if the point says how."""
     from typing import get_args
 
     from rsso_dspy.cli.constitution import play_build as build
@@ -140,7 +141,7 @@ def _prepare_constitution(
 
 
 def compute_build_cost(file: Path, advisor: "Config") -> float:
-    """What a constitution cost to build, in dollars, at prices that are known."""
+    """Return the cost of building a constitution in dollars, as far as prices are known."""
     from rsso_dspy.config import make_price_lookup
     from rsso_dspy.experiment.constitutions import read_constitution
     from rsso_dspy.lm import Backend
@@ -165,7 +166,7 @@ def _play_point(
     retry_stalled: bool,
     record: bool = False,
 ) -> float:
-    """Play a point; what it cost in dollars."""
+    """Play a point and return its cost in dollars."""
     from rsso_dspy.cli.run import add_constitution, exit_if_incomplete, play_watched
     from rsso_dspy.cli.run_plan import print_run_plan
     from rsso_dspy.experiment.run import plan_run
@@ -191,7 +192,7 @@ def _play_point(
 
 
 def print_sweep(wanted: "Sweep", out: Path) -> None:
-    """One table of all points, on stdout."""
+    """Print one table of all points on stdout."""
     from rsso_dspy.report.sweep_table import build_sweep_table
     from rsso_dspy.report.terminal import print_renderable
     from rsso_dspy.store.unit_store import Store

@@ -1,4 +1,4 @@
-"""`rsso-dspy tasks`: what can be played."""
+"""`rsso-dspy tasks`: list tasks and variants."""
 
 from typing import get_args
 

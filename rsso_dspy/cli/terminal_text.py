@@ -1,4 +1,4 @@
-"""Text for a terminal, no wider than it is."""
+"""Text for a terminal, wrapped to its width."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,35 +11,37 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 WIDE = 100
-"""Columns from which on two texts stand side by side."""
+"""Minimum terminal width for two texts side by side."""
 
 
 def echo(text: str = "", err: bool = False, nl: bool = True, **style: Any) -> None:
-    """Every text that a verb prints goes out here: whoever wrote what it quotes, it only stands there. `style` as in
-    `typer.style`."""
+    """Print text with control characters replaced. All commands print through this function.
+
+    `style` as in `typer.style`.
+    """
     typer.secho(replace_controls(text), err=err, nl=nl, **style)
 
 
 def print_json(data: Any) -> None:
-    """Data in place of text. What would act on a terminal stands in it as JSON writes it, so that nothing is lost."""
+    """Print JSON data. Control characters are escaped, so that nothing is lost."""
     import json
 
     print_json_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
 
 
 def print_json_text(text: str) -> None:
-    """The same of a file's text."""
+    """Escape control characters in the text of a file."""
     typer.echo(escape_controls(text), nl=False)
 
 
 def print_title(text: str) -> None:
-    """A line that begins a part."""
+    """Print a heading."""
     echo()
     print_paragraph(text, bold=True)
 
 
 def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color: str | None = None) -> None:
-    """A paragraph, no wider than the terminal."""
+    """Print a paragraph wrapped to the terminal."""
     from textwrap import fill
 
     lines = fill(
@@ -53,21 +55,21 @@ def print_paragraph(text: str, indent: str = "", bold: bool | None = None, color
 
 
 def get_terminal_width() -> int:
-    """Columns of the terminal; 30 at least."""
+    """Return the width of the terminal in columns, at least 30."""
     from shutil import get_terminal_size
 
     return max(get_terminal_size().columns, 30)
 
 
 def is_on_terminal() -> bool:
-    """Whether a person looks on, not a file."""
+    """Return whether the stream is a terminal."""
     from rich.console import Console
 
     return Console().is_terminal
 
 
 def print_side_by_side(a: str, b: str, rows: "Iterable[tuple[Text, Text]]") -> None:
-    """Two columns of texts under their names."""
+    """Print two texts in columns under their names."""
     from rich.table import Table
     from rich.text import Text
 

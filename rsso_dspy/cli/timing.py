@@ -1,4 +1,4 @@
-"""How fast a server answers an actor, and what a run would take, in words: `rsso-dspy doctor --model`."""
+"""Describe the speed of a server and the duration of a run, for `rsso-dspy doctor --model`."""
 
 from typing import TYPE_CHECKING
 
@@ -7,17 +7,17 @@ if TYPE_CHECKING:
     from rsso_dspy.lm.measuring import Measured, Timed
 
 METHOD = "rsso"
-"""Of the run that is told of: it asks every role that the others do."""
+"""Method of the estimated run: it uses every role that the others use."""
 
 SCHEMAS = {
-    "enforced": "schemas: enforced; --set backends.{backend}.adapter=schema makes every answer readable",
+    "enforced": "schemas: enforced; --set backends.{backend}.adapter=schema makes every answer parseable",
     "ignored": "schemas: ignored; adapter=schema would change nothing",
-    "refused": "schemas: refused by the server; keep to another adapter",
+    "refused": "schemas: refused by the server; use another adapter",
 }
 
 
 def describe_server(config: "Config") -> str:
-    """Lines for what the server did. Raises what a request raises."""
+    """Time the server and describe the result in lines. Raises what a request raises."""
     from rsso_dspy.lm import Backend
     from rsso_dspy.lm.measuring import measure
 
@@ -39,12 +39,12 @@ def describe_server(config: "Config") -> str:
 
 def _describe_speed(measured: "Measured") -> list[str]:
     first, then = measured.first, measured.next
-    share = f"{then.cached:,} of {then.tokens_in:,} tokens" if then.cached else "none, as far as it says"
+    share = f"{then.cached:,} of {then.tokens_in:,} tokens" if then.cached else "none reported"
     unread = sum(not each.readable for each in (first, then))
     return [
         f"a step: {_describe_step(first)}; the next {_describe_step(then)}",
         f"read from its cache in the second: {share}",
-        *([f"{unread} of 2 answers could not be read"] if unread else []),
+        *([f"{unread} of 2 answers could not be parsed"] if unread else []),
     ]
 
 
@@ -59,7 +59,7 @@ def _describe_step(timed: "Timed") -> str:
 
 
 def _name_others(config: "Config") -> list[str]:
-    """The server's own names, where the configured one is none of them: some servers answer to any name."""
+    """List the server's models if the configured name is not among them; some servers accept any name."""
     from rsso_dspy.lm.served import describe_models, list_models
 
     own = config.active_backend

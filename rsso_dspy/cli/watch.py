@@ -1,4 +1,4 @@
-"""`rsso-dspy watch`: a run that is being played elsewhere, followed from outside its process."""
+"""`rsso-dspy watch`: follow a run that another process plays."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rsso_dspy.workflows.run_monitor import Entry, RunMonitor, RunSnapshot
 
 NEWS = 8
-"""Events that a terminal shows at most."""
+"""Maximum number of events shown on a terminal."""
 
 WORDS = {
     "playing": "plays",
@@ -28,29 +28,29 @@ WORDS = {
     "limit": "stopped by a limit",
     "interrupted": "interrupted",
     "failed": "failed",
-    "cut off": "cut off: no process plays it, and its log says of no end; the same command again goes on",
+    "cut off": "interrupted: no process plays it, and its log has no end; repeat its command to resume",
     "idle": "no process plays it, and it has no log",
 }
 
 NAP = 0.2
-"""Seconds of one sleep at most."""
+"""Maximum seconds of one sleep."""
 
 
 def watch_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     every: Annotated[
         float,
-        typer.Option(min=0.1, max=MOST_SECONDS, help="Seconds between two looks.", metavar="SECONDS"),
+        typer.Option(min=0.1, max=MOST_SECONDS, help="Seconds between two updates.", metavar="SECONDS"),
     ] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Look once, whatever goes on.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that is not there yet.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that does not exist yet.")] = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Follow a run that another process plays: a row per arm, what happened last, and how long it may take.
+    """Follow a run of another process: a row per arm, the latest events, and the predicted time.
 
-    It ends with the run: exit code 0 when all that was to be played is there without errors, 1 when it ended otherwise.
-    Ctrl-C leaves the run alone. Into a file or a pipe it writes a line per event.
+    It ends with the run, with exit code 0 if all planned units are finished without errors, otherwise 1.
+    Ctrl-C does not affect the run. Output to a file or a pipe has one line per event.
     """
     from rsso_dspy.config import load_config, make_price_lookup
     from rsso_dspy.report.terminal import SafeConsole
@@ -75,14 +75,14 @@ def watch_run(
 
 
 def _sleep_in_naps(seconds: float) -> None:
-    """Sleep in short naps: a Ctrl-C in the very moment before a sleep is heard only when that sleep is over."""
+    """Sleep in short intervals, because a Ctrl-C just before a sleep takes effect only after it."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(left, NAP))
 
 
 def _follow_on_terminal(watched: "RunMonitor", console: "Console", folder: Path, every: float) -> "RunSnapshot":
-    """Redraw a picture until the run is over."""
+    """Redraw the table until the run is over."""
     from rich.live import Live
 
     news: list[Entry] = []
@@ -97,7 +97,7 @@ def _follow_on_terminal(watched: "RunMonitor", console: "Console", folder: Path,
 
 
 def _follow_in_lines(watched: "RunMonitor", console: "Console", folder: Path, every: float) -> "RunSnapshot":
-    """A line for what happens from now on, until the run is over."""
+    """Print one line per new event until the run is over."""
     seen = watched.take_snapshot()
     if not seen.is_over:
         echo(describe_status(seen, folder))
@@ -113,7 +113,7 @@ def _follow_in_lines(watched: "RunMonitor", console: "Console", folder: Path, ev
 
 
 def _print_snapshot(seen: "RunSnapshot", console: "Console", folder: Path) -> None:
-    """The picture as it is now, whole: on paper there is no bottom."""
+    """Print the current state in full, without a height limit."""
     from rsso_dspy.report.live_table import build_live_table
     from rsso_dspy.report.terminal import print_renderable
 
@@ -127,7 +127,7 @@ def _print_snapshot(seen: "RunSnapshot", console: "Console", folder: Path) -> No
 def _render_snapshot(
     seen: "RunSnapshot", news: "Sequence[Entry]", console: "Console", folder: Path
 ) -> "RenderableType":
-    """A row for each arm, the state, and as many of the last events as the window has lines for."""
+    """Draw a row per arm, the state, and as many recent events as fit."""
     from rich.console import Group
     from rich.text import Text
 
@@ -154,7 +154,7 @@ def _count_lines(console: "Console", parts: "Sequence[RenderableType]") -> int:
 
 
 def _describe_arm(row: "LiveRow") -> str:
-    """A row in words, for a window that has no room for columns."""
+    """Describe a row in one line, for narrow windows."""
     from rsso_dspy.pricing import format_dollars
 
     tally = row.tally
@@ -168,7 +168,7 @@ def _describe_arm(row: "LiveRow") -> str:
 
 
 def describe_status(seen: "RunSnapshot", folder: Path) -> str:
-    """The state of the run in one sentence."""
+    """Describe the state of the run in one sentence."""
     units = sum(len(row.tally.units) for row in seen.rows)
     total = None if any(row.total is None for row in seen.rows) else sum(row.total or 0 for row in seen.rows)
     parts = [f"{units:,} of {'?' if total is None else f'{total:,}'} units"]
@@ -183,7 +183,7 @@ def describe_status(seen: "RunSnapshot", folder: Path) -> str:
 
 
 def describe_event(event: "Entry") -> str:
-    """An entry of a run's log in words."""
+    """Describe an entry of a run's log."""
     about = dict(event)
     name = " ".join(str(about.get("unit", "")).rsplit("/", 1)[0].split("/", 1))
     trial, error = f"trial {about.get('trial')}", about.get("error")
@@ -208,7 +208,7 @@ def describe_event(event: "Entry") -> str:
 
 
 def format_duration(time: timedelta) -> str:
-    """``1:02:03``, or ``2:03`` below an hour."""
+    """Format seconds as ``1:02:03``, or ``2:03`` below an hour."""
     minutes, seconds = divmod(int(time.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

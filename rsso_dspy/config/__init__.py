@@ -2,13 +2,13 @@
 
     load_config(path="rsso.toml", overrides=["backend=anthropic", "protocol.trials=3"])
 
-    sections    what can be set, each field with what it is
-    models      the same of models: backends, roles, the embedder, prices
-    prices      what the models cost
+    sections    the sections and their documented fields
+    models      the same for models: backends, roles, embedder, prices
+    prices      price lookup
     template    a file with every default
 
-Without a file the defaults hold, which need no key and no network. Secrets are never in the tree: a backend names
-the environment variable that holds its key.
+Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
+the environment variable with its key.
 """
 
 import os
@@ -58,27 +58,27 @@ __all__ = [
 ]
 
 RECORDED = "replay"
-"""Name of the backend that is whichever was recorded."""
+"""Name of the backend that stands for the recorded one."""
 
 DEFAULT_FILE = "rsso.toml"
-"""Read from the working directory when no file is named and it exists."""
+"""File that is read from the working directory if it exists and no other is named."""
 
 
 def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Config:
-    """The configuration of a file (or of `rsso.toml` here, or the defaults) with `key=value` overrides applied.
+    """Load a file (or `rsso.toml` here, or the defaults) and apply `key=value` overrides.
 
-    Raises `ConfigError` for an unreadable file or a value that does not fit, `UnknownName` for a key that does not
-    exist, with the nearest keys.
+    Raises `ConfigError` for an unreadable file or an invalid value, and `UnknownName` for an unknown key, with the
+    nearest keys.
     """
     data = _read_config_file(path)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--set {override!r} is not of the form key=value, e.g. --set protocol.trials=3")
+            raise ConfigError(f"--set {override!r} must have the form key=value, e.g. --set protocol.trials=3")
         _assign_value(data, _split_key(key.strip()), _parse_value(value.strip()))
     named = data.setdefault("backends", {})
     if not isinstance(named, dict) or not all(isinstance(table, dict) for table in named.values()):
-        raise ConfigError('backends are tables: [backends.NAME] with model = "provider/model"')
+        raise ConfigError('a backend must be a table: [backends.NAME] with model = "provider/model"')
     _name_recorded(data)
     for name, profile in PROFILES.items():
         named[name] = {**profile, **named.get(name, {})}
@@ -92,14 +92,16 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
 
 
 def _name_recorded(data: dict[str, Any]) -> None:
-    """In place of the backend `replay` put the one whose answers its recordings are: results name it, and are bound to
-    its settings. Raises `UsageError` when there are none."""
+    """Replace the backend `replay` by the recorded one, so that results carry its name and settings.
+
+    Raises `UsageError` if there are no recordings.
+    """
     table = data["backends"].pop(RECORDED, None)
     if data.get("backend") != RECORDED:
         return
     folder = (table or {}).get("replay")
     if not isinstance(folder, str):
-        raise ConfigError(f'backend "{RECORDED}" answers from recordings: name them, --replay DIR')
+        raise ConfigError(f'backend "{RECORDED}" needs recordings: add --replay DIR')
     about = read_about(Path(folder))
     data["backend"] = str(about["backend"])
     data["backends"][data["backend"]] = {**about["settings"], "replay": folder}
@@ -118,7 +120,7 @@ def _check_simplification(config: Config, path: Path | None) -> None:
 
 
 def format_override(key: str, value: Any) -> str:
-    """``key=value`` that `load_config` reads as this value."""
+    """Return ``key=value`` such that `load_config` reads this value."""
     import tomlkit
 
     return f"{key}={tomlkit.item(value).as_string()}"
@@ -146,17 +148,17 @@ def _assign_value(data: dict[str, Any], keys: Sequence[str], value: Any) -> None
 
 
 def _split_key(key: str) -> list[str]:
-    """The parts of a dotted key; a part with dots in it stands in quotes."""
+    """Split a dotted key; a part that contains dots is quoted."""
     return [
         _parse_value(quoted) if quoted else plain for quoted, plain in re.findall(r'("(?:[^"\\]|\\.)*")|([^."]+)', key)
     ]
 
 
 def _parse_value(text: str) -> Any:
-    """A TOML value, or the text itself when it is none: model names need no quotes."""
+    """Parse a TOML value, or return the text itself if it is none: model names need no quotes."""
     try:
         return parse_toml(f"value = {text}")["value"]
-    except ValueError:  # also a number of thousands of digits
+    except ValueError:  # also for a number with thousands of digits
         return text
 
 
@@ -177,7 +179,7 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
 
 
 def _show_value(flaw: Any) -> str:
-    """The value that does not fit, in short; of an address without what stands before an @."""
+    """Return the invalid value, shortened, and for an address without the part before an @."""
     value = flaw["input"]
     if flaw["loc"][-1] == "base_url" and isinstance(value, str) and "@" in value:
         return repr(f"***@{value.rpartition('@')[2]}")
@@ -185,7 +187,7 @@ def _show_value(flaw: Any) -> str:
 
 
 def _list_keys(section: str) -> list[str]:
-    """Names of the fields of a section given by its dotted path."""
+    """Return the field names of the section at a dotted path."""
     model: type[BaseModel] = Config
     parts = section.split(".") if section else []
     while parts:

@@ -1,4 +1,4 @@
-"""Sections of the configuration about models: where answers and vectors come from, and what they cost."""
+"""Sections of the configuration about models: backends, roles, embedder, prices."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -10,19 +10,19 @@ from rsso_dspy.bounds import MOST_DOLLARS, MOST_KEPT, MOST_RETRIES, MOST_SECONDS
 from rsso_dspy.redaction import register_address, register_secret, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
-"""actor acts; reflector writes reflections; verbalizer turns windows into skills; advisor writes constitutions;
-proposer is the optimizer's model."""
+"""actor acts; reflector writes reflections; verbalizer describes skills; advisor writes constitutions; proposer is the
+optimizer's model."""
 
 
 EMBEDDED = "embedded/explorer"
-"""The rule-based model that answers offline and costs nothing."""
+"""The rule-based offline model, which costs nothing."""
 
 TRANSPORT = {"base_url", "key_variable", "timeout", "retries", "longest_wait", "replay"}
-"""Settings of a backend, and of the embedder, that change how a model is reached and not what it answers."""
+"""Settings of a backend or the embedder that affect how a model is reached, but not its answers."""
 
 
 def _check_url(value: str | None) -> str | None:
-    """An http(s) address, checked before anything is sent to it. What is secret in it is shown nowhere."""
+    """Check an http(s) address. Messages do not show its secrets."""
     register_address(value)
     if value is not None:
         try:
@@ -39,7 +39,7 @@ Url = Annotated[str | None, AfterValidator(_check_url)]
 
 
 def _check_key_variable(value: str | None) -> str | None:
-    """The name of an environment variable, whose value is shown nowhere; nor is what may be the key itself."""
+    """Check the name of an environment variable. Messages do not show the text, which may be the key itself."""
     watch_variable(value)
     if value and not _PLAIN_VARIABLE.fullmatch(value):
         register_secret(value)
@@ -52,7 +52,7 @@ Variable = Annotated[str | None, AfterValidator(_check_key_variable)]
 
 
 class Section(BaseModel):
-    """A table of the configuration: no other keys than its fields, each of which says what it is."""
+    """Base class of configuration tables. Unknown keys are refused; every field has a docstring."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -63,10 +63,10 @@ Penalty = Annotated[float | None, Field(gt=0, le=MOST_TEMPERATURE)]
 
 
 class RoleOverride(Section):
-    """What one role does differently from the rest of its backend."""
+    """Overrides of a backend for one role."""
 
     model: str | None = None
-    """`provider/model`; the backend's own when absent."""
+    """`provider/model` (default: the backend's)."""
     base_url: Url = None
     """Endpoint of this role."""
     key_variable: Variable = None
@@ -74,53 +74,53 @@ class RoleOverride(Section):
     temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
     """Sampling temperature of this role."""
     top_p: TopP = None
-    """Share of the likelihood that this role's tokens are drawn from."""
+    """Nucleus sampling (top-p) of this role."""
     top_k: TopK = None
-    """How many of the likeliest tokens this role's are drawn from."""
+    """Top-k sampling of this role."""
     repetition_penalty: Penalty = None
     """Repetition penalty of this role."""
     max_tokens: int | None = Field(None, gt=0, le=MOST_TOKENS)
-    """Longest answer of this role, in tokens."""
+    """Maximum answer length of this role, in tokens."""
 
 
 class BackendConfig(Section):
-    """Where answers come from."""
+    """A backend: the source of answers for all roles."""
 
     model: str
-    """`provider/model`, as LiteLLM and DSPy name them; `embedded/explorer` is the rule-based offline one."""
+    """`provider/model`, as in LiteLLM and DSPy; `embedded/explorer` is the rule-based offline model."""
     base_url: Url = None
-    """Endpoint, when it is not the provider's own."""
+    """Endpoint, if not the provider's own."""
     key_variable: Variable = None
-    """Name of the environment variable that holds the key; none for a backend without keys."""
+    """Name of the environment variable with the key; absent for a backend without keys."""
     temperature: float = Field(0.0, ge=0, le=MOST_TEMPERATURE)
     """Sampling temperature of every role that does not override it."""
     top_p: TopP = None
-    """Share of the likelihood that tokens are drawn from (nucleus sampling); not sent when absent."""
+    """Nucleus sampling (top-p); not sent when absent."""
     top_k: TopK = None
-    """How many of the likeliest tokens each is drawn from; not sent when absent. OpenAI and Ollama take none."""
+    """Top-k sampling; not sent when absent. OpenAI and Ollama do not support it."""
     repetition_penalty: Penalty = None
-    """Penalty of tokens that occurred before, 1 for none; not sent when absent. Servers of one's own take it, vLLM and
-    llama.cpp among them; Anthropic, OpenAI and Ollama do not."""
+    """Penalty of repeated tokens, 1 for none; not sent when absent. Self-hosted servers such as vLLM and llama.cpp
+    support it; Anthropic, OpenAI and Ollama do not."""
     seed: bool = False
-    """Whether every request carries a seed of its own, derived from the unit, the trial and its number: what is sampled
-    then differs between trials, and a run is played alike as far as the server keeps its word. Anthropic takes none."""
+    """Whether every request carries its own seed, derived from unit, trial and request number. Samples then differ
+    between trials and repeat between runs, if the server honours seeds. Anthropic does not support it."""
     max_tokens: int = Field(1024, gt=0, le=MOST_TOKENS)
-    """Longest answer in tokens."""
+    """Maximum answer length in tokens."""
     timeout: float = Field(120.0, gt=0, le=MOST_SECONDS)
-    """Seconds that a request may take from its first byte to the last of its answer; then it counts as failed."""
+    """Time limit of a request in seconds, from its first byte to the last byte of the answer."""
     retries: int = Field(4, ge=0, le=MOST_RETRIES)
-    """Further tries of a request that failed in transit, was rate limited or met a server error."""
+    """Retries of a request after a connection failure, a rate limit or a server error."""
     longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
-    """Seconds to wait for a server at most before asking again; one that asks for more fails the trial."""
+    """Maximum seconds to wait before a retry; a server that asks for more fails the trial."""
     adapter: Literal["chat", "json", "xml", "schema"] = "chat"
-    """Answer format that is asked for. `schema` is JSON under a schema, for servers that enforce `response_format`:
-    llama.cpp, vLLM, Ollama, OpenAI, Anthropic."""
+    """Requested answer format. `schema` is JSON with a schema, for servers that enforce `response_format`: llama.cpp,
+    vLLM, Ollama, OpenAI, Anthropic."""
     ask_again: bool | None = None
-    """Whether an answer that cannot be read is asked for a second time, in JSON (never under `json` and `schema`). When
-    absent: of a provider, and not of a server on this machine, where it takes twice the time."""
+    """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json` and `schema`).
+    When absent: yes for a provider, no for a server on this machine, where it doubles the time."""
     replay: str | None = None
-    """Folder of a run that was played with --record, or its recordings: they answer in place of the models, exactly or
-    not at all, and nothing is sent."""
+    """Folder of a run played with --record, or of recordings, to answer in place of the models. Only exact matches
+    count, and nothing is sent."""
     roles: dict[Role, RoleOverride] = Field(default_factory=dict)
     """Overrides per role."""
 
@@ -136,7 +136,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "ollama": {"model": "ollama_chat/llama3.1", "base_url": "http://127.0.0.1:11434"},
     "vllm": {"model": "hosted_vllm/served-model", "base_url": "http://127.0.0.1:8000/v1"},
 }
-"""Backends that need no entry in a file; a file may change or extend them."""
+"""Built-in backends; a file may override or extend them."""
 
 
 class EmbedderConfig(Section):
@@ -144,23 +144,22 @@ class EmbedderConfig(Section):
 
     model: str = Field("all-MiniLM-L6-v2", min_length=1)
     """A sentence-transformers model by name or folder, `onnx/NAME` for the same without torch,
-    `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (knows no meaning: for
-    tests)."""
+    `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests)."""
     base_url: Url = None
-    """Endpoint of a `litellm/` model, when it is not the provider's own."""
+    """Endpoint of a `litellm/` model, if not the provider's own."""
     key_variable: Variable = None
-    """Name of the environment variable that holds the key of a `litellm/` model."""
+    """Name of the environment variable with the key of a `litellm/` model."""
     timeout: float = Field(60.0, gt=0, le=MOST_SECONDS)
-    """Seconds that a request for vectors may take as a whole; then it counts as failed."""
+    """Time limit of an embedding request in seconds."""
     retries: int = Field(4, ge=0, le=MOST_RETRIES)
-    """Further tries of such a request that failed in transit, was rate limited or met a server error."""
+    """Retries of an embedding request after a connection failure, a rate limit or a server error."""
     cache: bool = True
-    """Whether vectors are kept in the user's cache folder for later runs."""
+    """Whether to keep vectors in the user's cache folder for later runs."""
 
     @field_validator("model")
     @classmethod
     def _check_model_route(cls, value: str) -> str:
-        """A route without a model would be looked for as a model of that name."""
+        """Refuse a route without a model, which would be taken for a model name."""
         route, slash, name = value.partition("/")
         if route == "onnx" and not name.strip("/ "):
             raise ValueError("onnx/ needs a sentence-transformers model after it, e.g. onnx/all-MiniLM-L6-v2")
@@ -176,10 +175,10 @@ class PriceConfig(Section):
     """Price of a model in US dollars per million tokens."""
 
     input: float = Field(ge=0, le=MOST_DOLLARS)
-    """Tokens sent."""
+    """Input tokens."""
     output: float = Field(ge=0, le=MOST_DOLLARS)
-    """Tokens answered."""
+    """Output tokens."""
     cached: float | None = Field(None, ge=0, le=MOST_DOLLARS)
-    """Tokens the provider reads from its cache; the price of input when absent."""
+    """Tokens read from the provider's cache (default: the input price)."""
     cache_write: float | None = Field(None, ge=0, le=MOST_DOLLARS)
-    """Tokens it writes to its cache; the price of input when absent."""
+    """Tokens written to the provider's cache (default: the input price)."""

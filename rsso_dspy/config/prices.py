@@ -1,8 +1,9 @@
-"""Prices of models: those of the configuration, else LiteLLM's table as it was installed. Nothing is fetched, and
-LiteLLM itself is not imported, which takes seconds.
+"""Prices of models: from the configuration, else from LiteLLM's installed table.
+
+Nothing is downloaded, and LiteLLM itself is not imported, which would take seconds.
 
     price_of = make_price_lookup(config.prices)
-    price_of("anthropic/claude-sonnet-4-6")      # Price(input=3e-06, ...); None when it is not known
+    price_of("anthropic/claude-sonnet-4-6")      # Price(input=3e-06, ...); None if unknown
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ _ALIASES = {"ollama_chat": "ollama"}
 
 
 def make_price_lookup(own: Mapping[str, PriceConfig]) -> PriceOf:
-    """The price of every model, those in `own` first."""
+    """Return a function from model name to price; prices in `own` take precedence."""
 
     def price_of(model: str) -> Price | None:
         if model in own:
@@ -40,7 +41,7 @@ def _convert_price(given: PriceConfig) -> Price:
 
 
 def _look_up_litellm_price(model: str) -> Price | None:
-    """LiteLLM lists a model as ``provider/name`` or as ``name`` with its provider inside."""
+    """Find a model in LiteLLM's table, listed as ``provider/name`` or as ``name`` with a provider field."""
     provider, _, name = model.partition("/")
     provider = _ALIASES.get(provider, provider)
     entry = _read_litellm_table().get(f"{provider}/{name}")

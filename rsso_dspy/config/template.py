@@ -1,4 +1,4 @@
-"""A configuration file with everything in it, to start from."""
+"""A configuration file with every key, as a template."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from rsso_dspy.config.sections import Config
 
 
 def render_config_template() -> str:
-    """A TOML file with every default, each key under a comment that says what it is, each table beside its own."""
+    """Render a TOML file with every default, each key below a comment that explains it."""
     import tomlkit
 
     document: tomlkit.TOMLDocument = _fill_table(tomlkit.document(), Config(), "")
@@ -17,7 +17,7 @@ def render_config_template() -> str:
 
 
 def _fill_table(table: Any, values: BaseModel, section: str) -> Any:
-    """The TOML table, with these values in it; `section` is what stands before their names in its header."""
+    """Render a TOML table with these values; `section` is the prefix of the names in its header."""
     import tomlkit
     from tomlkit import comment
 

@@ -1,7 +1,6 @@
-"""What an environment is. One folder per benchmark; `pool.py` leases them to the threads that play.
+"""The contract of an environment. One folder per benchmark; `pool.py` leases environments to the threads that play.
 
-The two Protocols below are the whole contract. Adding a benchmark is one folder that offers an `Environment`
-and one line in the table of whoever builds the pool.
+The Protocols below are the whole contract. To add a benchmark, see docs/ADD_ENVIRONMENT.md.
 """
 
 from collections.abc import Sequence
@@ -24,31 +23,32 @@ __all__ = [
 ]
 
 Interface = Literal["sso", "complete"]
-"""How an environment shows itself and reads actions. ``sso``: as the published SSO code has it, for fidelity.
-``complete``: all that can be done and all that is seen, for models. An environment that has one way only has that under
+"""How an environment displays states and reads actions. ``sso``: as in the published SSO code, for fidelity.
+``complete``: with all possible actions and all visible things. An environment with a single interface uses it under
 both names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What one action did. Points are of 100."""
+    """The effect of one action. Rewards and scores are in points of 100."""
 
     state: State
     action: str
-    """The text that was sent after repair."""
+    """The text sent to the simulator, after repair."""
     reward: int
     score: int
     understood: bool
     done: bool
     """The environment ended the episode: solved, or failed for good."""
     stalled: bool = False
-    """The step took longer than the limit; the trial must end here, its score kept."""
+    """The step took longer than the limit; the trial ends here and keeps its score."""
     ticks: int = 0
-    """The simulator's own clock since reset. It is not the number of steps: waiting is dear, looking is free."""
+    """The simulator's clock since reset. It differs from the number of steps: waiting takes many ticks, looking
+    none."""
     asked_back: bool = False
-    """The environment answered by asking which of several actions was meant; nothing was done."""
+    """The environment asked which of several actions was meant and did nothing."""
     no_effect: bool = False
-    """It understood the action and says that nothing came of it."""
+    """The environment understood the action but reports that it had no effect."""
 
 
 class Environment(Protocol):
@@ -57,19 +57,18 @@ class Environment(Protocol):
     - ``reset(variant)`` starts the variant afresh and returns the first state. After it, ``task``,
       ``action_templates`` and ``points_at_reset`` belong to that variant. The same variant played with the same
       actions gives the same texts and scores, whatever was played before.
-    - ``step(action)`` takes one action as the actor wrote it. Repair of its wording is the environment's business;
-      an action that can't be understood is a step with ``understood=False``, never an exception.
-    - ``render(states)`` gives for each state of a history window the text to show: the first in full, later ones
-      trimmed to what is new.
-    - A dead simulator raises ``SimulatorDied`` from any method; nothing else is raised by a legal call.
-    - ``rules_of_thumb`` are rules about the environment, written by hand. ``lessons(states, steps)`` says without a
-      model what the newest step of an episode teaches, and how far the whole episode has come: what symbolic rule
-      writers go by. Both know what can be seen and nothing else; an environment without them offers none.
+    - ``step(action)`` takes one action as the actor wrote it and repairs its wording if necessary. A misunderstood
+      action is a step with ``understood=False``, never an exception.
+    - ``render(states)`` returns one text per state of a history window: the first in full, later ones only with what
+      is new.
+    - A dead simulator raises ``SimulatorDied`` from any method; a legal call raises nothing else.
+    - ``rules_of_thumb`` are handwritten rules about the environment. ``lessons(states, steps)`` returns, without a
+      model, what the newest step of an episode teaches and how far the episode has come. Symbolic rule writers use
+      both. They know only what is visible, and may be empty.
     - No method reveals gold paths, goal progress or the step budget.
 
-    Two things are optional. An environment with several interfaces has ``choose_interface(name)``, which is called
-    before ``reset`` and holds until the next call. ``verbs``: words that actions begin with, where those of the
-    templates are not all.
+    Optional members: ``choose_interface(name)`` selects one of several interfaces; it is called before ``reset`` and
+    holds until the next call. ``verbs`` lists first words of actions beyond those of the templates.
     """
 
     @property
@@ -94,25 +93,26 @@ class Environment(Protocol):
 
 
 ActionChoice = Literal["free", "listed", "constrained"]
-"""What an actor is told of the actions that can be taken, and held to; see `programs/choosing.py`."""
+"""What the actor learns about possible actions; see `programs/choosing.py`."""
 
 
 @runtime_checkable
 class ListsActions(Protocol):
-    """An environment that can say what may be done now. None has to; its benchmark says whether it does
-    (`Benchmark.admissible`).
+    """An environment that can list the possible actions. Optional; see `Benchmark.admissible`.
 
-    - ``admissible_actions()`` lists the actions that ``step`` will understand in the present state, within the forms
-      of ``action_templates``; where the environment has asked a numbered question, its numbers. It changes nothing
-      that is seen or scored, and knows no more than what is in sight: no gold path, no goal.
+    - ``admissible_actions()`` lists the actions that ``step`` will understand in the current state, in the forms of
+      ``action_templates``, or the numbers of an open question. It changes neither observations nor scores, and uses
+      only what is in sight: no gold path, no goal.
     """
 
     def admissible_actions(self) -> Sequence[str]: ...
 
 
 class Environments(Protocol):
-    """A pool of environments. ``lease()`` lends one for the time of a ``with`` block, starting it when needed; one
-    whose simulator died inside the block is replaced at the next lease."""
+    """A pool of environments. ``lease()`` lends one for a ``with`` block and starts it when needed.
+
+    An environment whose simulator died is replaced at the next lease.
+    """
 
     def lease(self) -> AbstractContextManager[Environment]: ...
 
@@ -120,14 +120,14 @@ class Environments(Protocol):
 
 
 def choose_interface(environment: Environment, name: Interface) -> None:
-    """Have an environment show itself in this way from the next reset on, if it has more than one."""
+    """Select an interface from the next reset on, if the environment has several."""
     choose: Any = getattr(environment, "choose_interface", None)
     if choose is not None:
         choose(name)
 
 
 def list_verbs(environment: Environment) -> frozenset[str]:
-    """First words of actions, in lower case: those of the templates, and others that the environment names."""
+    """Return the first words of actions in lower case: those of the templates and of ``verbs``."""
     named: Sequence[str] = getattr(environment, "verbs", ())
     listed = (line.split()[0].lower() for line in list_templates(environment.action_templates))
     return frozenset({*listed, *named})

@@ -1,5 +1,4 @@
-"""Environments without a task: what an agent plays that is to learn about the world and nothing else (OmniReflect,
-section 2.2.1, task-agnostic rules)."""
+"""Environments without a task, for exploration (OmniReflect, section 2.2.1, task-agnostic rules)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ TASK = (
 
 
 class ExplorationPool:
-    """A pool that lends the environments of another one, with exploration as the task."""
+    """A pool that lends the environments of another pool with exploration as their task."""
 
     def __init__(self, environments: Environments):
         self.environments = environments
@@ -30,7 +29,7 @@ class ExplorationPool:
 
 
 class _TasklessEnvironment:
-    """An environment whose task is to look around."""
+    """An environment whose task is to explore."""
 
     task = TASK
 
@@ -41,5 +40,5 @@ class _TasklessEnvironment:
         return getattr(self._environment, name)
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        """Less those about the progress of the task that the environment has and the agent does not know."""
+        """Return the lessons except those on the progress of the real task, which the agent does not know."""
         return [each for each in self._environment.lessons(states, steps) if each.category != "progress"]

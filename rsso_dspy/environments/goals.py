@@ -1,7 +1,7 @@
-"""How far a variant has been brought, goal by goal, where an environment can tell: what feedback in a compile goes by.
+"""Goal progress of a variant, for the feedback of a compile, where an environment offers it.
 
-Only calibration reads it. A goal says what sort it is and whether it was reached, never what it is about: no goal,
-feedback or prompt made of it can name an answer.
+Only calibration reads it. A goal has a kind and a status but no content, so no goal, feedback or prompt derived from it
+can reveal an answer.
 """
 
 from dataclasses import dataclass
@@ -12,20 +12,22 @@ __all__ = ["Goal", "GoalProgress"]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One goal of a variant: what sort it is and whether it was reached, never what it is about."""
+    """One goal of a variant: its kind and status, without its content."""
 
     kind: str
     """The environment's class of goals, e.g. ``GoalMoveToLocation``."""
     done: bool
     required: bool
-    """One of the goals that solve the variant, to be reached in their order; False for one that helps on the way."""
+    """Whether the goal is required, in order, to solve the variant; False for an optional one."""
 
 
 @runtime_checkable
 class GoalProgress(Protocol):
-    """What an `Environment` may offer besides."""
+    """Optional member of an `Environment`."""
 
     def goal_progress(self) -> tuple[Goal, ...]:
-        """Goals of the variant being played and which of them are reached, as of the last action, always in the same
-        order; none when they are not known. Raises ``SplitError`` for a variant of the test split."""
+        """Return the goals of the current variant with their status after the last action, in a fixed order.
+
+        Empty if unknown. Raises ``SplitError`` for a variant of the test split.
+        """
         ...

@@ -1,9 +1,9 @@
-"""Actions read out of prose: with the grammar of a benchmark, ``"First, go to the kitchen."`` is an order to teleport.
+"""Extracts actions from prose, using the grammar of a benchmark: ``"First, go to the kitchen."`` means teleport.
 
     GRAMMAR.parse_command("go to the hall")                # Command("go", "hall")
-    Grammar.from_templates("Templates:\\npush OBJ")     # what the action templates say, and nothing else
+    Grammar.from_templates("Templates:\\npush OBJ")     # only the action templates
 
-Everything that reads or writes advice in the words of a benchmark shares its grammar.
+All code that reads or writes advice for a benchmark shares its grammar.
 """
 
 import re
@@ -15,7 +15,7 @@ from typing import NamedTuple
 __all__ = ["AdviceClause", "Command", "Grammar", "Verb", "extract_content_words", "list_templates", "normalize_words"]
 
 CHOOSE = "choose"
-"""Verb of a bare number, which answers a question that was asked."""
+"""Verb of a bare number, which answers an open question."""
 
 _HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
 
@@ -41,19 +41,19 @@ _STOP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One action, understood: verb, what it is done to and, for verbs that need one, where."""
+    """A parsed action: verb, thing and, if the verb needs one, place."""
 
     verb: str
     thing: str = ""
     place: str = ""
     head: str = ""
-    """How the action begins, where that is not the verb itself."""
+    """First words of the action, if different from the verb."""
     join: str = ""
     """The word before the place."""
 
     @property
     def text(self) -> str:
-        """The action as it is sent."""
+        """Return the action as text for the environment."""
         if self.verb == CHOOSE:
             return self.thing
         tail = f" {self.join} {self.place}" if self.place else ""
@@ -61,7 +61,7 @@ class Command:
 
     @property
     def is_concrete(self) -> bool:
-        """No part of it is a placeholder such as OBJ or "the substance"."""
+        """Whether no part is a placeholder such as OBJ or "the substance"."""
         return not any(
             extract_content_words(part) & _SLOTS and len(extract_content_words(part)) == 1
             for part in (self.thing, self.place)
@@ -70,7 +70,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class AdviceClause:
-    """One clause of advice. Without a command it still names things worth caring for, or worth leaving alone."""
+    """One clause of advice. Without a command it still names things to use or to avoid."""
 
     text: str
     command: Command | None
@@ -84,43 +84,45 @@ class Verb(NamedTuple):
 
     name: str
     pattern: str
-    """Regular expression of the whole action in `normalize_words` form, with groups ``thing`` and ``place`` where it
-    has them."""
+    """Regular expression of the whole action in `normalize_words` form, with optional groups ``thing`` and
+    ``place``."""
     head: str = ""
-    """How the action begins, where that is not the name."""
+    """First words of the action, if different from the name."""
     join: str = ""
     """The word before the place."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grammar:
-    """The actions of a benchmark, as they are written in advice about it."""
+    """The actions of a benchmark as written in advice."""
 
     verbs: tuple[Verb, ...]
-    """The first that fits the whole of a clause is meant."""
+    """Actions in order of precedence: the first that matches a whole clause applies."""
     synonyms: Mapping[str, str] = field(default_factory=dict)
-    """How an action begins to how another one begins that does the same, e.g. two ways to travel."""
+    """First words of an action to those of an equivalent one, e.g. two ways to travel."""
     travel: str = r"(?!)"
-    """Regular expression of an action that leads to the place in its first group; none where it fits nothing."""
+    """Regular expression of an action that leads to the place in its first group; matches nothing by default."""
     search: str = r"(?!)"
-    """Regular expression of an action that only looks for something: travel, opening."""
+    """Regular expression of actions that only search: travel, opening."""
     caution: str = ""
     """A sentence of advice after an action that cost points."""
 
     @classmethod
     def from_templates(cls, text: str) -> "Grammar":
-        """The grammar of an action_templates text: one action a line after ``Templates:``, what is to be filled in in
-        capitals (``move OBJ to CONTAINER``)."""
+        """Build the grammar of an action_templates text.
+
+        One action per line after ``Templates:``, with placeholders in capitals (``move OBJ to CONTAINER``).
+        """
         return cls(tuple(_parse_template(line) for line in list_templates(text)))
 
     def make_command(self, name: str, thing: str = "", place: str = "") -> Command:
-        """The command of a verb of the grammar."""
+        """Build the command of a verb of the grammar."""
         verb = next(verb for verb in self.verbs if verb.name == name)
         return Command(name, thing, place, verb.head, verb.join)
 
     @lru_cache(maxsize=8192)  # noqa: B019 - grammars are few, and live as long as the process
     def parse_command(self, text: str) -> Command | None:
-        """The command a clause consists of, or None."""
+        """Parse a clause that consists of a command; None otherwise."""
         said = normalize_words(re.sub(r"\((?:that|in|from|on)\b[^)]*\)", "", text))
         if said.isdigit():
             return Command(CHOOSE, said)
@@ -133,7 +135,7 @@ class Grammar:
 
     @lru_cache(maxsize=512)  # noqa: B019
     def parse_advice(self, text: str) -> tuple[AdviceClause, ...]:
-        """Every clause of an advice text, in order. Questions and templates with slots give no command."""
+        """Parse every clause of an advice text, in order. Questions and templates with placeholders give no command."""
         found: list[AdviceClause] = []
         for clause in _CLAUSES.split(_NUMBERED.sub("", text.lower())):
             if clause.strip().lstrip("- ").startswith("mistake:"):
@@ -148,7 +150,7 @@ class Grammar:
         return tuple(found)
 
     def canonicalize(self, text: str) -> str:
-        """An action in the form in which two are compared: synonyms are the same."""
+        """Normalize an action for comparison, so that synonyms are equal."""
         said = normalize_words(text)
         done = self.parse_command(said)
         if done is None:
@@ -159,25 +161,25 @@ class Grammar:
 
 
 def normalize_words(text: str) -> str:
-    """Lower case, without articles, punctuation and doubled spaces: the form in which names are compared."""
+    """Normalize a name for comparison: lower case, without articles, punctuation and double spaces."""
     found = re.findall(r"[a-z0-9'%.-]+", text.lower())
     return " ".join(word.strip(".'-") for word in found if word not in _ARTICLES and word.strip(".'-"))
 
 
 @lru_cache(maxsize=8192)
 def extract_content_words(text: str) -> frozenset[str]:
-    """The content words of a text, stemmed lightly (plural and -ing)."""
+    """Return the content words of a text, lightly stemmed (plural and -ing)."""
     return frozenset(_stem_word(word) for word in normalize_words(text).split() if word not in _STOP)
 
 
 def list_templates(text: str) -> Iterator[str]:
-    """The lines of an action_templates text after its heading ``Templates:``; all of them where it has none."""
+    """Return the lines of an action_templates text after ``Templates:``, or all lines without this heading."""
     *_, listed = _HEADING.split(text)
     yield from filter(None, (line.strip() for line in listed.splitlines()))
 
 
 def _parse_template(template: str) -> Verb:
-    """The verb of one template; what comes after a second slot is part of the place."""
+    """Build the verb of one template; text after a second placeholder belongs to the place."""
     verb, _, rest = _SLOT.sub("\0", template).partition("\0")
     if "\0" not in _SLOT.sub("\0", template):
         return Verb(normalize_words(template), re.escape(normalize_words(template)))
@@ -192,7 +194,7 @@ def _parse_template(template: str) -> Verb:
 
 
 def _split_placeholders(text: str) -> Iterator[str | None]:
-    """Fixed words and, as None, slots."""
+    """Split a template into fixed words and placeholders (None)."""
     for number, part in enumerate(text.split("\0")):
         if number:
             yield None

@@ -4,8 +4,8 @@
         with pool.lease() as env:
             env.reset(variant)
 
-A simulator is dear to start and cheap to reset: each is started when first needed, lent to one thread at a time, and
-used again for whatever variant comes next. As many start at once as there are cores (see `start_queue.py`).
+A simulator is expensive to start and cheap to reset: each starts when first needed, is lent to one thread at a time,
+and is reused for any variant. As many start at once as there are cores (see `start_queue.py`).
 """
 
 import threading
@@ -19,7 +19,7 @@ from rsso_dspy.environments.start_queue import StartQueue
 
 
 class PooledEnvironment(Environment, Protocol):
-    """An environment that a pool can look after."""
+    """An environment that a pool can manage."""
 
     @property
     def alive(self) -> bool:
@@ -27,7 +27,7 @@ class PooledEnvironment(Environment, Protocol):
         ...
 
     def close(self) -> None:
-        """End its simulator; idempotent, may be called from another thread."""
+        """End the simulator. Idempotent; may be called from another thread."""
         ...
 
 
@@ -37,12 +37,14 @@ E = TypeVar("E", bound=PooledEnvironment)
 
 
 class EnvironmentPool(Generic[E]):
-    """Up to ``size`` environments made by ``factory``, which takes its turn in ``starts``. Whatever either raises comes
-    out of ``lease``."""
+    """Up to ``size`` environments created by ``factory``, which waits for its turn in ``starts``.
+
+    ``lease`` raises what either of them raises.
+    """
 
     def __init__(self, factory: Callable[[], E], size: int = 1, starts: StartQueue | None = None):
         if size < 1:
-            raise ValueError(f"a pool needs room for at least one environment, not {size}")
+            raise ValueError(f"the size of a pool must be at least 1, not {size}")
         self._factory = factory
         self._starts = starts or StartQueue()
         self._slots = threading.BoundedSemaphore(size)
@@ -54,9 +56,11 @@ class EnvironmentPool(Generic[E]):
 
     @contextmanager
     def lease(self) -> Iterator[E]:
-        """One environment for the time of the block, the most recently used first; waits while all are lent. It comes
-        back however the block ends, by Ctrl-C too; one that died, or was interrupted inside a call, is closed and
-        replaced at a later lease. Raises ``RuntimeError`` when the pool is closed."""
+        """Lend an environment for the block, the most recently used first; wait while all are lent.
+
+        It returns however the block ends, including Ctrl-C. One that died, or was interrupted inside a call, is closed
+        and replaced at a later lease. Raises ``RuntimeError`` if the pool is closed.
+        """
         with self._slots:
             environment = self._take_environment()
             try:
@@ -65,7 +69,7 @@ class EnvironmentPool(Generic[E]):
                 self._return_environment(environment)
 
     def close(self) -> None:
-        """Close every environment, lent ones too: their next call raises ``SimulatorDied``. Idempotent."""
+        """Close every environment, including lent ones, whose next call raises ``SimulatorDied``. Idempotent."""
         with self._lock:
             self._closed = True
             self._idle.clear()
@@ -90,11 +94,11 @@ class EnvironmentPool(Generic[E]):
             return self._make_environment()
 
     def _make_environment(self) -> E:
-        if self._closed:  # while others had their turn
+        if self._closed:  # while waiting for a turn
             raise RuntimeError(CLOSED)
         environment = self._factory()
         with self._lock:
-            if self._closed:  # while the environment was being made
+            if self._closed:  # while creating the environment
                 environment.close()
                 raise RuntimeError(CLOSED)
             self._all.add(environment)

@@ -1,12 +1,12 @@
-"""How simulators start: so many at once as there are cores, first come first served.
+"""Queue for starting simulators: as many at once as there are cores, first come first served.
 
     starts = StartQueue()
     starts.told = lambda starting: print(f"{starting.ready} of {starting.wanted}")
     with starts.take_turn():
         simulator = Simulator()
 
-A start is nothing but computing. Of 64 that start at once on two cores the first is there when nearly the last is; of
-64 that take turns it is there at once, and its thread plays meanwhile.
+A start is pure computation. If 64 start at once on two cores, the first is ready only shortly before the last; if they
+take turns, the first is ready at once, and its thread can play meanwhile.
 """
 
 import os
@@ -19,27 +19,30 @@ from dataclasses import dataclass
 from rsso_dspy.errors import Stopped
 
 TICK = 0.2
-"""Seconds after which a thread that waits looks whether it is being stopped."""
+"""Interval in seconds at which a waiting thread checks whether it should stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartProgress:
-    """How far the simulators have come that were asked for since nobody last waited for one."""
+    """Progress of the simulators requested since the queue was last empty."""
 
     ready: int
     wanted: int
-    """Those that are there, those that are starting and those that wait for their turn."""
+    """Number of simulators that are ready, starting or waiting."""
 
     @property
     def has_all_started(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no thread waits any more."""
         return self.ready == self.wanted
 
 
 class StartQueue:
-    """The turns of one pool. `at_once` is how many may start together, by default one a core; `stopped` is asked while
-    waiting, and when it says yes `Stopped` is raised. ``told`` hears, from any thread, one call at a time, of every
-    start that ended where some had to wait for their turn."""
+    """The turns of one pool.
+
+    `at_once`: number of simultaneous starts, by default one per core. `stopped` is polled while waiting; once it
+    returns true, `Stopped` is raised. ``told`` is called from any thread, one call at a time, after every start during
+    which others had to wait.
+    """
 
     def __init__(self, at_once: int | None = None, stopped: Callable[[], bool] = lambda: False):
         self.at_once = at_once or os.cpu_count() or 1
@@ -53,7 +56,7 @@ class StartQueue:
 
     @contextmanager
     def take_turn(self) -> Iterator[None]:
-        """Wait for a turn, and have it for the time of the block, which starts a simulator."""
+        """Wait for a turn and hold it during the block, which starts a simulator."""
         self._wait_for_turn()
         ready = False
         try:
@@ -75,7 +78,7 @@ class StartQueue:
                 self._under_way += 1
             finally:
                 self._waiting.remove(ticket)
-                self._turn.notify_all()  # the next may have a turn too
+                self._turn.notify_all()  # the next may take a turn too
 
     def _end_turn(self, ready: bool) -> None:
         with self._turn:

@@ -1,1 +1,1 @@
-"""A run: its protocol and plan, who plays it, and the limits it keeps."""
+"""A run: protocol, plan, execution and limits."""

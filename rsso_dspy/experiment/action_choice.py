@@ -1,15 +1,15 @@
-"""Whether a benchmark and a backend can do what `protocol.action_choice` asks, said before anything is played."""
+"""Checks, before a run, that benchmark and backend support `protocol.action_choice`."""
 
 from rsso_dspy.config import EMBEDDED, Config
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.lm import Backend
 
 OWN_ENDPOINTS = ("openai", "anthropic")
-"""Providers whose own endpoints take enumerations of a few hundred words only."""
+"""Providers whose endpoints accept only enumerations of a few hundred words."""
 
 
 def check_action_choice(config: Config) -> None:
-    """Raise `ConfigError` where `listed` or `constrained` cannot be."""
+    """Raise `ConfigError` if `listed` or `constrained` is not supported."""
     choice = config.protocol.action_choice
     if choice == "listed":
         _check_listed(config)

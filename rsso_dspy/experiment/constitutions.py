@@ -1,4 +1,4 @@
-"""Constitutions outside a run: carried into one, taken out of one, and built from calibration variants.
+"""Constitutions as files: loaded into a run, exported from one, and built from calibration variants.
 
 load_initial_constitution(Path("constitution.json"), plan, say)          # what units of the plan start from
 load_stream_constitution(Path("runs/x"), "omnireflect-neural")             # what a self-sustaining agent ended with
@@ -40,16 +40,17 @@ __all__ = [
 
 
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """A constitution that units of the plan start from. Raises `UsageError` when no method reads one, and what
-    `check_sources` and `read_book` raise. `say` is told of variants of the test split that it was learnt on."""
+    """Load the constitution that units of the plan start from.
+
+    `say` receives a note on test variants that it was learned on. Raises `UsageError` if no method reads one, and what
+    `check_sources` and `read_book` raise.
+    """
     if not any("constitution" in unit.arm.method.memories for unit in plan.units):
-        raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or leave it out")
+        raise UsageError(f"no method of this run reads {file}; name one as METHOD+constitution, or drop the file")
     book = read_constitution(file)
     kept = [category for category in LASTING if category in config.memory.constitution.categories]
     if not book.constitution.select_rules(*kept):
-        raise UsageError(
-            f"{file} holds no {' or '.join(kept)} rule, so that reading it would change nothing; leave it out"
-        )
+        raise UsageError(f"{file} holds no {' or '.join(kept)} rule, so reading it would have no effect; drop it")
     check_sources(file, book.provenance, book.variants, config, plan, say)
     memories = {"constitution": {**book.constitution.dump(), "edits": []}}
     digest = hashlib.sha256(book.constitution.text.encode()).hexdigest()[:12]
@@ -57,14 +58,13 @@ def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Calla
 
 
 def check_examples(file: Path, config: Config, plan: Plan) -> None:
-    """Raise what `check_sources` raises when the examples of a file may not stand in prompts of the plan."""
+    """Raise what `check_sources` raises if the examples of a file must not appear in prompts of the plan."""
     book = read_constitution(file)
     check_sources(file, book.provenance, book.variants, config, plan)
 
 
 def check_streams(plan: Plan, store: Store) -> None:
-    """Raise `RunMismatch` when a unit that is finished or begun had another place in another stream: streams are over
-    all variants of a run, and with others they are others."""
+    """Raise `RunMismatch` if a played unit has another place in its stream, because the set of variants has changed."""
     for arm, units in plan.streams.items():
         wanted = {store.path_of(unit): unit.place for unit in units}
         order = units[0].place.rpartition(" of ")[2]
@@ -76,29 +76,31 @@ def check_streams(plan: Plan, store: Store) -> None:
                     there = f"stream {record.stream.name}" if record.stream else "in none"
                     raise RunMismatch(
                         f"{store.folder} holds a stream of {arm.name} over other variants: {record.key} is {there} "
-                        f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; ask for the same "
-                        "variants, or use another --out"
+                        f"there, and {f'stream {here}' if here else f'in no stream {order}'} now; use the same "
+                        "variants or another --out"
                     )
 
 
 def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
-    """A constitution file, or what an arm of a run wrote. Raises what `read_book` and `load_stream_constitution`
-    raise."""
+    """Read a constitution file, or the constitution of an arm of a run.
+
+    Raises what `read_book` and `load_stream_constitution` raise.
+    """
     if source.is_dir():
         return load_stream_constitution(source, arm)
     if arm is not None:
-        raise UsageError(f"{source} is a file, which has no arms; leave --arm out")
+        raise UsageError(f"{source} is a file, which has no arms; drop --arm")
     return read_constitution(source)
 
 
 def list_unique_rules(one: ConstitutionFile, other: ConstitutionFile) -> list[str]:
-    """The rules of one constitution that another does not hold, as they stand in a prompt."""
+    """Return the rules of one constitution that another lacks, as prompt lines."""
     known = {normalize_lesson(rule.lesson) for rule in other.constitution.rules}
     return [rule.lesson.line for rule in one.constitution.rules if normalize_lesson(rule.lesson) not in known]
 
 
 def merge_constitution_files(books: Mapping[str, ConstitutionFile]) -> ConstitutionFile:
-    """The rules of several constitutions, by the names of their sources, in one, each once."""
+    """Merge the rules of several constitutions, by names of their sources, each once."""
     provenance = {
         "variants": list(dict.fromkeys(key for book in books.values() for key in book.variants)),
         "rule_based": any(book.provenance.get("rule_based") for book in books.values()),
@@ -109,8 +111,10 @@ def merge_constitution_files(books: Mapping[str, ConstitutionFile]) -> Constitut
 
 
 def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:
-    """The constitution that an arm of a run ended with, with all edits on the way; of the first arm that wrote one when
-    none is named. Raises `UsageError` that says what there is instead."""
+    """Load the final constitution of an arm of a run with all its edits; by default of the first arm that wrote one.
+
+    Raises `UsageError` that lists the arms that have one.
+    """
     store = Store(folder)
     store.read_only = True
     _, arms = store.read_identity()
@@ -127,12 +131,12 @@ def load_stream_constitution(folder: Path, arm: str | None = None) -> Constituti
 
 
 def get_stream_position(record: UnitRecord) -> int:
-    """Which one of its stream a unit is, from 1."""
+    """Return the place of a unit in its stream, from 1."""
     return record.stream.place if record.stream else 0
 
 
 def extract_constitution(records: Sequence[UnitRecord]) -> ConstitutionFile:
-    """The constitution after the last of these units of a stream, with the edits of all."""
+    """Return the constitution after the last of these units of a stream, with the edits of all."""
     books = [Constitution.load(record.memories["constitution"]) for record in records]
     last, first = records[-1], records[0]
     edits = tuple(edit for book in books for edit in book.edits)

@@ -1,12 +1,11 @@
-"""What a plan will cost, judged by units that were played: calls, tokens and dollars with an interval.
+"""Cost estimate of a plan from finished units: calls, tokens and dollars with an interval.
 
     estimate_cost(plan, left, load_observed_units(store, plan), models, price_of).calls       #
     ExpectedRange(mean=812, low=640, high=961)
 
-A unit is expected to take as many calls and tokens per step it is allowed as the observed units of its method did, in
-the roles that it can ask. The interval covers 90% of what totals drawn from the observed units would be. Units of the
-run itself are the better judges; while an arm has fewer than `ENOUGH` of them, units played on the embedded backend
-stand in (`benchmarks/observed.py` makes their table).
+A unit is expected to take as many calls and tokens per allowed step as observed units of its method, in the roles that
+it uses. The interval covers 90% of totals resampled from observed units. These are units of the run itself; while an
+arm has fewer than `ENOUGH`, units played on the embedded backend are used (`benchmarks/observed.py` makes their table).
 """
 
 import json
@@ -40,22 +39,22 @@ class ExpectedRange:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What is left of a plan will cost about this much."""
+    """Estimated cost of the pending part of a plan."""
 
     calls: ExpectedRange
     tokens_in: ExpectedRange
     tokens_out: ExpectedRange
     dollars: ExpectedRange | None
-    """None when the price of a model is not known."""
+    """None if the price of a model is unknown."""
     own: int
-    """Units of the run itself that this is judged by."""
+    """Number of observed units of the run itself."""
     shipped: int
-    """Units played on the embedded backend that this is judged by."""
+    """Number of observed units of the embedded backend."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedUnit:
-    """One unit that was played."""
+    """One finished unit."""
 
     arm: str
     method: str
@@ -66,7 +65,7 @@ class ObservedUnit:
 
 
 def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
-    """Finished units of the plan's arms in a run's folder; none when there is no run."""
+    """Load the finished units of the plan's arms from a run's folder; empty if there is no run."""
     if not (store.folder / "run.json").exists():
         return []
     streams = {arm.name for arm in plan.streams}
@@ -78,7 +77,7 @@ def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
 
 
 def make_observed_unit(record: UnitRecord, trials: int) -> ObservedUnit:
-    """A unit that was allowed so many trials."""
+    """Observe a unit with this number of allowed trials."""
     usage: dict[str, Usage] = {}
     for trial in record.trials:
         for role, spent in trial.usage.items():
@@ -88,7 +87,7 @@ def make_observed_unit(record: UnitRecord, trials: int) -> ObservedUnit:
 
 @cache
 def load_shipped_units() -> tuple[ObservedUnit, ...]:
-    """Units played on the embedded backend under sso-adapt/1-cap60."""
+    """Load the shipped units, played on the embedded backend under sso-adapt/1-cap60."""
     text = resources.files(__package__).joinpath("data/observed.json").read_text(encoding="utf-8")
     return tuple(
         ObservedUnit(
@@ -107,8 +106,10 @@ def estimate_cost(
     played: Mapping[str, int] = NOTHING_PLAYED,
     seed: int = 0,
 ) -> CostEstimate | None:
-    """The estimate for `work`; None when there is no work. `models` maps role to model, `played` are trials that are
-    finished, by key. The same input gives the same numbers."""
+    """Estimate the cost of `work`; None if it is empty.
+
+    `models` maps role to model; `played` holds the finished trials by key. Deterministic.
+    """
     if not work:
         return None
     price_known = all(price_of(models[role]) is not None for role in plan.forecast_calls(work).calls)
@@ -125,7 +126,7 @@ def estimate_cost(
         rates = np.array([_compute_rates(unit, most.calls, models, price_of) for unit in pool])
         allowed = np.array([_count_allowed_steps(each, plan, played.get(each.key, 0)) for each in mine])
         totals = _sample_totals(rates, allowed, rng)
-        if whose == "shipped":  # their answers could all be read, so that no call beyond the most is asked for again
+        if whose == "shipped":  # all their answers could be parsed, so the maximum needs no second calls
             totals[:, 0] = np.minimum(totals[:, 0], most.total_calls)
         draws += totals
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
@@ -134,7 +135,7 @@ def estimate_cost(
 
 
 def _select_similar_units(method: Method) -> list[ObservedUnit]:
-    """Shipped units of the method; else of the one that a constitution was added to, whose actor does the same work."""
+    """Return the shipped units of the method, or of the method without its added constitution."""
     known = {unit.method for unit in load_shipped_units()}
     bare = "react" if method.scaffold == "flat" else "react-sso"
     name = next(name for name in (method.name, method.name.partition("+")[0], bare) if name in known)
@@ -142,7 +143,7 @@ def _select_similar_units(method: Method) -> list[ObservedUnit]:
 
 
 def _sample_totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(RESAMPLES, 4) totals: each time other units are the judges, and each piece of work is like one of them."""
+    """Return (RESAMPLES, 4) bootstrap totals over observed units and over work."""
     judges = rng.integers(len(rates), size=(RESAMPLES, len(rates)))
     like = np.take_along_axis(judges, rng.integers(len(rates), size=(RESAMPLES, len(allowed))), axis=1)
     return np.einsum("rwk,w->rk", rates[like], allowed)
@@ -151,7 +152,7 @@ def _sample_totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Genera
 def _compute_rates(
     unit: ObservedUnit, roles: Collection[str], models: Mapping[str, str], price_of: PriceOf
 ) -> list[float]:
-    """Calls, tokens in, tokens out and dollars of these roles, per step allowed."""
+    """Return calls, tokens in, tokens out and dollars of these roles, per allowed step."""
     usages = {role: usage for role, usage in unit.usage.items() if role in roles}
     dollars = sum(
         compute_cost(usage, price) for role, usage in usages.items() if (price := price_of(models.get(role, "")))
@@ -161,14 +162,14 @@ def _compute_rates(
 
 
 def _count_allowed_steps(work: Job, plan: Plan, played: int) -> int:
-    """Steps allowed in the trials that are left."""
+    """Return the allowed steps of the pending trials."""
     if isinstance(work, Training):
         return sum(work.budgets[played:])
     return max(0, plan.get_rules(work).trials - played) * work.budget
 
 
 def dump_observed_units(units: Iterable[ObservedUnit]) -> str:
-    """The table of `load_shipped_units`, as a file's text."""
+    """Format the table of `load_shipped_units` as text."""
     rows = [
         {
             "method": unit.method,

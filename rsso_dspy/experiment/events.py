@@ -1,11 +1,12 @@
-"""What happens while something is played, as typed events, and the stream that tells whoever wants to know.
+"""Typed events of a run, and the stream that delivers them to subscribers.
 
     events = EventStream()
     events.subscribe(TrialFinished, lambda event: print(event.work.key, event.result.trial))
     run.play(live, jobs=2, events=events)
 
 Subscribers are the ledger (`spend_limit.py`), the log (`run_log_writer.py`), MLflow (`mlflow_tracking.py`) and the
-terminal (`cli/progress.py`). Events are data that travels between processes; they hold no prompt but those of a record.
+terminal (`cli/progress.py`). Events are data that can be sent between processes; they hold no prompts except in
+records.
 """
 
 import threading
@@ -23,26 +24,26 @@ Ending = Literal["ended", "limit", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened. Whoever subscribes to this hears of everything."""
+    """Base class of events; subscribe to it to receive all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """The folder of the run is ready; nothing is played yet."""
+    """The folder of the run is ready, before any play."""
 
     left: tuple[str, ...]
-    """Keys of what is to be played."""
+    """Keys of the pending work."""
     jobs: int
     engine: str
     proxies: Mapping[str, str] = field(default_factory=dict)
-    """Address to the proxy through which it is asked."""
+    """Address to its proxy."""
     replay: str = ""
-    """Folder of the recordings that answer in place of the models; empty when these are asked."""
+    """Folder of the recordings that replace the models; empty if models are asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatorsStarting(Event):
-    """A simulator has started, others have to wait for theirs."""
+    """A simulator has started while others wait."""
 
     starting: StartProgress
 
@@ -58,14 +59,14 @@ class UsageSpent(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunLimited(Event):
-    """A limit of the run is passed, or cannot be kept: told with every answer that comes after."""
+    """A limit of the run is exceeded or cannot be kept; sent after every further answer."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFinished(Event):
-    """A trial is finished, and noted."""
+    """A trial is finished and saved."""
 
     work: Job
     result: TrialResult
@@ -73,7 +74,7 @@ class TrialFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class UnitFinished(Event):
-    """A unit or training is finished and written."""
+    """A unit or training is finished and saved."""
 
     work: Job
     record: UnitRecord | TrainingRecord
@@ -81,21 +82,21 @@ class UnitFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class StopRequested(Event):
-    """Ctrl-C: what is under way is being waited for."""
+    """Ctrl-C was pressed; the run waits for current calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Event):
-    """Nothing more will come."""
+    """The run has ended; no event follows."""
 
     how: Ending
     played: int = 0
     errored: int = 0
     untrained: int = 0
     why: str = ""
-    """The limit that was passed, in words."""
+    """The exceeded limit, in words."""
     failure: Failure | None = None
-    """The error of this project that ended it."""
+    """The project's own error that ended the run."""
 
 
 E = TypeVar("E", bound=Event)
@@ -103,22 +104,26 @@ Subscriber = Callable[[Any], object]
 
 
 class EventStream:
-    """Tells events to its subscribers, one after the other, in the thread where they happen. Thread-safe."""
+    """Delivers events to subscribers in order, in the thread where they happen. Thread-safe."""
 
     def __init__(self) -> None:
         self._subscribers: tuple[tuple[type[Event], Subscriber, bool], ...] = ()
         self._changing = threading.RLock()  # a signal may come in between
 
     def subscribe(self, kind: type[E], hear: Callable[[E], object], required: bool = False) -> None:
-        """Have `hear` told of every event of a kind, from any thread. It should be quick. Nothing depends on it: raises
-        it an `Exception`, a warning says so and it hears no more. The errors of one that is `required` go on to where
-        the event happened."""
+        """Call `hear` with every event of a kind, from any thread; it should be fast.
+
+        If it raises an `Exception`, it is dropped with a warning. Errors of a `required` subscriber propagate to the
+        place of the event.
+        """
         with self._changing:
             self._subscribers = (*self._subscribers, (kind, hear, required))
 
     def emit(self, event: Event) -> None:
-        """Tell all who subscribed to it, in the order in which they did. Raises what the first of those raised that are
-        required, once all have heard."""
+        """Deliver an event to its subscribers in order of subscription.
+
+        Afterwards raises the first error of a required subscriber.
+        """
         errors = []
         for subscriber in self._subscribers:
             kind, hear, required = subscriber
@@ -140,7 +145,7 @@ class EventStream:
         kind, hear, _ = subscriber
         name = getattr(hear, "__qualname__", repr(hear))
         warnings.warn(
-            f"{name} hears of no {kind.__name__} any more ({type(error).__name__}: {error}); what is played goes on",
+            f"{name} receives no more {kind.__name__} events ({type(error).__name__}: {error}); the run goes on",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -1,7 +1,7 @@
-"""Plays a plan: its trainings, then its units, several at once on the engine that it is given.
+"""Executes a plan: trainings, then units, several at once on an engine.
 
-An errored unit is written too, marked; it has no score, is listed, and is played again by the next run. A backend
-that fails everything stops the run instead of burning through it.
+An errored unit is saved too; it has no score, and the next run plays it again. A backend that fails repeatedly stops
+the run.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,29 +24,28 @@ from rsso_dspy.store.units import Arm, Job, Training, Unit
 W = TypeVar("W", Unit, Training)
 
 LISTENING = 1.0
-"""Seconds of one wait at most: a Ctrl-C in the very moment before a wait is heard only when that wait is over."""
+"""Maximum seconds of one wait, because a Ctrl-C just before a wait takes effect only after it."""
 
 FAILURES_TO_STOP = 3
-"""Units in a row that end in an error of the model's or the simulator's side before the run is stopped."""
+"""Number of consecutive units with an error of the model's or simulator's side that stops the run."""
 
 
 class Engine(Protocol):
-    """Where units and trainings are played."""
+    """Plays units and trainings."""
 
     def submit(self, plan: Plan, work: Job) -> Future[UnitRecord | TrainingRecord]:
-        """Have it played. Its record is in the store when the future is done; `Stopped` comes out of the future when
-        the player is being stopped."""
+        """Submit work. When the future is done, its record is in the store; it raises `Stopped` if the player is
+        stopped."""
         ...
 
 
 EngineFactory = Callable[[UnitRunner, int], AbstractContextManager[Engine]]
-"""Opens an engine that plays what the player would play, so many at once. Leaving the block does not wait for what is
-under way."""
+"""Opens an engine for the player with a number of parallel jobs. Leaving the block does not wait for current work."""
 
 
 @contextmanager
 def open_thread_engine(player: UnitRunner, jobs: int) -> Iterator[Engine]:
-    """The engine of this process: `jobs` threads."""
+    """Open the engine of this process: `jobs` threads."""
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="unit")
     try:
         yield _ThreadEngine(player, pool)
@@ -65,17 +64,17 @@ class _ThreadEngine:
 
 @dataclass
 class RunOutcome:
-    """What became of an execution."""
+    """The outcome of an execution."""
 
     played: int = 0
     errored: list[UnitRecord | TrainingRecord] = field(default_factory=list)
     untrained: list[Unit] = field(default_factory=list)
-    """Units not played because their training, or the unit before them in their stream, ended in an error."""
+    """Units not played because their training or the previous unit of their stream errored."""
 
 
 @contextmanager
 def announced(events: EventStream, started: RunStarted) -> Iterator[Callable[[RunOutcome], None]]:
-    """The block is the run: `events` is told that it started, and how it ended. Give what it yields the outcome."""
+    """Send the start and end of the run, which is the block, to `events`. Set the outcome on the yielded object."""
     end = RunEnded("failed")
 
     def keep(outcome: RunOutcome) -> None:
@@ -99,8 +98,10 @@ def announced(events: EventStream, started: RunStarted) -> Iterator[Callable[[Ru
 
 
 def list_pending_jobs(plan: Plan, store: Store, again: Collection[Job] = ()) -> list[Job]:
-    """What of the plan is not finished in the store, or to be played `again`: units, after the trainings they need.
-    What errored before comes last of its kind, so that it never keeps others from being played."""
+    """Return the pending work of a plan and the units to play `again`: trainings first, then units.
+
+    Work that errored before comes last of its kind, so it never blocks other work.
+    """
     finished = [(unit, None if unit in again else store.load(store.path_of(unit))) for unit in plan.units]
     units = _add_downstream_units(plan, _select_unfinished(finished))
     needed = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
@@ -109,7 +110,7 @@ def list_pending_jobs(plan: Plan, store: Store, again: Collection[Job] = ()) -> 
 
 
 def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
-    """The units with all that follow one of them in a stream: these start from what it will leave."""
+    """Return the units with all their successors in streams, which start from their results."""
     left = list(units)
     known = set(units)
     for stream in plan.streams.values():
@@ -119,8 +120,7 @@ def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
 
 
 def discard_downstream_units(plan: Plan, store: Store) -> None:
-    """Give up what was played of units that follow, in their stream, one that is not finished: what they started from
-    is no more. What they cost is noted."""
+    """Discard started units whose predecessor in the stream is unfinished, and store their cost as abandoned."""
     for stream in plan.streams.values():
         records = [store.load(store.path_of(unit)) for unit in stream]
         first = next((n for n, record in enumerate(records) if record is None or record.has_errors), len(stream))
@@ -141,17 +141,17 @@ def _select_unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | Non
 
 
 def make_zero_shot_programs(plan: Plan) -> dict[Arm, Agent]:
-    """The program of every arm as it is written, uncompiled."""
+    """Return the uncompiled program of every arm."""
     return {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
 
 
 def fingerprint_programs(programs: Mapping[Arm, Agent]) -> dict[str, str]:
-    """Arm to the fingerprint of its program, as a run's folder keeps them."""
+    """Return the fingerprint of each arm's program, as stored in a run's folder."""
     return {arm.name: fingerprint_program(program) for arm, program in programs.items()}
 
 
 class Executor:
-    """Has work played on an engine and minds its failures. What it does is told by the player's events."""
+    """Plays work on an engine and handles failures. The player's events report its progress."""
 
     def __init__(self, player: UnitRunner, engine: EngineFactory = open_thread_engine):
         self.player = player
@@ -159,8 +159,11 @@ class Executor:
         self._failures = 0
 
     def run(self, plan: Plan, work: Sequence[Job], jobs: int) -> RunOutcome:
-        """Play `work`, up to `jobs` at once, trainings first. Ctrl-C keeps every finished trial and raises
-        KeyboardInterrupt after what is under way has let go; a failing backend raises `BackendUnreachable` likewise."""
+        """Play `work`, up to `jobs` at once, trainings first.
+
+        Every finished trial is kept. After Ctrl-C, raises KeyboardInterrupt once current work has stopped; a failing
+        backend raises `BackendUnreachable` likewise.
+        """
         outcome = RunOutcome()
         if not work:
             return outcome
@@ -173,7 +176,7 @@ class Executor:
         return outcome
 
     def _run_jobs(self, engine: Engine, plan: Plan, work: Sequence[W], jobs: int, outcome: RunOutcome) -> list[W]:
-        """Play what can be played; gives the rest, which waited for something that ended in an error."""
+        """Play what can be played; return the rest, whose predecessors errored."""
         waiting = list(work)
         running: dict[Future[UnitRecord | TrainingRecord], W] = {}
         pending = set(work)
@@ -214,13 +217,13 @@ class Executor:
         if policy == "stop" or self._failures >= FAILURES_TO_STOP:
             what = f"the backend {self.player.live.config.backend!r}" if policy else "the simulator"
             raise (BackendUnreachable if policy else EnvironmentFailure)(
-                f"stopped: {what} fails ({failure}). What is finished is kept; mend the cause (`rsso-dspy doctor`) and "
-                "run the same command again."
+                f"stopped: {what} fails ({failure}). Finished work is kept; fix the cause (see `rsso-dspy doctor`) and "
+                "repeat the command."
             )
 
 
 def _pop_next_job(plan: Plan, waiting: list[W], pending: Collection[Job]) -> W | None:
-    """Take the first that waits for nothing that is pending."""
+    """Take the first item without pending predecessors."""
     for place, each in enumerate(waiting):
         if not isinstance(each, Unit) or plan.get_previous_unit(each) not in pending:
             return waiting.pop(place)

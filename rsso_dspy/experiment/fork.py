@@ -1,10 +1,10 @@
-"""What of one run is still valid under another configuration, so that a new run need not play it again.
+"""Finds records of a run that are still valid under another configuration.
 
     for record in find_reusable_records(Store(old), plan, identity, programs): ...
 
-A unit depends on the whole configuration less what its method never looks at: the skill memory's settings and the
-embedder mean nothing to a method without skills. A unit in a stream is what it was as long as all before it are. The
-number of trials matters only where they were used up: a solved unit is what it would have been with more of them.
+A unit depends on the whole configuration except what its method never reads: settings of the skill memory and the
+embedder do not affect a method without skills. A unit in a stream is valid as long as all before it are. The number of
+trials matters only if they were used up: a solved unit would be the same with more of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Job, Training, Unit
 
 DERIVED = ("protocol", "config_hash", "config.protocol.trials")
-"""What the rest says already, and the number of trials, which each record is asked about."""
+"""Keys that follow from others, and the number of trials, which is checked per record."""
 
 NEEDED_FOR = {
     "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried.skills"),
@@ -33,14 +33,16 @@ NEEDED_FOR = {
     ),
     "optimizers": (".roles.proposer.",),
 }
-"""Parts of a configuration by who looks at them."""
+"""Parts of a configuration by the memories that read them."""
 
 
 def find_reusable_records(
     source: Store, plan: Plan, identity: Mapping[str, Any], programs: Mapping[str, str]
 ) -> Iterator[UnitRecord | TrainingRecord]:
-    """Finished units and trainings of `source` that the plan would play to the same result, as records of the new run.
-    `programs` gives the fingerprint of each arm's program. Raises `UsageError` when there is no run in `source`."""
+    """Yield finished units and trainings of `source` that the plan would reproduce, as records of the new run.
+
+    `programs` maps each arm to its program's fingerprint. Raises `UsageError` if `source` holds no run.
+    """
     known, there = source.read_identity()
     valid = {
         arm.name
@@ -73,7 +75,7 @@ def _load_job_record(store: Store, work: Job) -> UnitRecord | TrainingRecord | N
 
 
 def _is_reusable(work: Job, record: UnitRecord | TrainingRecord, plan: Plan) -> bool:
-    """Whether the record is what playing would give."""
+    """Return whether playing would give the same record."""
     if isinstance(work, Training):
         assert isinstance(record, TrainingRecord)
         return record.budgets == work.budgets
@@ -88,7 +90,7 @@ def _is_reusable(work: Job, record: UnitRecord | TrainingRecord, plan: Plan) -> 
 
 
 def _select_relevant_settings(identity: Mapping[str, Any], method: Method) -> dict[str, Any]:
-    """What units of the method depend on."""
+    """Return the settings that units of the method depend on."""
     looks_at = {*method.memories, *(["anything learnt"] if method.memories else [])}
     ignored = [part for who, parts in NEEDED_FOR.items() if who not in looks_at for part in parts]
     return {

@@ -1,10 +1,10 @@
-"""How long what is left of a run takes, judged by the calls that were answered.
+"""Predicts the remaining time of a run from the calls answered so far.
 
-    measured(store)                     # Pace(calls=412, seconds=2970.1), of what was played into a folder; or None
+    measured(store)                     # Pace(calls=412, seconds=2970.1) of a folder, or None
     Stopwatch(estimate, jobs).hear()    # told of every answer; .left() once there are a few
 
-The calls that are expected come from `cost_estimate.py`; here is how fast they come. Times are of this machine and this
-server, and stand in no record.
+`cost_estimate.py` predicts the number of calls; this module measures their speed. Times depend on machine and server,
+and are not recorded.
 """
 
 import threading
@@ -19,12 +19,12 @@ from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.usage_ledger import get_job_key
 
 FEW = 5
-"""Answers before a time is said."""
+"""Number of answers before a prediction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """So many calls took so long, one after the other, with all that lies between them."""
+    """Number of sequential calls and their total time, including everything between them."""
 
     calls: int
     seconds: float
@@ -34,13 +34,13 @@ class Pace:
         return self.seconds / self.calls
 
     def take(self, calls: ExpectedRange, jobs: int = 1) -> ExpectedRange:
-        """Seconds that so many calls take when so many units are played at once, if that slows nothing down."""
+        """Return the seconds for this many calls with this many parallel units, assuming no slowdown."""
         each = self.per_call / max(1, jobs)
         return ExpectedRange(calls.mean * each, calls.low * each, calls.high * each)
 
 
 def measured(store: Store) -> Pace | None:
-    """The pace of the trials that were played into a folder; None where too little was, or nothing is known of it."""
+    """Measure the pace of a folder's trials; None if there are too few or their times are unknown."""
     if not (store.folder / "run.json").exists():
         return None
     seconds: dict[tuple[str, int], float] = {}
@@ -59,7 +59,7 @@ def measured(store: Store) -> Pace | None:
 
 
 class Stopwatch:
-    """Tells from the answers so far when the rest will be there. Thread-safe."""
+    """Predicts the remaining time from the answers so far. Thread-safe."""
 
     def __init__(self, estimate: CostEstimate, clock: Callable[[], float] = time.monotonic):
         self._estimate = estimate
@@ -69,12 +69,12 @@ class Stopwatch:
         self.answers = 0
 
     def hear(self, calls: int) -> None:
-        """So many more answers came."""
+        """Count further answers."""
         with self._lock:
             self.answers += calls
 
     def left(self) -> ExpectedRange | None:
-        """Seconds until all expected calls are answered, at the pace so far; None while there were too few."""
+        """Return the remaining seconds at the current pace; None while there are too few answers."""
         if self.answers < FEW:
             return None
         each = (self._clock() - self._begun) / self.answers
@@ -85,7 +85,7 @@ class Stopwatch:
 
 
 def in_words(seconds: float) -> str:
-    """A duration, as coarse as it is known: ``40 s``, ``12 min``, ``3.5 h``, ``4 days``."""
+    """Format a rough duration: ``40 s``, ``12 min``, ``3.5 h``, ``4 days``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -96,5 +96,5 @@ def in_words(seconds: float) -> str:
 
 
 def range_in_words(spread: ExpectedRange) -> str:
-    """A duration with its interval."""
+    """Format a duration with its interval."""
     return f"{in_words(spread.mean)} ({in_words(spread.low)} to {in_words(spread.high)})"

@@ -1,4 +1,4 @@
-"""Which units a command plays, and what they may cost, before anything is started."""
+"""The plan of a run: its units and their maximum cost."""
 
 import hashlib
 from collections import Counter
@@ -32,7 +32,7 @@ TOKENS_PER_CALL = {
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Upper bound of calls and an estimate of tokens, per role."""
+    """Upper bound of calls and estimate of tokens, per role."""
 
     calls: dict[str, int]
 
@@ -55,21 +55,23 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Plan:
-    """All units of a run in the order they are played: variant by variant, so that a run cut short still compares.
-    Units of an arm and task with a training start from what it learnt."""
+    """All units of a run in order: variant by variant, so that an interrupted run can still be compared.
+
+    Units of an arm and task with a training start from its memories.
+    """
 
     protocol: str
     rules: TrialRules
     units: tuple[Unit, ...]
     trainings: tuple[Training, ...] = ()
     carried: int = 0
-    """States that the skill memory of every unit holds from the start."""
+    """Number of states in every unit's skill memory at its start."""
     writings: ConstitutionSettings = field(default_factory=ConstitutionSettings)
     """When constitutions are written."""
     stream_trials: int = 1
     """Trials of a unit in a stream."""
     alone: bool = False
-    """Whether one trial makes skills by itself."""
+    """Whether a single trial can make skills."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -77,8 +79,7 @@ class Plan:
 
     @cached_property
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
-        """Units of which each starts from the constitution that the one before it left (OmniReflect, self-sustaining
-        mode), in their order."""
+        """Units in order, each starting from the previous one's constitution (OmniReflect, self-sustaining mode)."""
         found: dict[Arm, list[Unit]] = {}
         for unit in self.units:
             if unit.place:
@@ -90,7 +91,7 @@ class Plan:
         return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
 
     def get_previous_unit(self, unit: Unit) -> Unit | None:
-        """The unit that has to be finished before this one."""
+        """Return the unit that must be finished before this one."""
         return self._previous_units.get(unit)
 
     def get_rules(self, unit: Unit) -> TrialRules:
@@ -101,7 +102,7 @@ class Plan:
 
     @property
     def training_rules(self) -> TrialRules:
-        """Every episode is played and learnt from, solved or not."""
+        """Rules of a training: every episode is played and learned from, solved or not."""
         return replace(self.rules, frozen=False, stop_on_success=False, learn_after_last=True)
 
     def get_training(self, unit: Unit) -> Training | None:
@@ -110,8 +111,10 @@ class Plan:
         return next((t for t in self.trainings if (t.arm, t.task, t.seed) == wanted), None)
 
     def forecast_calls(self, work: Sequence[Job] | None = None, played: Mapping[str, int] = NOTHING_PLAYED) -> Forecast:
-        """What the trainings and units (all of them when None) cost at most, as long as every answer can be read: DSPy
-        asks for a malformed one once more. `played` are trials that are finished, by key."""
+        """Return the maximum cost of trainings and units (default: all) if every answer can be parsed.
+
+        DSPy asks a second time for a malformed one. `played` holds the finished trials by key.
+        """
         calls: Counter[str] = Counter(actor=0, reflector=0, verbalizer=0)
         everything: Sequence[Job] = [*self.trainings, *self.units]
         for each in everything if work is None else work:
@@ -127,8 +130,11 @@ class Plan:
         return Forecast({role: count for role, count in calls.items() if count})
 
     def _count_advisor_calls(self, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
-        """Calls of the rule writer, every `r_freq` steps and maybe at the end of an episode, and of the summarizer,
-        every `s_freq` tasks, at most as long as no bound is passed."""
+        """Return the maximum calls of rule writer and summarizer.
+
+        The writer is called every `r_freq` steps and possibly at the end of an episode, the summarizer every `s_freq`
+        tasks. Summaries triggered by bounds are not included.
+        """
         writings = 0
         tasks: Counter[str] = Counter()
         for each in work:
@@ -153,8 +159,10 @@ class Plan:
 def _count_calls(
     method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int, alone: bool
 ) -> dict[str, int]:
-    """Calls per role of serial trials with these steps, at most, when the skill memory knows so many states before, so
-    many trials are played, and one trial makes skills by itself or does not."""
+    """Return the maximum calls per role of serial trials with these steps.
+
+    Depends on the states known to the skill memory, the finished trials, and whether a single trial can make skills.
+    """
     learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
     of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
     calls = {"actor": sum(budgets[played:])}
@@ -170,14 +178,16 @@ def _count_calls(
 
 
 def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
-    """Every arm on every variant with one seed. `budgets` gives the variants, in order, with their steps."""
+    """Plan every arm on every variant with one seed. `budgets` maps the variants, in order, to their steps."""
     units = [Unit(arm, variant, seed, budget) for variant, budget in budgets.items() for arm in arms]
     return Plan(protocol, rules, tuple(units))
 
 
 def arrange_streams(plan: Plan) -> Plan:
-    """The plan with the units of every arm that writes a constitution in a stream. Its order is drawn by the seed, the
-    same for every arm; the streams come last, in which a unit waits for the one before it."""
+    """Put the units of every arm that writes a constitution into a stream.
+
+    The seed draws the order, equal for all arms. Streams come last, because each unit waits for the previous one.
+    """
     writing = [unit for unit in plan.units if unit.arm.method.writing]
     rest = tuple(unit for unit in plan.units if not unit.arm.method.writing)
     streams: list[Unit] = []
@@ -198,9 +208,10 @@ def plan_held_out(
     programs: Sequence[str] = (ZERO_SHOT,),
     say: Callable[[str], None] = lambda _: None,
 ) -> Plan:
-    """The plan of a held-out run: the named methods, each with every program, on the chosen variants (see `choose`),
-    under the configured protocol. `say` is told of gold lengths that have to be computed. Raises `UnknownName` and
-    `SplitError` for what can't be played."""
+    """Plan a held-out run: each method with every program on the selected variants, under the configured protocol.
+
+    `say` receives a note on gold lengths that must be computed. Raises `UnknownName` and `SplitError`.
+    """
     protocol = resolve_protocol(config)
     arms = [Arm(get_method(name), program) for name in dict.fromkeys(methods) for program in programs]
     chosen = choose_variants(tasks, variants, per_task, config.simplification, config.active_benchmark)
@@ -235,14 +246,14 @@ def plan_held_out(
 def _draw_episodes(
     task: str, config: Config, protocol: NamedProtocol, say: Callable[[str], None]
 ) -> dict[Variant, int]:
-    """The task's training variants with their steps, in the order they are played in each round."""
+    """Return the task's training variants with their steps, in the order of each round."""
     wanted = config.protocol.train_per_task
     drawn = [
         replace(v, simplification=config.simplification)
         for v in config.active_benchmark.table.train_sample(task, wanted)
     ]
     if len(drawn) < wanted:
-        say(f"{task} has {len(drawn)} training variants, fewer than the {wanted} asked for: all of them are played")
+        say(f"{task} has {len(drawn)} training variants, fewer than the requested {wanted}: all of them are played")
     return compute_step_budgets(protocol, drawn, say, config.active_benchmark)
 
 
@@ -252,8 +263,10 @@ def compute_step_budgets(
     say: Callable[[str], None] = lambda _: None,
     of: Benchmark | None = None,
 ) -> dict[Variant, int]:
-    """Steps per trial of each variant of a benchmark, the default one when None. Gold lengths that are not known are
-    computed, which may take minutes each; `say` is told."""
+    """Return the step budget of each variant of a benchmark (default: the built-in one).
+
+    Computes unknown gold lengths, which may take minutes each, and announces that through `say`.
+    """
     of = of or get_benchmark()
     unknown = [variant for variant in variants if not of.is_length_known(variant)]
     for number, variant in enumerate(unknown, start=1):

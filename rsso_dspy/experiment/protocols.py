@@ -1,4 +1,4 @@
-"""Protocols by name. Scores compare only under one of them, so a result carries its protocol's id."""
+"""Protocols by name. Scores compare only under one protocol, so every result carries its id."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -28,7 +28,7 @@ class NamedProtocol:
     """Upper bound of the step budget."""
 
     def compute_budget(self, gold: int) -> int:
-        """Steps allowed per trial for a variant whose gold path has `gold` actions."""
+        """Return the step budget of a trial for a gold path of `gold` actions."""
         steps = int(GOLD_FACTOR * gold)
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
@@ -68,14 +68,14 @@ PRESETS = {
 
 
 def get_protocol(name: str) -> NamedProtocol:
-    """The preset called `name`; raises `UnknownName` with the nearest."""
+    """Return the preset called `name`. Raises `UnknownName` with the nearest names."""
     if name not in PRESETS:
         raise UnknownName("protocol preset", name, PRESETS)
     return PRESETS[name]
 
 
 def resolve_protocol(config: Config) -> NamedProtocol:
-    """The preset a configuration names, in its setting, with its departures applied; all that stands in the id."""
+    """Return the configured protocol: the preset with setting and departures, all of which are part of the id."""
     base = get_protocol(config.protocol.preset)
     setting = []
     if config.protocol.setting == "transfer":
@@ -95,14 +95,16 @@ def resolve_protocol(config: Config) -> NamedProtocol:
 
 
 def interface_of(protocol: Mapping[str, Any]) -> Interface:
-    """The interface of a resolved configuration's section `protocol`, that of a run's folder for one. Raises
-    `UnknownName` for a preset that there is not."""
+    """Return the interface of a resolved section `protocol`, e.g. of a run's folder.
+
+    Raises `UnknownName` for an unknown preset.
+    """
     named: Interface | None = protocol.get("interface")
     return named or get_protocol(str(protocol.get("preset", "sso-adapt/1"))).rules.interface
 
 
 def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol) -> list[str]:
-    """``name=value`` of everything that makes a result one of another protocol than its preset."""
+    """Return ``name=value`` for every departure from the preset."""
     pairs = [(name, getattr(base.rules, name), getattr(changed.rules, name)) for name in _get_field_names(TrialRules)]
     pairs += [
         (f"skills.{name}", getattr(base.skills, name), getattr(changed.skills, name))

@@ -1,4 +1,4 @@
-"""Where a result came from: what its folder is bound to, and what its records carry."""
+"""Identity of a run's folder and provenance of its records."""
 
 import hashlib
 import os
@@ -22,8 +22,10 @@ NOTHING_CARRIED: Mapping[str, str] = {}
 def make_run_identity(
     config: Config, preset: NamedProtocol, carried: Mapping[str, str] = NOTHING_CARRIED
 ) -> dict[str, Any]:
-    """What all results of a folder depend on; a run of another identity is refused. `carried` gives the digests of the
-    memories that its units start from, by memory."""
+    """Return what all results of a folder depend on; the folder refuses any other identity.
+
+    `carried` maps memories to the digests of the files that units start from.
+    """
     return {
         **({"carried": dict(carried)} if carried else {}),
         "protocol": preset.id,
@@ -37,7 +39,7 @@ def make_run_identity(
 
 
 def make_provenance(config: Config) -> dict[str, str]:
-    """What each record carries. Nothing in it changes between two runs of the same installation."""
+    """Return the provenance of each record. It is equal for all runs of one installation."""
     return {
         "config_hash": config.hash(),
         "prompts": hash_prompts(config.active_benchmark, resolve_protocol(config).rules.interface),
@@ -50,8 +52,11 @@ def make_provenance(config: Config) -> dict[str, str]:
 
 
 def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
-    """12 hexadecimal digits over everything that the zero-shot programs say to a model: the instructions and fields of
-    all signatures, and the action templates of the benchmark; of those that variants word anew, the words."""
+    """Hash the prompts of the zero-shot programs into 12 hexadecimal digits.
+
+    Covers instructions and fields of all signatures and the benchmark's action templates; for templates that vary with
+    the variant, their common texts.
+    """
     texts = [of.action_templates]
     if interface != "sso":
         texts += [of.interfaces.get(interface, ""), *signatures.WORDS]
@@ -65,7 +70,7 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
 
 
 def read_commit() -> str:
-    """Git commit of the source tree, with `+dirty` when it holds changes, or `release` for an installed package."""
+    """Return the git commit of the source tree, with `+dirty` for changes, or `release` for an installed package."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return "release"

@@ -1,7 +1,7 @@
-"""Whether trials of a variant can differ: what a plan that pays for repetitions is told before it is played.
+"""Warnings, before a run, about trials that cannot differ.
 
-Equal retries are the control of every memory: as many trials, nothing learnt. A model at temperature 0 answers the same
-request alike, so that further trials without a memory repeat the first one, and control nothing.
+Equal retries are the control of every memory: as many trials without learning. A model at temperature 0 answers equal
+requests equally, so further trials without a memory repeat the first one and control nothing.
 """
 
 from rsso_dspy.experiment.plan import Plan
@@ -13,8 +13,10 @@ MEND = "set protocol.retry_temperature (e.g. --set protocol.retry_temperature=0.
 
 
 def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
-    """A warning for the arms whose further trials will repeat the first, and one for those whose trials differ by
-    their memories alone; none when the actor's answers vary."""
+    """Return warnings for arms whose trials repeat the first one, and for arms that differ only by their memories.
+
+    Empty if the actor's answers vary.
+    """
     if backend.is_stochastic("actor", plan.rules.retry_temperature):
         return []
     rules = {unit.arm: plan.get_rules(unit) for unit in plan.units}
@@ -25,19 +27,19 @@ def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
     said = []
     if same:
         said.append(
-            f"warning: {at}, so further trials of {', '.join(same)} repeat the first one: equal retries that are no "
+            f"warning: {at}, so further trials of {', '.join(same)} repeat the first one and are no "
             f"control. {MEND[0].upper()}{MEND[1:]}"
         )
     if others:
         said.append(
-            f"note: {at}, so further trials of {', '.join(others)} differ from the first by what memories hold alone, "
+            f"note: {at}, so further trials of {', '.join(others)} differ from the first only by their memories, "
             "and repeat it while these are empty" + ("" if same else f"; {MEND}")
         )
     return said
 
 
 def _has_learning_memory(arm: Arm, rules: TrialRules) -> bool:
-    """Whether a memory of the arm can hold something else in the next trial."""
+    """Return whether a memory of the arm can change between trials."""
     written = set(arm.method.memories) - ({"constitution"} if arm.method.writing is None else set())
     return bool(written) and not rules.frozen
 

@@ -1,7 +1,7 @@
-"""One held-out run, from what is asked for to what became of it.
+"""A held-out run, from its spec to its outcome.
 
 run = plan_run(config, RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x")))
-run.left, run.plan.forecast_calls(run.left)           # nothing was changed so far
+run.left, run.plan.forecast_calls(run.left)           # nothing is changed yet
 with session(config, jobs=2) as live:
     run.execute(live, 2)
 """
@@ -56,7 +56,7 @@ from rsso_dspy.store.units import Arm, Job
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is planned and checked. ``left`` is what is neither finished nor taken over."""
+    """A planned and checked run. ``left`` is the pending work, neither finished nor taken over."""
 
     config: Config
     plan: Plan
@@ -67,45 +67,47 @@ class Run:
     taken: list[UnitRecord | TrainingRecord]
     left: list[Job]
     played: Mapping[str, int]
-    """Trials that are finished already of what is left, by key."""
+    """Finished trials of the pending work, by key."""
     given: Manifest
-    """What was asked for, to be kept with the run."""
+    """The spec, to be stored with the run."""
     shard: str = ""
-    """``i/n`` of the part that is played here; empty when that is all."""
+    """Shard ``i/n``; empty for the whole run."""
     retry_stalled: bool = False
-    """Whether units are played again in which a trial stalled."""
+    """Whether to play units with a stalled trial again."""
     record: bool = False
-    """Whether every exchange with a model is kept; of a run that was recorded so far, it is."""
+    """Whether to record every exchange with a model; always true for a run that was recorded so far."""
     fork: Path | None = None
-    """Where the records of `taken` come from."""
+    """Folder of the records in `taken`."""
 
     @property
     def models_in_use(self) -> dict[str, str]:
-        """Role to model, of the roles this run has use for."""
+        """Role to model, for the roles of this run."""
         roles = self.plan.forecast_calls().calls
         return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
 
     def estimate_cost(self) -> CostEstimate | None:
-        """What is left will cost about this much; None when nothing is left."""
+        """Estimate the cost of the pending work; None if there is none."""
         own = load_observed_units(self.store, self.plan)
         return estimate_cost(
             self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
         )
 
     def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Every unit and training that is finished, errored ones too, with what is taken over."""
+        """Return all finished units and trainings, including errored ones and those taken over."""
         yield from self.taken
         if (self.store.folder / "run.json").exists():
             yield from self.store.units()
             yield from self.store.trainings()
 
     def forecast_calls(self) -> Forecast:
-        """What is left will cost this much at most."""
+        """Return the maximum cost of the pending work."""
         return self.plan.forecast_calls(self.left, self.played)
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
-        """The run's limits, with what it cost so far. Raises `UsageError` when the price of a model it asks is not
-        known and dollars are limited."""
+        """Create the run's spend limit, including its cost so far.
+
+        Raises `UsageError` if dollars are limited and the price of a model is unknown.
+        """
         models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
         purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), self.models_in_use)
         purse.add_earlier_usage(self.store.read_spending() if (self.store.folder / "run.json").exists() else ())
@@ -120,9 +122,11 @@ class Run:
         engine: EngineFactory = open_thread_engine,
         engine_name: str = "threads",
     ) -> RunOutcome:
-        """Play what is left. `events` is told of it; `engine` opens where units are played, and `engine_name` is what
-        the run log calls it. Raises `LimitReached` when the purse is empty, and what `Session.check_models` and
-        `Executor.run` raise; whatever happens, every finished trial is kept."""
+        """Play the pending work, reporting to `events`. Every finished trial is kept, whatever happens.
+
+        `engine` opens the place of execution, named `engine_name` in the run log. Raises `LimitReached` at a spend
+        limit, and what `Session.check_models` and `Executor.run` raise.
+        """
         live.check_models(self.programs.values())
         purse = purse or self.make_spend_limit()
         with self.store.lock():
@@ -138,7 +142,7 @@ class Run:
             if self.retry_stalled:
                 discard_stalled_trials(self.plan, self.store)
             discard_downstream_units(self.plan, self.store)
-            left = list_pending_jobs(self.plan, self.store)  # another process may just have finished some
+            left = list_pending_jobs(self.plan, self.store)  # another process may have finished some
             stream = EventStream()
             origin, records = make_provenance(self.config), self.store.recorded
             player = UnitRunner(live, self.store, self.programs, origin, self.carried, stream, records)
@@ -161,7 +165,7 @@ class Run:
             return outcome
 
     def _carry_recordings(self, source: Store) -> None:
-        """Take over the recordings of what is taken over."""
+        """Take over the recordings of the records taken over."""
         if source.recorded and self.taken:
             self.store.open_recordings(about_of(self.config))
             for record in self.taken:
@@ -175,13 +179,14 @@ def plan_run(
     read_only: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Run:
-    """Plan the run and check it against its folder, without changing anything but damaged files, which are set aside
-    (not even these when `read_only`). `programs` are those of `spec.programs` that are compiled, by name, as
-    `rsso_dspy.load` reads them; `say` is told what a person should know.
+    """Plan the run and check it against its folder.
 
-    Raises `SplitError` when a program, a library or a constitution has seen a variant that the run is scored on,
-    `UsageError` when one was made for something else or the run cannot be made, `RunMismatch` when the folder holds
-    another run, and what planning and reading libraries raise.
+    Changes nothing except quarantining damaged files (not even that if `read_only`). `programs` maps names in
+    `spec.programs` to compiled programs, as read by `rsso_dspy.load`; `say` receives notes for the user.
+
+    Raises `SplitError` if a program, library or constitution saw a held-out variant of the run, `UsageError` if one was
+    made for something else or the run is impossible, `RunMismatch` if the folder holds another run, and what planning
+    and reading libraries raise.
     """
     check_action_choice(config)
     spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
@@ -229,5 +234,5 @@ def plan_run(
 
 def _describe_limit(purse: SpendLimit) -> str:
     return (
-        f"stopped: {purse.exceeded_limit}. Every finished trial is kept; the same command with a higher limit goes on."
+        f"stopped: {purse.exceeded_limit}. Finished trials are kept; repeat the command with a higher limit to resume."
     )

@@ -1,16 +1,15 @@
-"""What happens in a run, as it happens: one JSON object per line in `run.log.jsonl`, for whoever watches from outside.
+"""Writes the events of a run to `run.log.jsonl`, one JSON object per line, for observers of the run.
 
     {"schema": 1, "time": "2026-01-31T12:00:00.123+00:00", "event": "trial", "unit": "rsso/boil::22/s0", ...}
 
-started     what is left, how many at once, on which engine, through which proxies to which addresses, and
-            whose recordings answer
-simulators  how many are ready of those wanted, where some have to wait for theirs to start
+started     pending work, jobs, engine, proxies of addresses, and the recordings that answer
+simulators  number ready and wanted, if some wait to start
 trial       outcome, points, steps, tokens and failed requests by kind
-unit, training      it is written: its best score, or its error
-limit, interrupted, failed      why the run ended before its end
-ended       how many were played, errored and left unplayed
+unit, training      saved, with its best score or error
+limit, interrupted, failed      why the run ended early
+ended       numbers played, errored and not played
 
-Results are the records, not this; `run_log.py` reads it. It holds no prompt and nothing that was said.
+Results come from the records, not from this log, which `run_log.py` reads. It holds no prompts or answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,8 +31,10 @@ from rsso_dspy.store.unit_store import Store
 
 
 def write_log(store: Store, events: EventStream) -> None:
-    """Have the log of a run written. It is required: a run whose folder cannot be written to is stopped. Only what ends
-    it before its end is said rather than that nobody could note it."""
+    """Subscribe the log to the events of a run.
+
+    A write error stops the run, unless another error is already ending it.
+    """
 
     def note(kind: type[E], name: str, details: Callable[[E], Mapping[str, Any]]) -> None:
         events.subscribe(kind, lambda event: store.note_event(name, details(event)), required=True)
@@ -86,7 +87,7 @@ def _of_unit(event: UnitFinished) -> dict[str, Any]:
 
 
 def _note_end(store: Store, event: RunEnded) -> None:
-    """An error that is not this project's is a defect, of which nothing is noted."""
+    """Log the end; errors other than this project's are defects and are not logged."""
     if event.how == "ended":
         counts = {"played": event.played, "errored": event.errored, "untrained": event.untrained}
         store.note_event("ended", counts)

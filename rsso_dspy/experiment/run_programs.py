@@ -1,4 +1,4 @@
-"""The programs of a run: zero-shot ones, and compiled ones with what has to be known of them before they are scored.
+"""The programs of a run: zero-shot programs, and checks of compiled ones before they are scored.
 
 agents = make_agents(plan, {"mine": rsso_dspy.load("mine.json")})
 """
@@ -20,16 +20,16 @@ from rsso_dspy.store.units import Arm
 
 @dataclass(frozen=True, slots=True)
 class CompileEnvironment:
-    """What a program was compiled in; it is of use nowhere else."""
+    """The environment of a compile; its program is valid only there."""
 
     name: str
-    """Of the benchmark."""
+    """Version of the benchmark."""
     version: str
     simplification: str
 
     @classmethod
     def of(cls, config: Config) -> "CompileEnvironment":
-        """The environment of a configuration."""
+        """Return the environment of a configuration."""
         return cls(config.benchmark, config.active_benchmark.version, config.simplification)
 
     def __str__(self) -> str:
@@ -37,49 +37,46 @@ class CompileEnvironment:
 
 
 class CompiledProgram(Protocol):
-    """A program that is not the zero-shot one. `rsso_dspy.load` reads such programs from files."""
+    """A compiled program, as read by `rsso_dspy.load`."""
 
     @property
     def method(self) -> str:
-        """Name of the method that it was compiled for."""
+        """Name of its method."""
         ...
 
     @property
     def calibration(self) -> tuple[str, ...]:
-        """Keys of all variants that it has seen."""
+        """Keys of all variants it was compiled on."""
         ...
 
     @property
     def environment(self) -> CompileEnvironment | None:
-        """What it was compiled in; None when it does not say."""
+        """Its environment; None if unknown."""
         ...
 
     @property
     def protocol(self) -> str:
-        """Id of the protocol that it was compiled under."""
+        """Id of the protocol it was compiled under."""
         ...
 
     def agent(self, method: str | None = None) -> Agent:
-        """The program, for its method or for that with a constitution added."""
+        """Return the program for its method, or for the method with a constitution added."""
         ...
 
 
 Programs = Mapping[str, CompiledProgram | None]
-"""By name; None is the zero-shot program, which needs no entry."""
+"""Programs by name; None is the zero-shot program, which needs no entry."""
 
 NO_PROGRAMS: Programs = {}
 
 
 def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
-    """Raise `UsageError` when a program of the run is not given, was compiled for another method than the run's, or in
-    another environment."""
+    """Raise `UsageError` if a program is missing, unused, or was compiled for another method or environment."""
     given = {name: program for name, program in programs.items() if program}
     if absent := [name for name in spec.programs if name != ZERO_SHOT and name not in given]:
-        raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Give every compiled program by its name.")
+        raise UnknownName("program", absent[0], {ZERO_SHOT, *given}, "Pass every compiled program by its name.")
     if idle := [name for name in given if name not in spec.programs]:
-        raise UsageError(
-            f"{', '.join(idle)} would not be played: name it among the programs of the run, or leave it out"
-        )
+        raise UsageError(f"{', '.join(idle)} would not be played: name it among the programs of the run, or drop it")
     files = {path.stem: path for path in spec.compiled}
     for name, program in given.items():
         check_environment(program, files.get(name, name), CompileEnvironment.of(config))
@@ -91,20 +88,23 @@ def check_programs(programs: Programs, spec: RunSpec, config: Config) -> None:
 
 
 def check_environment(program: CompiledProgram, source: object, played: CompileEnvironment) -> None:
-    """Raise `UsageError` when a program was compiled in another environment than the one that is played."""
+    """Raise `UsageError` if a program was compiled in another environment than that of the run."""
     made_in = program.environment
     if made_in is None or made_in == played:
         return
     check_benchmark(source, made_in.name, played.name)
     raise UsageError(
-        f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version and that "
+        f"{source} was compiled in another environment ({made_in}) than this one ({played}): use that version and "
         "environment.simplification, or compile again"
     )
 
 
 def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lambda _: None) -> dict[Arm, Agent]:
-    """The program of every arm. Raises `SplitError` when a variant of the plan was used to compile one of them. `say`
-    is told of programs that were compiled under another protocol."""
+    """Create the program of every arm.
+
+    Raises `SplitError` if a program was compiled on a variant of the plan. `say` receives a note on programs compiled
+    under another protocol.
+    """
     agents = make_zero_shot_programs(plan)
     for name in dict.fromkeys(arm.program for arm in agents):
         if program := programs.get(name):

@@ -1,9 +1,9 @@
-"""A configuration brought to life: simulators, models and embedder, ready for programs to be called.
+"""A session: simulators, models and embedder of a configuration, ready for programs.
 
     with session() as live:                     # the defaults: offline, no key
         Agent("rsso")(variant="find-plant::228", trials=3)
 
-Nothing is started before it is needed, and simulators end with the block.
+Everything starts on first use, and simulators end with the block.
 """
 
 import atexit
@@ -34,7 +34,7 @@ from rsso_dspy.records import Variant
 
 @dataclass(frozen=True)
 class Session:
-    """What `session` lends: the configuration, its protocol, its models, and the runtime made of them."""
+    """A configuration with its protocol, models and runtime; see `session`."""
 
     config: Config
     protocol: NamedProtocol
@@ -42,15 +42,17 @@ class Session:
     embedder: Embedder
     runtime: Runtime
     jobs: int = 1
-    """How many simulators may live at once."""
+    """Maximum number of simulators."""
     starts: StartQueue = field(default_factory=StartQueue)
-    """The turns in which they start."""
+    """Their start queue."""
 
     @contextmanager
     def activate_for_run(self) -> Iterator[None]:
-        """Make the runtime current in this thread for a run or a compile, whose models are the session's and nobody
-        else's, with DSPy's histories off and the backend's format. Who wants a trace opens one inside, as DSPy's
-        optimizers do."""
+        """Activate the runtime in this thread for a run or compile.
+
+        Uses only the session's models, the backend's format, and no DSPy history. Open a trace inside if needed, as
+        DSPy's optimizers do.
+        """
         settings = {
             "lm": None,
             "session_models_only": True,
@@ -63,15 +65,17 @@ class Session:
 
     @contextmanager
     def activate_for_user(self) -> Iterator[Runtime]:
-        """Make the runtime current for a person's own calls: the model and the adapter that DSPy is configured with
-        come first, and `inspect_history` has something to show."""
+        """Activate the runtime for a user's own calls: DSPy's configured model and adapter take precedence, and
+        `inspect_history` works."""
         adapter = dspy.settings.adapter or self.backend.adapter
         with dspy.context(trace=None, adapter=adapter), self.runtime.activate() as runtime:
             yield runtime
 
     def check_models(self, agents: Iterable[Agent] = ()) -> None:
-        """Raise `UsageError` when another model than the session's is meant to answer in a run or a compile, whose
-        records name the session's: one that DSPy was configured with since, or a predictor's own."""
+        """Raise `UsageError` if DSPy's configured model or a predictor's own would answer in a run or compile.
+
+        Its records would name the session's models.
+        """
         own = {
             str(getattr(p.lm, "model", p.lm))
             for agent in agents
@@ -83,20 +87,19 @@ class Session:
             own.add(str(getattr(users, "model", users)))
         if own:
             raise UsageError(
-                f"{', '.join(sorted(own))} would answer in place of {self.backend.models['actor']}, which the records "
-                "would name: runs and compiles take their models from the session. Configure DSPy before the session "
-                "is opened, or name the model in the configuration ([backends.NAME] model = ...)"
+                f"{', '.join(sorted(own))} would answer instead of {self.backend.models['actor']}, the model named in "
+                "records: runs and compiles take their models from the session. Configure DSPy before opening the "
+                "session, or name the model in the configuration ([backends.NAME] model = ...)"
             )
 
 
 @contextmanager
 def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
-    """Lend a session and make it current in this thread; simulators end with the block.
+    """Open a session and activate it in this thread; simulators start on first use and end with the block.
 
-    A model that DSPy is configured with (`dspy.configure(lm=...)`) answers in every role, and records name it; a
-    configuration that names another model than the offline one contradicts it. `jobs` is how many simulators may live
-    at once. Nothing is started before it is needed. Raises `MissingKey` or `ConfigError` at once when the backend
-    cannot work, `UsageError` for that contradiction.
+    A model set by `dspy.configure(lm=...)` answers in every role, and records name it; the configuration must not name
+    another model than the offline one. `jobs` is the maximum number of simulators. Raises `MissingKey` or
+    `ConfigError` if the backend cannot work, and `UsageError` if two models are named.
     """
     live = make_session(config or load_config(), jobs)
     try:
@@ -107,7 +110,7 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
 
 
 def make_session(config: Config, jobs: int) -> Session:
-    """A session that is current nowhere; whoever makes it closes its environments. Raises what `session` raises."""
+    """Create a session without activating it. The caller closes its environments. Raises what `session` raises."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     users_lm = find_users_lm()
     if users_lm is not None:
@@ -146,8 +149,10 @@ def make_session(config: Config, jobs: int) -> Session:
 
 
 def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
-    """The configuration with the model that DSPy was configured with as its backend, so that records name it. Raises
-    `UsageError` when the configuration names a model too."""
+    """Make DSPy's configured model the backend of the configuration, so that records name it.
+
+    Raises `UsageError` if the configuration names a model too.
+    """
     name = str(getattr(lm, "model", type(lm).__name__))
     if set(Backend(config.active_backend).models.values()) != {EMBEDDED}:
         raise UsageError(
@@ -165,8 +170,10 @@ _opening = threading.Lock()
 
 @contextmanager
 def open_default_session() -> Iterator[Runtime]:
-    """Make the default session's runtime current: the configuration that `load` finds, as many simulators as there are
-    cores. It starts with the first call and ends with the process. Raises what `session` raises."""
+    """Activate the default session, with the configuration that `load_config` finds and one simulator per core.
+
+    It starts with the first call and ends with the process. Raises what `session` raises.
+    """
     with _opening:
         if not _default:
             with dspy.context(session_models_only=True):

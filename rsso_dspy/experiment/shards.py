@@ -1,7 +1,7 @@
-"""Which units of a plan one shard plays.
+"""Splits a plan into shards.
 
-All arms of a variant are in one shard, and under transfer all variants of a task, which share trainings. A stream is in
-one shard, since its units follow from one another.
+A shard holds all arms of a variant, under transfer all variants of a task (which share trainings), and whole streams
+(whose units depend on one another).
 """
 
 from dataclasses import replace
@@ -13,14 +13,14 @@ from rsso_dspy.store.units import Unit
 
 
 def select_shard(plan: Plan, shard: Shard | None) -> Plan:
-    """The plan with the units and trainings of one shard only."""
+    """Return the plan with only the units and trainings of one shard."""
     if shard is None:
         return plan
     groups = list(dict.fromkeys(_get_shard_group(plan, unit) for unit in plan.units))
     mine = set(groups[shard.number - 1 :: shard.of])
     units = tuple(unit for unit in plan.units if _get_shard_group(plan, unit) in mine)
     if not units:
-        raise UsageError(f"shard {shard.number}/{shard.of} is empty: the run falls into {len(groups)} parts at most")
+        raise UsageError(f"shard {shard.number}/{shard.of} is empty: this run has at most {len(groups)} parts")
     needed = {training for unit in units if (training := plan.get_training(unit))}
     return replace(plan, units=units, trainings=tuple(each for each in plan.trainings if each in needed))
 

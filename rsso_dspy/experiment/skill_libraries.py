@@ -1,10 +1,10 @@
-"""Skill libraries outside a run: of a finished unit, to look at or to take along, and built anew from trajectories.
+"""Skill libraries: those of finished units, to show or export, and libraries built from trajectories.
 
     settings = make_offline_settings("release", max_window=5)
     for trajectory in read_trajectories(Path("runs/first/units/sso/boil/22-s0.json")): ...
     library = export_library(load_skill_source(Path("runs/first"), "boil::22"))
 
-No language model and no simulator has a part in any of it.
+None of this needs a language model or a simulator.
 """
 
 import hashlib
@@ -51,8 +51,8 @@ __all__ = [
 LIBRARY = make_json_kind("skill library", KIND)
 
 PARTIAL = (
-    "A unit keeps its library after the last trial only: these are the skills that prompts of this trial held; "
-    "others may have been in the library."
+    "A unit stores only its final library: these are the skills in the prompts of this trial; "
+    "the library may have held others."
 )
 
 WORDS = ("id", "name", "summary", "target", "instructions")
@@ -62,27 +62,27 @@ WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
 
 @dataclass(frozen=True, slots=True)
 class SkillSource:
-    """A unit or training that kept skills and came to its end."""
+    """A finished unit or training with skills."""
 
     record: UnitRecord | TrainingRecord
     memory: dict[str, Any]
-    """Snapshot of its skill memory; that of its training, for a unit that only read it."""
+    """Snapshot of its skill memory, or of its training's for a unit that only read it."""
     embedder: str | None
-    """The run's embedding model, None when the run does not say."""
+    """The run's embedding model; None if unknown."""
     held: SkillMemoryState
 
     @property
     def accounts(self) -> list[SkillUsage]:
-        """One per skill, the library first; use is counted over all trials."""
+        """History of each skill, the library first; use is counted over all trials."""
         return summarize_skill_usage(self.held, self.record.trajectories)
 
     @property
     def learnt_from(self) -> list[int]:
-        """Trials that the library learnt from; a unit's last one is not among them unless its protocol says so."""
+        """Trials that the library learned from, without a unit's last one unless its protocol includes it."""
         return [result.trial for result in self.record.trials if "skills" in result.learnt]
 
     def describe_prompts(self, trial: int) -> dict[str, Any]:
-        """What the prompts of a trial held of skills, as JSON data. Raises `UsageError` for a trial never played."""
+        """Return the skills in the prompts of a trial as JSON data. Raises `UsageError` for an unplayed trial."""
         played = {trajectory.trial: trajectory for trajectory in self.record.trajectories}
         if trial not in played:
             raise UsageError(f"{self.record.key} has trials 1 to {len(played)}, not {trial}")
@@ -96,7 +96,7 @@ class SkillSource:
         return {
             "trial": trial,
             "steps": len(steps),
-            "note": PARTIAL if at else "No skill stood in its prompts.",
+            "note": PARTIAL if at else "Its prompts held no skill.",
             "prompts": [
                 {
                     "ids": list(ids),
@@ -117,10 +117,10 @@ class SkillSource:
 def load_skill_source(
     folder: Path, key: str, arm: str | None = None, left_out: Callable[[Store], None] = lambda _: None
 ) -> SkillSource:
-    """The unit ``task::index`` of a run, or the training of a ``task``, of its first arm that keeps skills when none is
-    named. Changes nothing. `left_out` is told of the files that were not read, as the store names them.
+    """Load the unit ``task::index`` or the training of a ``task`` of a run, by default of its first arm with skills.
 
-    Raises `UsageError` that says what there is instead, and what to do.
+    Changes nothing. `left_out` receives the unreadable files, as the store names them. Raises `UsageError` that says
+    what exists instead and what to do.
     """
     store = Store(folder)
     store.read_only = True
@@ -134,7 +134,7 @@ def load_skill_source(
         failed = record.trials[-1]
         raise UsageError(
             f"{key} of {record.arm} is not finished: trial {failed.trial} is an error ({failed.error}); "
-            "run the same command again, which plays it again"
+            "repeat the run's command to play it again"
         )
     memory = record.memories.get("skills") or _load_training_skills(store, record)
     held, _ = parse_skill_snapshot(memory, f"{key} of {record.arm} in {folder}")
@@ -144,13 +144,13 @@ def load_skill_source(
 
 
 def _load_training_skills(store: Store, record: UnitRecord | TrainingRecord) -> dict[str, Any]:
-    """The skills of the training that a unit read."""
+    """Load the skills of the training that a unit read."""
     assert isinstance(record, UnitRecord)
     trainings = [
         t for t in store.trainings() if (t.arm, t.task, t.seed) == (record.arm, record.variant.task, record.seed)
     ]
     if not trainings:
-        raise UsageError(f"the training that {record.key} started from is gone; run the same command again")
+        raise UsageError(f"the training that {record.key} started from is missing; repeat the run's command")
     return trainings[0].memories["skills"]
 
 
@@ -162,7 +162,7 @@ def _has_skills(record: UnitRecord | TrainingRecord) -> bool:
 def _choose_record(
     records: Sequence[UnitRecord | TrainingRecord], folder: Path, key: str, arm: str | None, arms: Collection[str]
 ) -> UnitRecord | TrainingRecord:
-    again = "run the run's own command again to play what is left"
+    again = "repeat the run's command to play the rest"
     if not records:
         raise UsageError(f"{folder} holds no finished unit yet; {again}")
     here = {record.arm: record for record in records if record.key == key}
@@ -183,7 +183,7 @@ def _choose_record(
 
 
 def export_library(unit: SkillSource) -> SkillLibraryFile:
-    """The library with where it came from."""
+    """Export the library with its provenance."""
     record = unit.record
     before = record.learnt_on
     own = [trajectory.variant.key for trajectory in record.trajectories] if unit.learnt_from else []
@@ -208,11 +208,13 @@ def export_library(unit: SkillSource) -> SkillLibraryFile:
 
 
 def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
-    """A library that units of the plan start from. Raises `RunMismatch` when it was learnt with another embedder or
-    other settings, and what `check_sources` and `read_library` raise. `say` is told of held-out variants it was learnt
-    on."""
+    """Load the library that units of the plan start from.
+
+    `say` receives a note on test variants that it was learned on. Raises `RunMismatch` if it was learned with another
+    embedder or other settings, and what `check_sources` and `read_library` raise.
+    """
     if not any("skills" in arm.method.memories for arm in {unit.arm for unit in plan.units}):
-        raise UsageError(f"no method of this run keeps skills, so that {file} would go unused; leave --skills out")
+        raise UsageError(f"no method of this run uses skills, so {file} would go unused; drop --skills")
     library = read_library(file)
     sources = [str(key) for key in library.provenance.get("variants", ())]
     check_sources(file, library.provenance, sources, config, plan, say)
@@ -225,7 +227,7 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
 
 
 def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
-    """A library from trajectories alone, as JSON data: ``after_each`` as `inspected` names it, and the ``library``."""
+    """Build a library from trajectories, as JSON data: ``after_each`` trajectory, and the ``library``."""
     memory = create_offline_memory(embed, settings)
     after_each = []
     for trajectory in given:
@@ -236,8 +238,10 @@ def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSett
 
 
 def make_offline_settings(name: str, weighted: Mapping[str, float] | None = None, **changes: Any) -> SkillSettings:
-    """A preset's skill settings with other weights and other values; None changes nothing. Raises `UnknownName` or
-    `ConfigError`."""
+    """Override weights and values of a preset's skill settings; None changes nothing.
+
+    Raises `UnknownName` or `ConfigError`.
+    """
     wanted = {key: value for key, value in changes.items() if value is not None}
     for choice, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
         if choice in wanted and wanted[choice] not in known:
@@ -246,15 +250,15 @@ def make_offline_settings(name: str, weighted: Mapping[str, float] | None = None
     try:
         changed = replace(get_protocol(name).skills, **wanted)
     except ValueError as error:
-        raise ConfigError(f"these skill settings do not fit together: {error}") from None
+        raise ConfigError(f"these skill settings contradict each other: {error}") from None
     counted = [changed.coverage_weight, changed.reward_weight, changed.state_weight, changed.action_weight]
     if sum(counted) + changed.feedback * changed.feedback_weight <= 0:
-        raise ConfigError("all weights of the score are 0; give one of them a value, e.g. --weights state=1")
+        raise ConfigError("all score weights are 0; set one of them, e.g. --weights state=1")
     return changed
 
 
 def parse_weights(text: str) -> dict[str, float]:
-    """``name=number`` pairs, comma-separated. Raises `UnknownName` or `UsageError`."""
+    """Parse comma-separated ``name=number`` pairs. Raises `UnknownName` or `UsageError`."""
     found: dict[str, float] = {}
     for part in text.split(","):
         name, _, value = (piece.strip() for piece in part.partition("="))
@@ -270,24 +274,26 @@ def parse_weights(text: str) -> dict[str, float]:
 
 
 def read_trajectories(file: Path, case: int | None = None, benchmark: str | None = None) -> list[Trajectory]:
-    """Trajectories of a file: a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such, of which
-    ``case`` (from 1) names one, or a run's unit, which is of the ``benchmark`` when that is named. Raises `UsageError`
-    that says what is wrong and where."""
+    """Read the trajectories of a file.
+
+    The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
+    one), or a run's unit, which must belong to the ``benchmark`` if named. Raises `UsageError` naming fault and place.
+    """
     try:
         data = read_json(file)
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from None
     except DamagedFile as error:
-        raise UsageError(f"{file} is no JSON ({error.why})") from None
+        raise UsageError(f"{file} is not JSON ({error.why})") from None
     try:
         if isinstance(data, dict) and "cases" in data:
             data = _select_case(data["cases"], case)
         elif case is not None:
-            raise UsageError("it holds no cases; leave --case out")
+            raise UsageError("it holds no cases; drop --case")
         if isinstance(data, dict) and "trials" in data:
             return _read_unit_trajectories(file, benchmark)
         if isinstance(data, dict) and "trajectories" not in data:
-            raise UsageError("no `trajectories`, `cases` or `trials` in it; `rsso-dspy skills build --help` says more")
+            raise UsageError("it holds no `trajectories`, `cases` or `trials`; see `rsso-dspy skills build --help`")
         return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
@@ -295,7 +301,7 @@ def read_trajectories(file: Path, case: int | None = None, benchmark: str | None
 
 def _select_case(cases: Any, case: int | None) -> Any:
     if not isinstance(cases, list) or not cases:
-        raise UsageError("`cases` is no list of cases")
+        raise UsageError("`cases` must be a list of cases")
     known = f"--case 1 to --case {len(cases)}"
     if case is None and len(cases) > 1:
         raise UsageError(f"it holds {len(cases)} cases; choose one, {known}")
@@ -305,12 +311,12 @@ def _select_case(cases: Any, case: int | None) -> Any:
 
 
 def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajectory]:
-    """The trials that were played; an errored one has no trajectory."""
+    """Return the trajectories of played trials; an errored trial has none."""
     record = find_unit(file)
     if record is None:
-        raise UsageError("it looks like a run's unit and can not be read as one; it is damaged")
+        raise UsageError("it looks like a run's unit but is damaged")
     if not record.trajectories:
-        raise UsageError("none of its trials was played to an end")
+        raise UsageError("it has no finished trial")
     if benchmark and (made_on := named_in(record.provenance)):
         check_benchmark("it", made_on, benchmark)
     return list(record.trajectories)

@@ -1,9 +1,9 @@
-"""How much a run may cost: told of every answer as it comes, it stops the run between two steps once a limit is passed.
+"""The spend limit of a run: counts every answer and stops the run between two steps once a limit is exceeded.
 
     purse = SpendLimit(max_cost=5.0, max_tokens=None, models={"actor": "openai/gpt-4.1-mini"}, price_of=price_of)
     purse.follow(events)            # hears UsageSpent, tells RunLimited
 
-The answers under way when the limit is passed are still paid for; nothing after them is.
+Answers in flight at that moment are still paid for; nothing after them is.
 """
 
 import threading
@@ -16,10 +16,10 @@ from rsso_dspy.records import Usage
 
 
 class SpendLimit:
-    """The limits of one run, in dollars and in tokens sent and answered; None is no limit. `models` maps role to model;
-    `asked` are the roles that will be asked, all when None. Thread-safe.
+    """Limits of a run in dollars and in tokens (in and out); None means no limit. Thread-safe.
 
-    Raises `UsageError` when dollars are limited and a model has no known price.
+    `models` maps role to model; `asked` names the roles in use (default: all). Raises `UsageError` if dollars are
+    limited and the price of a model is unknown.
     """
 
     def __init__(
@@ -34,22 +34,22 @@ class SpendLimit:
         unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
         if max_cost is not None and unpriced:
             raise UsageError(
-                f"the price of {', '.join(unpriced)} is not known, so that its cost can't be limited: set "
+                f"the price of {', '.join(unpriced)} is unknown, so --max-cost cannot work: set "
                 f'[prices."{unpriced[0]}"] input = ..., output = ... (dollars per million tokens), or use --max-tokens'
             )
         self.max_cost = max_cost
         self.max_tokens = max_tokens
         self.cost = 0.0
-        """Dollars spent so far, as far as prices are known."""
+        """Dollars spent so far, at known prices."""
         self.tokens = 0
         self.unmetered = 0
-        """Answers whose tokens the server did not tell."""
+        """Number of answers without a token count from the server."""
         self._models = models
         self._price_of = price_of
         self._lock = threading.Lock()
 
     def add_usage(self, role: str, usage: Usage) -> None:
-        """Count what an answer cost."""
+        """Count the cost of an answer."""
         price = self._price_of(self._models[role]) if role in self._models else None
         with self._lock:
             self.cost += compute_cost(usage, price) if price else 0.0
@@ -57,7 +57,7 @@ class SpendLimit:
             self.unmetered += usage.unmetered
 
     def follow(self, events: EventStream) -> None:
-        """Count what every answer costs, and tell there when a limit is passed."""
+        """Subscribe to `UsageSpent`, and send `RunLimited` once a limit is exceeded."""
 
         def count(event: UsageSpent) -> None:
             self.add_usage(event.role, event.usage)
@@ -67,15 +67,15 @@ class SpendLimit:
         events.subscribe(UsageSpent, count, required=True)
 
     def add_earlier_usage(self, spent: Iterable[tuple[str, Usage]]) -> None:
-        """Count what the run cost earlier, role by role."""
+        """Count earlier costs of the run, by role."""
         for role, usage in spent:
             self.add_usage(role, usage)
 
     @property
     def exceeded_limit(self) -> str:
-        """Which limit was passed, or can't be kept, in words; empty while none was."""
+        """The limit that is exceeded or cannot be kept, in words; otherwise empty."""
         if self.unmetered and not (self.max_cost is None and self.max_tokens is None):
-            return "the server does not tell how many tokens its answers take, so that no limit can be kept"
+            return "the server does not report token counts, so no limit can be kept"
         if self.max_cost is not None and self.cost > self.max_cost:
             return f"{format_dollars(self.cost)} of {format_dollars(self.max_cost)} are spent (--max-cost)"
         if self.max_tokens is not None and self.tokens > self.max_tokens:

@@ -1,10 +1,10 @@
-"""Trials that a step ended which took too long: scored by what they had until then, and played again on demand.
+"""Stalled trials, ended by a step that took too long: they keep their score and can be played again.
 
     list_stalled_jobs(plan, store)            # what `run --retry stalled` plays again
-    discard_stalled_trials(plan, store)    # from now on it is missing
+    discard_stalled_trials(plan, store)    # from now on it is pending
 
-A memory that learnt from such a trial has no way back: its unit is played again from its beginning. Where none did, the
-trials before it stand. Whatever is given up was paid for, and stays in the bill.
+If a memory learned from a stalled trial, its unit is played again from the start; otherwise the earlier trials are
+kept. Discarded trials stay on the bill.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,7 @@ STALLED = "stalled"
 
 
 def list_stalled_jobs(plan: Plan, store: Store) -> list[Job]:
-    """Trainings and units of the plan in which a trial stalled, finished or begun, and the units that started from such
-    a training."""
+    """Return trainings and units with a stalled trial, and the units that started from such a training."""
     found: list[Job] = [
         training for training in plan.trainings if any(r.stalled_trials for r in _load_job_records(store, training))
     ]
@@ -32,12 +31,12 @@ def list_stalled_jobs(plan: Plan, store: Store) -> list[Job]:
 
 
 def discard_stalled_trials(plan: Plan, store: Store) -> None:
-    """Take back their records, but for the trials that stand; what the others cost is noted."""
+    """Discard their records except valid trials, and store the cost of the others as abandoned."""
     again = list_stalled_jobs(plan, store)
     for work in again:
         after_training = isinstance(work, Unit) and plan.get_training(work) in again
         records = _load_job_records(store, work)
-        played = records[-1]  # of an errored unit its good trials, with the memories after them
+        played = records[-1]  # the good trials of an errored unit, with the memories after them
         first = 0 if after_training else next((n for n, each in enumerate(played.trials) if each.stalled), 0)
         kept = first if first and _has_unchanged_memories(work, played, first) else 0
         for trial in _select_discarded_trials(records, kept):
@@ -51,7 +50,7 @@ def discard_stalled_trials(plan: Plan, store: Store) -> None:
 
 
 def _load_job_records(store: Store, work: Job) -> list[UnitRecord | TrainingRecord]:
-    """The record, if there is one, and the trials noted so far, if there are some."""
+    """Return the record and the started trials, if they exist."""
     path = store.path_of(work)
     load = store.load_training if isinstance(work, Training) else store.load
     found = (load(path), load(store.started_path(path)))
@@ -59,12 +58,11 @@ def _load_job_records(store: Store, work: Job) -> list[UnitRecord | TrainingReco
 
 
 def _select_discarded_trials(records: Sequence[UnitRecord | TrainingRecord], kept: int) -> list[TrialResult]:
-    """Every trial after the first `kept`, each once."""
+    """Return every trial after the first `kept`, without duplicates."""
     trials = {trial.trial: trial for record in records for trial in record.trials}
     return [trial for number, trial in sorted(trials.items()) if number > kept]
 
 
 def _has_unchanged_memories(work: Job, played: UnitRecord | TrainingRecord, first: int) -> bool:
-    """Whether the memories after the last trial are those before the stalled one: nobody learnt from it or later, and
-    no constitution was written on the way."""
+    """Return whether no memory has changed since the stalled trial began."""
     return work.arm.method.writing is None and not any(trial.learnt for trial in played.trials[first:])

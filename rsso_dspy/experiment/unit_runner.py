@@ -1,11 +1,11 @@
-"""One unit or one training, played from the trials of it that are finished on; every further trial is noted at once.
+"""Plays one unit or training from its last finished trial on, and saves every further trial at once.
 
     player = UnitRunner(live, store, programs, provenance)
-    player.run_job(plan, unit)         # a UnitRecord, written
+    player.run_job(plan, unit)         # saves and returns a UnitRecord
 
-A unit starts from empty memories, from those of its training, from the constitution that the unit before it in its
-stream left, or from what was carried here; one that was begun goes on from the memories noted after its last finished
-trial, so that its record is the one it would have had.
+A unit starts from empty memories, from those of its training, from the constitution of the previous unit in its stream,
+or from loaded files. A started unit resumes from the memories after its last finished trial, so its record does not
+depend on the interruption.
 """
 
 import threading
@@ -37,17 +37,17 @@ from rsso_dspy.store.units import Arm, Job, Training, Unit
 
 @dataclass(frozen=True, slots=True)
 class InitialMemories:
-    """Memories learnt elsewhere, and where."""
+    """Memories learned elsewhere, with their sources."""
 
     memories: Mapping[str, Any] = field(default_factory=dict)
     """Snapshot per memory."""
     sources: tuple[Source, ...] = ()
     states: int = 0
-    """How many states its skill memory has stored."""
+    """Number of states in its skill memory."""
     variants: tuple[str, ...] = ()
-    """Keys of the variants it was learnt on."""
+    """Keys of the variants it was learned on."""
     parts: tuple["InitialMemories", ...] = ()
-    """What this was put together from."""
+    """Sources of the memories."""
 
     @property
     def digest(self) -> str:
@@ -55,7 +55,7 @@ class InitialMemories:
         return " ".join(source.digest for source in self.sources if source.kind == "file")
 
     def select_for(self, method: Method) -> "InitialMemories":
-        """What of it the method's memories take."""
+        """Select the memories that the method uses."""
         read = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
         return merge_memories(read)
 
@@ -64,7 +64,7 @@ NOTHING = InitialMemories()
 
 
 def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
-    """Several loads as one."""
+    """Merge several loads."""
     return InitialMemories(
         {name: snapshot for load in loads for name, snapshot in load.memories.items()},
         tuple(source for load in loads for source in load.sources),
@@ -75,13 +75,16 @@ def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
 
 
 RecordFactory = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
-"""The record of these trials, with these memories after them."""
+"""Build the record of these trials and final memories."""
 
 
 class UnitRunner:
-    """Plays for one run. `programs` gives the program of every arm; they are shared by the threads. `carried` is what
-    memories hold at the start of every unit. `events` is told of every answer's cost and every finished trial. With
-    `records`, every exchange with a model is kept; `source` answers in their place."""
+    """Plays the work of one run.
+
+    `programs` maps arms to programs, which threads share. `carried` holds the initial memories of every unit. `events`
+    receives the cost of every answer and every finished trial. With `records`, every exchange with a model is
+    recorded; `source` replays instead of asking models.
+    """
 
     def __init__(
         self,
@@ -103,10 +106,10 @@ class UnitRunner:
         self.records = records
         self.source = source or live.backend.recordings
         self.stop = threading.Event()
-        """Set it to have every trial under way abandoned before its next step."""
+        """Set it to abandon all current trials before their next step."""
 
     def run_job(self, plan: Plan, work: Job) -> UnitRecord | TrainingRecord:
-        """Play what is left of a unit or training and write it."""
+        """Play the pending trials of a unit or training and save it."""
         self.store.recover_under_way(work)
         self._abandon_errored_trial(work)
         record = self._run_training(plan, work) if isinstance(work, Training) else self._run_unit(plan, work)
@@ -115,14 +118,14 @@ class UnitRunner:
         return record
 
     def _abandon_errored_trial(self, work: Job) -> None:
-        """Note what the trials cost that ended in errors and are played again now."""
+        """Store the cost of errored trials, which are now replayed, as abandoned."""
         path = self.store.path_of(work)
         before = self.store.load_training(path) if isinstance(work, Training) else self.store.load(path)
         if before and before.has_errors:
             self.store.abandon_file(work.arm.name, work.key, path, before.trials[-1].usage)
 
     def is_trained(self, plan: Plan, unit: Unit) -> bool:
-        """Whether the unit needs no training, or it is finished."""
+        """Return whether the unit needs no training or its training is finished."""
         training = plan.get_training(unit)
         if training is None:
             return True
@@ -153,7 +156,7 @@ class UnitRunner:
         return make_record(played.trials, played.memories)
 
     def _load_initial_memories(self, plan: Plan, unit: Unit) -> InitialMemories:
-        """What the memories of a unit hold before its first trial."""
+        """Return the initial memories of a unit."""
         kept, training = self.carried.select_for(unit.arm.method), plan.get_training(unit)
         if training:
             learnt = self.store.load_training(self.store.path_of(training))
@@ -167,7 +170,7 @@ class UnitRunner:
             left = self.store.load(self.store.path_of(before))
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
-            book = {**left.memories["constitution"], "edits": []}  # each unit's record holds its own
+            book = {**left.memories["constitution"], "edits": []}  # each unit's record has its own
             kept = replace(kept, memories={**kept.memories, "constitution": book}, variants=tuple(met))
         size = count_entries(kept.memories, "constitution")
         place = plan.streams[unit.arm].index(unit) + 1
@@ -203,7 +206,7 @@ class UnitRunner:
         return make_record(start.played, start.memories)
 
     def _tape(self, work: Job, trials: int) -> Tape | None:
-        """The tape of a unit or training of which so many trials are finished."""
+        """Return the tape of a unit or training after this many finished trials."""
         if self.records:
             self.store.cut_recording(name_of(work), trials)
         return tape_of(name_of(work), self.source, self.records)
@@ -219,7 +222,7 @@ class UnitRunner:
         form: RecordFactory,
         tape: Tape | None,
     ) -> dspy.Prediction:
-        """Play a variant from `start` on until trial number `until`, noting each finished trial in its `form`."""
+        """Play a variant from `start` to trial `until`, saving each finished trial in its `form`."""
         begun = time.perf_counter()
         trials = list(start.played)
 
@@ -229,7 +232,7 @@ class UnitRunner:
                 self.store.note_under_way(work, role, usage, len(trials) + 1)
             except (OSError, RssoError) as error:
                 self.stop.set()
-                raise Stopped from error  # who asks a model may take an error for the model's, and ask again
+                raise Stopped from error  # the caller may take an error for the model's and retry
 
         def save_trial(result: TrialResult, memories: Callable[[], dict[str, Any]]) -> None:
             nonlocal begun
@@ -252,14 +255,14 @@ class UnitRunner:
                 program = self.programs[work.arm]
                 return program(variant=variant, trials=until, seed=work.seed, start=start, on_trial=save_trial)
         except BaseException as error:
-            with suppress(FolderGone, OSError):  # then it stays noted as under way
+            with suppress(FolderGone, OSError):  # then it stays stored as under way
                 self.store.recover_under_way(work)
             if isinstance(error, Stopped) and error.__cause__:
                 raise error.__cause__ from None
             raise
 
     def _describe_job(self, plan: Plan, work: Job) -> dict[str, Any]:
-        """What the records of units and trainings share."""
+        """Return the fields that records of units and trainings share."""
         return {
             "protocol": plan.protocol,
             "arm": work.arm.name,

@@ -1,4 +1,4 @@
-"""Which held-out variants a command means."""
+"""Selection of held-out variants."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +16,12 @@ def choose_variants(
     simplification: str | None = None,
     of: Benchmark | None = None,
 ) -> list[Variant]:
-    """Held-out variants of the named tasks (all of the benchmark when None), task by task, at most `per_task` of each.
+    """Return held-out variants of the tasks (default: all), task by task, at most `per_task` of each.
 
-    `variants` is one selection (of the benchmark's, such as ``first``), or ``task::index`` each, or for a single task
-    indices; nothing is the benchmark's usual selection. `of` is the benchmark, the default one when None.
-    `simplification` is that of the variants, the usual one when None. Raises `UnknownName` for a task, `SplitError` for
-    a variant that is not held out.
+    `variants` is one named selection (such as ``first``), a list of ``task::index``, or for a single task of indices;
+    by default the benchmark's first selection. `of` is the benchmark (default: the built-in one), `simplification` that
+    of the variants (default: the benchmark's). Raises `UnknownName` for a task, `SplitError` for a variant that is not
+    held out.
     """
     table = (of or get_benchmark()).table
     variants = variants or table.selections[:1]
@@ -31,7 +31,7 @@ def choose_variants(
     else:
         listed = [_parse_variant(text, names, table) for text in variants]
         if stray := [v.key for v in listed if names is not None and v.task not in names]:
-            raise UsageError(f"{', '.join(stray)} belongs to none of the tasks in --tasks")
+            raise UsageError(f"{', '.join(stray)} is not a variant of the tasks in --tasks")
         chosen = [v for task in dict.fromkeys(v.task for v in listed) for v in _take_first(listed, task, per_task)]
     if simplification is None:
         return chosen
@@ -45,7 +45,7 @@ def _parse_variant(text: str, names: Sequence[str] | None, table: TaskTable) -> 
         raise UnknownName("selection or variant", text, table.selections, f"Or list variants, such as {table.example}.")
     if names is None or len(names) != 1:
         raise UsageError(
-            f"--variants {text}: of which task? Write task::{text}, such as {table.example}, or give one task in "
+            f"--variants {text}: the task is missing. Write task::{text}, such as {table.example}, or name one task in "
             "--tasks"
         )
     return table.parse(f"{names[0]}::{text}", "test")

@@ -1,7 +1,7 @@
-"""What survives between trials. Pure data and algorithms: no language model, no DSPy in this room.
+"""Memories: what survives between trials, as pure data and algorithms without a language model or DSPy.
 
-A memory receives what it needs as callables (reflect, verbalize, equivalent, embed, a writer of rules). The Protocol is
-the whole contract; adding a memory is one new file and one line in `programs/methods.py`.
+A memory receives models as callables (reflect, verbalize, equivalent, embed, a rule writer). The Protocol is the whole
+contract; to add a memory, see docs/ADD_MEMORY.md.
 """
 
 from collections.abc import Sequence
@@ -15,37 +15,36 @@ __all__ = ["NOTHING", "Memory", "Recall"]
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What a memory puts into its region of the prompt. An empty ``text`` means that the region is absent."""
+    """A memory's contribution to the prompt. With an empty ``text`` the region is absent."""
 
     text: str = ""
     ids: tuple[str, ...] = ()
-    """Ids of the items shown, in order."""
+    """Ids of the shown items, in order."""
     targets: tuple[str, ...] = ()
-    """What the actor may name as its subgoal, aligned with ``ids``."""
+    """Subgoals that the actor may name, aligned with ``ids``."""
     progress: str = ""
-    """What is done and left in the present task; it stands with the task, not in the memory's own region."""
+    """What is done and left in the current task; shown with the task, not in the memory's region."""
 
 
 NOTHING = Recall()
 
 
 class Memory(Protocol):
-    """One memory of one unit. A fresh instance is empty; it is made anew for every unit and never shared.
+    """One memory of one unit. Each unit creates a new, empty instance, which is never shared.
 
-    - ``region`` names the actor's input field this memory speaks in; no two memories share one.
-    - ``preamble()`` is asked once per trial, before the first step (reflections). A trial that is played again, since
-      its simulator died, begins with it again: what was noticed in between is to be forgotten.
-    - ``recall(states)`` is asked before every step with the states of the trial so far, newest last (skills,
+    - ``region`` names the actor's input field that this memory fills; no two memories share one.
+    - ``preamble()`` is called once per trial, before the first step (reflections). A trial that is replayed because its
+      simulator died calls it again; discard then what was observed in between.
+    - ``recall(states)`` is called before every step with the states of the trial so far, newest last (skills,
       constitution).
-    - ``observe(variant, task, states, steps)`` is told after every step after which the trial goes on, unless memories
-      are frozen (constitution). ``states[i + 1]`` follows ``steps[i]``.
-    - ``learn(trajectory)`` is told every finished trial and applies its own trigger. It returns counts for the
-      record: JSON data, the same bytes for the same inputs.
+    - ``observe(variant, task, states, steps)`` is called after every step except the last, unless memories are frozen
+      (constitution). ``states[i + 1]`` follows ``steps[i]``.
+    - ``learn(trajectory)`` is called after every finished trial and decides itself whether to learn. It returns counts
+      for the record: JSON data, the same bytes for the same inputs.
     - ``snapshot()`` / ``restore(data)`` round-trip the whole memory as JSON data.
-    - Language-model failures raised by the callables pass through unchanged; malformed answers are counted and
-      skipped, never raised.
+    - Errors raised by the callables pass through unchanged; malformed answers are counted and skipped, never raised.
 
-    A class that names it as its base need not write ``preamble``, ``recall`` and ``observe``: they say and do nothing.
+    Subclasses inherit ``preamble``, ``recall`` and ``observe``, which do nothing.
     """
 
     region: str

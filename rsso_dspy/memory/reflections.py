@@ -1,6 +1,6 @@
 """Verbal reflection: after a failed trial, one plan for the next (Reflexion, Shinn et al. 2023, section 3).
 
-    memory = ReflectionMemory(reflect)      # (trajectory, earlier plans) -> plan, or None when malformed
+    memory = ReflectionMemory(reflect)      # (trajectory, earlier plans) -> plan, or None for a malformed answer
     memory.learn(failed)                    # {"written": 1, ...}
     memory.preamble().text                  # "Attempt 1: ..."
 
@@ -17,22 +17,24 @@ from rsso_dspy.records import State, Step, Trajectory, Variant
 __all__ = ["Reflect", "ReflectionMemory"]
 
 Reflect = Callable[[Trajectory, tuple[str, ...]], str | None]
-"""Writes a plan from a whole failed trial and the plans still remembered, oldest first; None when the answer was
-malformed. Its own errors pass through."""
+"""Writes a plan from a failed trial and the plans held, oldest first; None for a malformed answer. Errors pass
+through."""
 
 
 class ReflectionMemory:
-    """The last ``size`` plans, written only after trials that end below 100 points and read once per trial.
+    """The last ``size`` plans, written after trials below 100 points and read once per trial.
 
-    ``size`` is 3 in the release of Reflexion (alfworld_runs) and in the paper. A plan keeps the number of the trial it
-    was written after, however many older plans have been forgotten.
+    ``size`` is 3 in the release of Reflexion (alfworld_runs) and in the paper. A plan keeps the number of the trial
+    that it was written after.
     """
 
     region = "plans_from_past_attempts"
 
     def __init__(self, reflect: Reflect, size: int = 3):
         if size < 1:
-            raise ValueError(f"a reflection memory holds at least one plan, not {size}; leave the memory out instead")
+            raise ValueError(
+                f"the size of a reflection memory must be at least 1, not {size}; to disable it, remove the memory"
+            )
         self._reflect = reflect
         self._plans: deque[tuple[int, str]] = deque(maxlen=size)
 
@@ -42,7 +44,7 @@ class ReflectionMemory:
         return tuple(self._plans)
 
     def preamble(self) -> Recall:
-        """Every remembered plan under the number of its trial, oldest first; absent while there is none."""
+        """Return every plan under the number of its trial, oldest first; absent if there is none."""
         return Recall(
             text="\n\n".join(f"Attempt {trial}: {plan}" for trial, plan in self._plans),
             ids=tuple(f"attempt-{trial}" for trial, _ in self._plans),
@@ -52,7 +54,7 @@ class ReflectionMemory:
         return NOTHING
 
     def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Plans are written after a trial, not in it."""
+        """Do nothing: plans are written after a trial."""
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Counts of this trial: ``calls`` made, plans ``written``, answers ``malformed``; plans ``held`` now."""

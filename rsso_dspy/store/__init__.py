@@ -1,1 +1,1 @@
-"""The folder of a run: what was asked for, its units and records, notes, and parts of it put together."""
+"""The folder of a run: run spec, units, records, journals, and merging of shards."""

@@ -1,14 +1,14 @@
-"""What it takes to play a run again, kept in its folder: what each command asked for, and copies of the files it named.
+"""The manifest of a run: the arguments of each command and copies of its input files, to reproduce the run.
 
     RUN/given/orders.jsonl                       one `Invocation` per line, each once
-    RUN/given/config.toml                        the configuration of the last command, less passwords in addresses
+    RUN/given/config.toml                        the configuration of the last command, without passwords in addresses
     RUN/given/{programs,skills,constitution,examples}/FILE
 
     Manifest.from_run_spec(config, spec).save(folder)
     load_invocations(folder)[0].to_options(folder)              # {"--config": "runs/x/given/config.toml",
     "--methods": "rsso", ...}
 
-The configuration is one for all commands of a folder as far as results depend on it: another one is refused there.
+All commands of a folder share one configuration, as far as results depend on it; the folder refuses another.
 """
 
 import json
@@ -37,29 +37,34 @@ FileWriter = Callable[[Path, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What one command asked for, less its configuration. Files are named as ``FOLDER/NAME`` below ``given/``; a name
-    without a folder is one of the working directory, of a run that kept no copy."""
+    """The arguments of one command, without its configuration.
+
+    Files are named ``FOLDER/NAME`` below ``given/``; a name without a folder refers to the working directory, for a run
+    that kept no copy.
+    """
 
     methods: tuple[str, ...]
     programs: tuple[str, ...] = (ZERO_SHOT,)
     tasks: tuple[str, ...] | None = None
-    """Task types; all when None."""
+    """Task types; None means all."""
     variants: tuple[str, ...] = ("sso",)
     per_task: int | None = None
     skills: str | None = None
     constitution: str | None = None
     examples: str | None = None
-    """Of the configuration `memory.constitution.examples`."""
+    """Value of `memory.constitution.examples`."""
     shard: str = ""
     withheld: tuple[str, ...] = ()
-    """Configuration keys of addresses that held a password or a query, which is not kept."""
+    """Keys of addresses with a password or a query, which is not stored."""
     settings: tuple[str, ...] | None = None
-    """``key=value`` in place of a kept configuration; None where one is kept."""
+    """``key=value`` settings instead of a stored configuration; None if one is stored."""
     schema: int = SCHEMA_VERSION
 
     def to_options(self, folder: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
-        """The options of `rsso-dspy run` that ask for it, by name, with these settings added; without ``--out``. Raises
-        `UsageError` for a folder whose name cannot stand in a list of files."""
+        """Return the options of `rsso-dspy run` by name, with these settings added and without ``--out``.
+
+        Raises `UsageError` for a folder with a comma in its name.
+        """
         given = folder / FOLDER
 
         def resolve_file(file: str) -> str:
@@ -91,17 +96,17 @@ _ASKED = TypeAdapter(Invocation)
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one command asked for, with the files it named, as they were then."""
+    """The arguments and input files of one command."""
 
     asked: Invocation
     config: str
-    """As TOML."""
+    """Configuration as TOML."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """By path below ``given/``."""
+    """Input files by path below ``given/``."""
 
     @classmethod
     def from_run_spec(cls, config: Config, spec: RunSpec) -> "Manifest":
-        """What `spec` asks for. Raises `OSError` for a file that cannot be read."""
+        """Build the manifest of `spec`. Raises `OSError` for an unreadable file."""
         text, withheld = dump_config_toml(config)
         book = config.memory.constitution.examples
         named: dict[str, Sequence[Path]] = {
@@ -127,7 +132,7 @@ class Manifest:
         return cls(asked, text, files)
 
     def save(self, folder: Path, write: FileWriter = atomic_write_text) -> None:
-        """Write it into the folder of a run, beside what earlier commands asked for."""
+        """Save it into the folder of a run, beside the arguments of earlier commands."""
         given = folder / FOLDER
         for name, content in self.files.items():
             _write_if_missing(given / name, content, write)
@@ -135,25 +140,27 @@ class Manifest:
             write(given / CONFIG, self.config)
         try:
             load_invocations(folder)
-        except UsageError:  # what earlier commands asked for is lost, and the run can go on
+        except UsageError:  # earlier arguments are lost, but the run can go on
             os.replace(given / ORDERS, pick_quarantine_path(given / ORDERS))
         _append_invocations(folder, [self.asked], write)
 
 
 def load_invocations(folder: Path) -> list[Invocation]:
-    """What commands asked for that played into the folder, in order; none of a folder that keeps nothing. Raises
-    `UsageError` when that is damaged."""
+    """Load the arguments of all commands of a folder, in order; empty if it stores none.
+
+    Raises `UsageError` if the file is damaged.
+    """
     file = folder / FOLDER / ORDERS
     if not os.path.lexists(file):
         return []
     try:
         return [_ASKED.validate_python(parse_json(line, file)) for line in read_text(file).split("\n") if line]
     except (ValidationError, DamagedFile):
-        raise UsageError(f"{file} is damaged, or of a newer rsso-dspy; restore it, or remove it") from None
+        raise UsageError(f"{file} is damaged or from a newer rsso-dspy; restore or remove it") from None
 
 
 def merge_manifests(sources: Iterable[Path], target: Path) -> None:
-    """Take over what the parts of a run were asked for and given: the whole is what all parts are of."""
+    """Take over the arguments and input files of the parts of a run."""
     for source in sources:
         if asked := load_invocations(source):
             _append_invocations(target, [replace(each, shard="") for each in asked])
@@ -164,13 +171,15 @@ def merge_manifests(sources: Iterable[Path], target: Path) -> None:
 
 
 def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:
-    """The configuration as TOML, of its backends the one in use, and the keys of addresses that are not whole in it:
-    what stands before an @ or after a ? in them may be a secret."""
+    """Return the configuration as TOML with the selected backend only, and the keys of shortened addresses.
+
+    Text before an @ or after a ? in an address may be a secret and is removed.
+    """
     import tomlkit
 
     data = config.model_dump(mode="json", exclude_none=True)
     data["backends"] = {config.backend: data["backends"][config.backend]}
-    data["backends"][config.backend].pop("replay", None)  # a run is asked for alike, whoever answers
+    data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
     withheld = tuple(_withhold_secrets(data, ""))
     return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
 
@@ -185,8 +194,10 @@ def _withhold_secrets(table: dict[str, Any], prefix: str) -> Iterable[str]:
 
 
 def list_remote_addresses(config: Config) -> list[str]:
-    """Addresses on other machines that the configuration sends requests to, less what may be a secret, each with the
-    variable whose key goes there. A provider's own address, where none is configured, is not among them."""
+    """Return the configured remote addresses without secrets, each with the variable of its key.
+
+    Default addresses of providers are not included.
+    """
     backend, embedder = config.active_backend, config.embedder
     sent = [(backend.base_url, backend.key_variable)]
     for own in backend.roles.values():
@@ -212,7 +223,7 @@ def _append_invocations(folder: Path, asked: Iterable[Invocation], write: FileWr
 
 
 def _read_kept_text(file: Path) -> str | None:
-    """The text that is kept there; None when there is none. What is no file makes room."""
+    """Read the stored text, or None. Anything but a regular file is moved aside."""
     if explain_unreadable(file):
         os.replace(file, pick_quarantine_path(file))
     try:
@@ -222,6 +233,6 @@ def _read_kept_text(file: Path) -> str | None:
 
 
 def _write_if_missing(file: Path, content: bytes, write: FileWriter = atomic_write_text) -> None:
-    """One of the same name that is there already is as good: the folder is bound to what was read of it."""
+    """Store an input file; keep an existing one of the same name, since the folder's identity covers its content."""
     if not file.exists():
         write(file, content.decode("utf-8"))

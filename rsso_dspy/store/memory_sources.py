@@ -1,4 +1,4 @@
-"""Where the memories that a unit starts with come from, as data; its record says the same in words as ``start``.
+"""Sources of a unit's initial memories as data; its record has them in words as ``start``.
 
 sources = (*sources_of(skills, "file", "skills.json", digest), *sources_of(learnt, "training", "boil"))
 describe(sources)           # "training on boil after skills.json (0123456789ab)"
@@ -10,16 +10,16 @@ from typing import Any
 from rsso_dspy.records import Source, SourceKind
 
 ENTRIES = {"reflections": "plans", "skills": "library", "constitution": "rules"}
-"""Memory to what of its snapshot is counted."""
+"""Memory to the part of its snapshot that is counted."""
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
-    """A source for each of these memories (name to snapshot), which all come from the same place."""
+    """Return a source for each of these memories (name to snapshot) from one place."""
     return tuple(Source(memory, kind, name, digest, size=count_entries(memories, memory)) for memory in memories)
 
 
 def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
-    """How many entries the snapshot of a memory holds, 0 where there is none; None of a memory of one's own."""
+    """Count the entries of a memory's snapshot, 0 without one; None for a custom memory."""
     if memory not in memories:
         return 0
     snapshot, part = memories[memory], ENTRIES.get(memory, "")
@@ -28,7 +28,7 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
 
 
 def describe(sources: Sequence[Source]) -> str:
-    """The same in words; nothing of none."""
+    """Describe sources in words; empty for none."""
     said = " and ".join(f"{each.name} ({each.digest})" for each in sources if each.kind == "file")
     for kind, words in (("training", "training on"), ("stream", "stream")):
         if (name := next((each.name for each in sources if each.kind == kind), None)) is not None:

@@ -1,4 +1,4 @@
-"""Parts of a run that were played apart, on machines that know nothing of each other, put together again.
+"""Merges shards of a run that were played on separate machines.
 
 rsso-dspy run ... --shard 2/8 --out runs/part-2
 rsso-dspy merge runs/part-* --out runs/whole
@@ -20,16 +20,15 @@ from rsso_dspy.store.usage_ledger import get_job_key
 
 
 def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], None] = lambda _: None) -> int:
-    """Put the records of several folders of one run into `target`, which may hold some already; gives how many came.
-    Trials of units that are not finished come too, and what was spent that no record tells of. `say` is told of shards
-    that are missing and of files that could not be read.
+    """Merge the records of several folders of one run into `target`, which may hold some already; return their number.
 
-    Raises `RunMismatch` when the folders are not of one run, or hold units of one arm that are not of one kind, or
-    different records of the same unit. Nothing is written before all of them were looked at.
+    Includes trials of unfinished units and abandoned costs. `say` receives notes on missing shards and unreadable
+    files. Raises `RunMismatch` if the folders are not of one run, if units of an arm cannot be pooled, or if a unit has
+    different records. All folders are checked before anything is written.
     """
     stores = [Store(folder) for folder in sources]
     identity, arms = stores[0].read_identity()
-    kinds = ArmChecker("leave that folder out")
+    kinds = ArmChecker("drop that folder")
     for store in stores:
         store.read_only = True
         known, there = store.read_identity()
@@ -78,22 +77,22 @@ def _report_missing_shards(stores: Sequence[Store], say: Callable[[str], None]) 
 
 @dataclass(frozen=True, slots=True)
 class RecordPart:
-    """What one folder holds of one unit or training."""
+    """The data of one unit or training in one folder."""
 
     record: UnitRecord | TrainingRecord
     store: Store
     file: Path
     begun: bool = False
-    """It has no record yet, but finished trials."""
+    """Whether it has finished trials but no record yet."""
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """Of two parts of one unit the higher counts: a finished one, else an errored one, else the longer."""
+        """Precedence of parts of one unit: finished, then errored, then the longer one."""
         return not (self.begun or self.record.has_errors), not self.begun, len(self.record.trials)
 
     @property
     def trials_before_error(self) -> "RecordPart | None":
-        """The trials before the error of an errored one; None when there are none."""
+        """Return the trials before an error, or None."""
         file = self.store.started_path(self.file)
         unit = isinstance(self.record, UnitRecord)
         record = self.store.load(file) if unit else self.store.load_training(file)
@@ -101,7 +100,7 @@ class RecordPart:
 
 
 def _load_parts(store: Store, given_up: Collection[tuple[str, int]]) -> Iterator[RecordPart]:
-    """Everything of a folder. Of a unit whose error was given up somewhere, the trials before it."""
+    """Return all parts of a folder. If the error of a unit was discarded elsewhere, only its earlier trials."""
     finished: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
     for record in finished:
         part = RecordPart(record, store, store.path_of(record))
@@ -117,7 +116,7 @@ def _load_parts(store: Store, given_up: Collection[tuple[str, int]]) -> Iterator
 def _choose_part(
     chosen: dict[Path, RecordPart], lost: list[tuple[RecordPart, RecordPart]], path: Path, part: RecordPart
 ) -> None:
-    """Choose between two parts of one unit. Two finished ones must be the same."""
+    """Choose between two parts of one unit. Two finished ones must be equal."""
     known = chosen.get(path)
     finished = not (part.begun or part.record.has_errors)
     if known is None:
@@ -125,8 +124,8 @@ def _choose_part(
     elif finished and known.rank >= (True, True, 0):
         if not _is_same_record(part.record, known.record):
             raise RunMismatch(
-                f"{part.store.folder} holds another record of {part.record.arm} {part.record.key} than a folder before "
-                "it: they are not shards of one run; merge only one of them"
+                f"{part.store.folder} holds another record of {part.record.arm} {part.record.key} than an earlier "
+                "folder: they are not shards of one run; merge only one of them"
             )
         chosen[path] = known if getattr(known.record, "trials_allowed", 1) else part
     else:
@@ -136,7 +135,7 @@ def _choose_part(
 
 
 def _write_part(part: RecordPart, target: Store) -> None:
-    """Write what a folder holds of a unit. Each file keeps its time: notes of those given up name them by it."""
+    """Write a part of a unit. Files keep their modification times, which abandoned costs refer to."""
     home = target.path_of(part.record)
     target.carry_recording(part.store, part.record)
     if part.begun:
@@ -147,12 +146,12 @@ def _write_part(part: RecordPart, target: Store) -> None:
     os.utime(home, ns=(_get_write_time(part.file),) * 2)
     if part.record.has_errors and not part.begun:
         target.place.remove(target.started_path(home))
-        if before := part.trials_before_error:  # it is played on from there
+        if before := part.trials_before_error:  # it resumes from there
             _write_part(before, target)
 
 
 def _note_lost_trials(less: RecordPart, more: RecordPart, target: Store) -> None:
-    """Note what the trials cost that a part has and the one that was chosen instead has not."""
+    """Store the cost of trials that only the rejected part has as abandoned."""
     record, kept = less.record, more.record.trials
     if "forked_from" in record.provenance:
         return
@@ -171,16 +170,16 @@ def _get_write_time(file: Path) -> int:
 
 
 def _copy_under_way_costs(store: Store, target: Store, say: Callable[[str], None]) -> None:
-    """Note what trials cost that a kill cut short. Nobody goes on with them in the whole."""
+    """Store the cost of trials cut short by a kill as abandoned, because the merged run does not resume them."""
     if store.is_playing():
-        say(f"{store.folder} is being played: what its trials under way cost comes when it is merged again")
+        say(f"{store.folder} is being played: merge it again later to include the cost of its current trials")
         return
     for arm, key, file, costs in store.read_cut_short():
         target.note_abandoned(arm, key, costs, _get_write_time(file))
 
 
 def _is_same_record(one: UnitRecord | TrainingRecord, other: UnitRecord | TrainingRecord) -> bool:
-    """Whether they tell of the same trials. An older version does not say how many are allowed."""
+    """Return whether two records hold the same trials. Older versions lack the number of allowed trials."""
     one, other = replace(one, provenance={}), replace(other, provenance={})
     if isinstance(one, UnitRecord) and isinstance(other, UnitRecord) and not one.trials_allowed * other.trials_allowed:
         one, other = replace(one, trials_allowed=0), replace(other, trials_allowed=0)

@@ -1,4 +1,4 @@
-"""Records of older versions as those of this one: what they said in words alone is here made data, and nowhere else.
+"""Upgrades records of older versions: converts fields that were stored as words into data.
 
 record = upgrade(record)        # `failure` of every trial that failed, `sources` of what did not start from nothing
 """
@@ -20,7 +20,7 @@ _STREAM = re.compile(r"stream ((\d+)/\d+ of [0-9a-f]+)(?: after (.+))?", re.DOTA
 
 
 def upgrade(record: R) -> R:
-    """The record with what an older version wrote in words as data too."""
+    """Return the record with data fields that an older version stored only as words."""
     if any(trial.error is not None and trial.failure is None for trial in record.trials):
         trials = (
             trial if trial.error is None or trial.failure else replace(trial, failure=read_failure(trial.error))
@@ -33,13 +33,13 @@ def upgrade(record: R) -> R:
 
 
 def read_failure(error: str) -> Failure:
-    """The failure that ``Kind: message`` tells of."""
+    """Parse ``Kind: message`` into a failure."""
     kind, _, message = error.partition(":")
     return Failure(kind, message.removeprefix(" ")) if kind.isidentifier() else Failure("", error)
 
 
 def read_sources(start: str, method_name: str) -> Iterator[Source]:
-    """What ``start`` of a record says. How much a memory held is not known."""
+    """Parse ``start`` of a record; the sizes of memories are unknown."""
     if found := _STREAM.fullmatch(start):
         yield from read_sources(found[3] or "", method_name)
         yield Source("constitution", "stream", found[1], place=int(found[2]))
@@ -48,14 +48,14 @@ def read_sources(start: str, method_name: str) -> Iterator[Source]:
         yield from (Source(memory, "training", found[1]) for memory in _memories_of(method_name))
     else:
         files = _FILE.findall(start)
-        # A library stands before a constitution; one file is the constitution of a method that only reads one.
+        # A library comes before a constitution; a single file is the constitution of a method that only reads one.
         only_book = len(files) == 1 and method_name.endswith(f"+{READING}")
         for memory, (name, digest) in zip(["constitution"] if only_book else ["skills", "constitution"], files):  # noqa: B905
             yield Source(memory, "file", name, digest)
 
 
 def _memories_of(method_name: str) -> tuple[str, ...]:
-    """Those of the method; all there are of one that is not known here."""
+    """Return the memories of the method; all memories for an unknown method."""
     try:
         return get_method(method_name).memories
     except UsageError:

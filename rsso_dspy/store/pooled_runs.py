@@ -1,11 +1,11 @@
-"""Runs read as one: their units of one arm are counted together, and so they have to be of one kind.
+"""Several runs read as one: units of an arm are pooled, so they must agree in everything that matters.
 
-    pool = PooledRuns(stores)             # refused when an arm is one thing here and another there
+    pool = PooledRuns(stores)             # refused if an arm differs between folders
     for record in pool.units(): ...
 
-    PooledRuns(stores, separate=True)     # the arms of each folder are arms of their own, `rsso (runs/a)`
+    PooledRuns(stores, separate=True)     # keeps the arms of each folder apart, as `rsso (runs/a)`
 
-Runs may differ in seeds, variants and arms, and in what an arm never looks at: memories that others start from.
+Runs may differ in seeds, variants and arms, and in initial memories that an arm does not read.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,16 +24,18 @@ R = TypeVar("R", UnitRecord, TrainingRecord)
 
 NOTHING = "nothing"
 
-MEND = "report each folder by itself, or all with --separate, which makes the arms of each folder arms of their own"
+MEND = "report each folder alone, or add --separate to keep the arms of each folder apart"
 
 
 class PooledRuns:
-    """What several folders hold, read as one run."""
+    """Several run folders read as one run."""
 
     def __init__(self, stores: Sequence[Store], separate: bool = False):
-        """Nothing is read but what stands in their run.json. Raises `UsageError` for a folder that holds no run, and
-        `RunMismatch` for runs whose results depend on something else than seed and arms, when two hold the same unit or
-        training and, unless `separate`, when an arm of the same name is another one there."""
+        """Read run.json of each folder.
+
+        Raises `UsageError` for a folder without a run, and `RunMismatch` if identities differ in more than seed and
+        arms, if two folders hold the same unit or training, or, unless `separate`, if an arm differs between folders.
+        """
         self.stores = stores
         self.separate = separate
         _check_same_identity(stores)
@@ -44,34 +46,34 @@ class PooledRuns:
             _check_no_overlap(stores)
 
     def units(self) -> Iterator[UnitRecord]:
-        """All units, folder by folder; raises `RunMismatch` at one of another kind than those of its arm before it."""
+        """Yield all units, folder by folder. Raises `RunMismatch` for a unit that cannot be pooled with its arm."""
         return self._load_checked(Store.units)
 
     def trainings(self) -> Iterator[TrainingRecord]:
-        """All trainings, likewise."""
+        """Yield all trainings, as `units` does."""
         return self._load_checked(Store.trainings)
 
     def load_begun(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Units and trainings that are not finished."""
+        """Count unfinished units and trainings."""
         for store in self.stores:
             for record in store.load_begun():
                 yield replace(record, arm=self.label_arm(store, record.arm))
 
     def read_abandoned(self) -> Iterator[RoleUsage]:
-        """Arm, role and usage of what was spent that no record tells of."""
+        """Return arm, role and usage of abandoned costs."""
         for store in self.stores:
             yield from ((self.label_arm(store, arm), role, usage) for arm, role, usage in store.read_abandoned())
 
     def read_under_way(self, store: Store) -> list[RoleUsage]:
-        """The same of the trials of one folder that are played now, or were cut short and not gone on with."""
+        """Return the same for current trials of a folder, or interrupted ones that were not resumed."""
         return [(self.label_arm(store, arm), role, usage) for arm, role, usage in store.read_under_way()]
 
     def label_arm(self, store: Store, name: str) -> str:
-        """What an arm of a folder is called here."""
+        """Return the label of a folder's arm."""
         return f"{name} ({store.folder})" if self.separate and len(self.stores) > 1 else name
 
     def label_unit(self, store: Store, unit: str) -> str:
-        """The key of a folder's unit, ``ARM/TASK::INDEX/sSEED``, with what its arm is called here."""
+        """Return the key ``ARM/TASK::INDEX/sSEED`` of a folder's unit with the label of its arm."""
         arm, slash, rest = unit.partition("/")
         return f"{self.label_arm(store, arm)}{slash}{rest}"
 
@@ -84,9 +86,10 @@ class PooledRuns:
 
 
 class ArmChecker:
-    """What the units of each arm are of: their program, what they started from and their model. A record of another
-    program or protocol than its folder says never comes here: the store believes none. `mend` says what to do about an
-    arm whose units are not all of one kind."""
+    """Checks that units of each arm agree in program, initial memories and model.
+
+    The store already rejects records of another program or protocol. `mend` says how to fix a mismatch.
+    """
 
     def __init__(self, mend: str):
         self._mend = mend
@@ -94,12 +97,12 @@ class ArmChecker:
         self._bound: dict[Path, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
 
     def check_arms(self, store: Store) -> None:
-        """Raise `RunMismatch` when an arm of this run is another one in a run before it, by what their folders say."""
+        """Raise `RunMismatch` if an arm of this run differs from that of an earlier run, by their folders."""
         for arm in store.read_identity()[1]:
             self._register_kind(store, arm, self._read_arm_kind(store, arm))
 
     def check_record(self, store: Store, record: UnitRecord | TrainingRecord) -> None:
-        """Raise `RunMismatch` when a record of the store is of another kind than those of its arm before it."""
+        """Raise `RunMismatch` if a record cannot be pooled with earlier ones of its arm."""
         kind = {**self._read_arm_kind(store, record.arm), "model": record.model}
         digests = [source.digest for source in record.sources if source.kind == "file"]
         kind |= {"start": " ".join(digests) or NOTHING}
@@ -112,8 +115,7 @@ class ArmChecker:
             told = describe_difference(shared, {name: kind[name] for name in shared})
             where = f"{unit} of {arm} in {store.folder}" if unit else f"{arm} in {store.folder}"
             raise RunMismatch(
-                f"{where} is not the same arm as {arm} in {folder}:\n{told}\nTheir units cannot be counted as one arm: "
-                f"{self._mend}"
+                f"{where} is not the same arm as {arm} in {folder}:\n{told}\nTheir units cannot be pooled: {self._mend}"
             )
         self._known[arm] = (folder, {**kind, **known})
 
@@ -126,7 +128,7 @@ class ArmChecker:
 
 
 def _list_read_memories(arm: str) -> tuple[str, ...]:
-    """The memories that an arm's units read, by its name; every one of a method that is not known here."""
+    """Return the memories that an arm reads, by its name; all memories for an unknown method."""
     base, *added = arm.split("+")
     if base not in METHODS:
         return ("skills", "constitution")
@@ -143,7 +145,7 @@ def _check_same_identity(stores: Sequence[Store]) -> None:
     for store in stores[1:]:
         if (other := read_bound_identity(store)) != first:
             raise RunMismatch(
-                f"{stores[0].folder} and {store.folder} are not to be compared:\n{describe_difference(first, other)}"
+                f"{stores[0].folder} and {store.folder} cannot be compared:\n{describe_difference(first, other)}"
             )
 
 
@@ -153,4 +155,4 @@ def _check_no_overlap(stores: Sequence[Store]) -> None:
         for file in chain.from_iterable((store.folder / kind).glob("*/*/*.json") for kind in ("units", "trainings")):
             name = file.relative_to(store.folder)
             if (other := held.setdefault(name, store.folder)) != store.folder:
-                raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; leave one out")
+                raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; drop one of them")

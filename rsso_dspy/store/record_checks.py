@@ -1,10 +1,10 @@
-"""Why a record that can be read is not believed: it comes from another run, or tells what cannot have been.
+"""Checks of readable records: origin in this run, and plausible content.
 
-    why = find_origin_fault(record, identity, arms) or find_record_fault(record, finished=True)      # empty: believed
+    why = find_origin_fault(record, identity, arms) or find_record_fault(record, finished=True)      # empty: accepted
 
-A record says itself what it was played with. Its folder's `run.json` says what every record there was played with, so
-that a file copied in from another run is told apart, whoever copied it. What no trial can come to (steps beyond the
-budget, rewards that are not the change of the score, a trial missing in the middle) was not written by a run.
+A record names its configuration, and its folder's `run.json` names that of all its records, so a file copied from
+another run is detected. Impossible content (steps beyond the budget, rewards that are not the change of the score, a
+missing trial) was not written by a run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,18 +16,20 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.records import SOLVED_SCORE, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord, Usage, Variant
 
 MOST = 10**15
-"""Of anything that is counted: more tokens than will ever be sent, and few enough to calculate with."""
+"""Upper bound of any count: more tokens than will ever be sent, but safe to calculate with."""
 
 ORIGIN = ("config_hash", "prompts", "rsso_dspy", "dspy", *BENCHMARK)
-"""What both the provenance of a record and the identity of its folder tell."""
+"""Keys in both the provenance of a record and the identity of its folder."""
 
 COUNTS = ("held", "library")
-"""What memories report after a trial that tables calculate with."""
+"""Counts of memories that tables use."""
 
 
 def find_origin_fault(record: UnitRecord | TrainingRecord, identity: Mapping[str, Any], arms: Mapping[str, str]) -> str:
-    """What says that the record is of another run than the folder; empty when nothing does. Records that were taken
-    over from another run carry the configuration of this one. What an older version did not write says nothing."""
+    """Return evidence that the record belongs to another run, or an empty string.
+
+    Records taken over from another run carry this run's configuration. Fields missing in older versions are ignored.
+    """
     said = {**record.provenance, "protocol": record.protocol}
     for name in ("protocol", *ORIGIN):
         if name in said and name in identity and said[name] != identity[name]:
@@ -40,13 +42,15 @@ def find_origin_fault(record: UnitRecord | TrainingRecord, identity: Mapping[str
 
 
 def find_record_fault(record: UnitRecord | TrainingRecord, finished: bool) -> str:
-    """What of the record cannot be; empty when all of it can. `finished`: it stands where finished ones stand, not
-    among those that are begun."""
+    """Return what is impossible in the record, or an empty string.
+
+    `finished`: whether it is stored among finished records, not started ones.
+    """
     return next(_find_faults(record, finished), "")
 
 
 def find_trials_fault(trials: Sequence[TrialResult], variant: Variant) -> str:
-    """What of trials of one variant, whose budget is not known, cannot be; empty when all of it can."""
+    """Return what is impossible in trials of one variant with unknown budget, or an empty string."""
     for number, result in enumerate(trials, start=1):
         if result.trial != number or result.trajectory is None or result.trajectory.variant != variant:
             return f"trial {number} is not what belongs there"
@@ -56,7 +60,7 @@ def find_trials_fault(trials: Sequence[TrialResult], variant: Variant) -> str:
 
 
 def parse_usage(data: Any) -> Usage | None:
-    """What a journal says that answers cost; None when it says no such thing."""
+    """Parse the cost of answers in a journal entry, or None."""
     try:
         usage = Usage(**data)
     except TypeError:
@@ -66,7 +70,7 @@ def parse_usage(data: Any) -> Usage | None:
 
 
 def find_memory_fault(record: UnitRecord | TrainingRecord) -> str:
-    """Why play cannot go on from the memories of a record; empty when it can, as far as is known of them."""
+    """Return why play cannot resume from the memories of a record, or an empty string."""
     from rsso_dspy.memory.constitution.constitution import Constitution
     from rsso_dspy.memory.skills.library import parse_skill_snapshot
 
@@ -76,11 +80,11 @@ def find_memory_fault(record: UnitRecord | TrainingRecord) -> str:
         if "reflections" in record.memories:
             plans = [(entry["trial"], entry["plan"]) for entry in record.memories["reflections"]["plans"]]
             if not all(_is_count(trial) and isinstance(plan, str) for trial, plan in plans):
-                return "its reflections are no texts"
+                return "its reflections are not texts"
         if "constitution" in record.memories:
             Constitution.load(record.memories["constitution"])
     except RunMismatch:
-        return ""  # whoever plays says so
+        return ""  # the player reports it
     except (UsageError, KeyError, TypeError, ValueError, AttributeError) as error:
         return f"its memories are damaged: {type(error).__name__}: {error}"
     return ""

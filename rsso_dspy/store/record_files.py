@@ -1,4 +1,4 @@
-"""A unit or training as a file: one JSON object, which is believed or not, and why not."""
+"""A unit or training as a JSON file, and its validation."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,12 +24,12 @@ RejectReason = Literal["damaged", "newer", "misplaced", "foreign", "impossible"]
 
 WHY: Mapping[RejectReason, str] = {
     "damaged": "cannot be read",
-    "newer": "is of a newer rsso-dspy",
+    "newer": "was written by a newer rsso-dspy",
     "misplaced": "holds another unit than its name says",
-    "foreign": "is of another run",
-    "impossible": "tells what cannot have been",
+    "foreign": "belongs to another run",
+    "impossible": "has impossible content",
 }
-"""What is wrong with a file that is set aside, by the ending of its new name."""
+"""Reason of quarantine by the suffix of the file's new name."""
 
 UNTOLD = (
     ',"unread":{}',
@@ -41,11 +41,11 @@ UNTOLD = (
     ',"asked_back":false',
     ',"no_effect":false',
 )
-"""What records leave out, in this order, where there is nothing to say: within JSON texts no quote stands bare."""
+"""Empty fields that records leave out, in this order. A bare quote cannot occur within a JSON text."""
 
 
 class RecordRejected(Exception):
-    """A file that is not taken for a record: what it is instead, and why."""
+    """A file that is not a valid record: its kind and the reason."""
 
     def __init__(self, kind: RejectReason, why: str = ""):
         super().__init__(f"{WHY[kind]} ({why})" if why else WHY[kind])
@@ -53,7 +53,7 @@ class RecordRejected(Exception):
 
 
 def record_text(record: UnitRecord | TrainingRecord) -> str:
-    """The file's text."""
+    """Return the file's text."""
     data = UNIT.dump_json(record) if isinstance(record, UnitRecord) else TRAINING.dump_json(record)
     text = data.decode()
     for nothing in UNTOLD:
@@ -62,7 +62,7 @@ def record_text(record: UnitRecord | TrainingRecord) -> str:
 
 
 def read_record(path: Path, form: TypeAdapter[R]) -> R:
-    """A record. Raises `RecordRejected` when it is none."""
+    """Read a record. Raises `RecordRejected` if it is invalid."""
     try:
         data = read_json(path)
         if not isinstance(data, dict):
@@ -80,7 +80,7 @@ def read_record(path: Path, form: TypeAdapter[R]) -> R:
 
 
 def find_unit(file: Path) -> UnitRecord | None:
-    """The unit in a file of any name; None when there is none to be believed."""
+    """Read the unit in a file of any name, or None if it is invalid."""
     try:
         record = read_record(file, UNIT)
     except (FileNotFoundError, RecordRejected):
@@ -89,12 +89,12 @@ def find_unit(file: Path) -> UnitRecord | None:
 
 
 def find_record_files(folder: Path) -> list[Path]:
-    """What is called like a unit or training, below a folder of arms."""
+    """Return the files named like a unit or training below a folder of arms."""
     return [path for path in folder.glob("*/*/*.json") if _RECORD_FILE.fullmatch(path.name)]
 
 
 def position_of(path: Path, arms: Sequence[str]) -> tuple[int, str, str, int, int]:
-    """Where the record stands among those of a run: arms as they were asked for, tasks, variants, seeds."""
+    """Return the sort key of a record: arms in order of the run, tasks, variants, seeds."""
     arm, task = path.parts[-3:-1]
     index, _, seed = path.stem.rpartition("s")
     return arms.index(arm) if arm in arms else len(arms), arm, task, int(index.rstrip("-") or 0), int(seed)

@@ -1,4 +1,4 @@
-"""``run.json``: what the results of a run depend on, its arms, and how two such identities differ."""
+"""``run.json``: identity and arms of a run, and the difference of two identities."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ RUN_FILE = "run.json"
 
 
 def read_run_file(file: Path) -> dict[str, Any]:
-    """The content of ``run.json``. Raises `UsageError` when that is damaged, or of a newer version."""
+    """Read ``run.json``. Raises `UsageError` if it is damaged or of a newer version."""
     try:
         data = read_json(file)
         _check_run_data(data)
@@ -21,19 +21,19 @@ def read_run_file(file: Path) -> dict[str, Any]:
         raise UsageError(f"{file} is damaged ({why}); restore it, or move the folder away") from None
     if not is_readable(schema := data["schema"]):
         raise UsageError(
-            f"{file} is of schema version {schema}, this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
+            f"{file} has schema version {schema}, but this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
         )
     content: dict[str, Any] = data
     return content
 
 
 def is_readable(version: Any) -> bool:
-    """Whether this program reads files of the schema version."""
+    """Return whether this program can read the schema version."""
     return type(version) is int and version <= SCHEMA_VERSION
 
 
 def _check_run_data(data: Any) -> None:
-    """Raise `ValueError` when this is not what ``run.json`` holds."""
+    """Raise `ValueError` if the data does not have the form of ``run.json``."""
     if not isinstance(data, dict) or not {"schema", "identity", "arms"} <= data.keys():
         raise ValueError("it is no object with schema, identity and arms")
     identity, arms = data["identity"], data["arms"]
@@ -46,7 +46,7 @@ def _check_run_data(data: Any) -> None:
 
 
 def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
-    """One line per dotted key that differs."""
+    """Describe the difference, one line per dotted key."""
     ours, theirs = flatten_keys(known), flatten_keys(wanted)
     lines = [
         f"  {key}: there {ours.get(key, '(absent)')!r}, now {theirs.get(key, '(absent)')!r}"
@@ -57,7 +57,7 @@ def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 
 def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The same data under dotted keys."""
+    """Flatten the data to dotted keys."""
     found: dict[str, Any] = {}
     for key, value in data.items():
         found.update(flatten_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})

@@ -1,10 +1,10 @@
-"""What `run.log.jsonl` tells, read back: when it was played, what was to be played, and what happened since.
+"""Reads `run.log.jsonl`: when the run was played, its units, and its events.
 
     log = RunLog(store)
     news = log.read()       # again and again
     log.units, log.last
 
-`run_log_writer.py` writes it. No result is read from it: results are the records.
+`run_log_writer.py` writes it. Results come from the records, not from the log.
 """
 
 from collections.abc import Mapping
@@ -18,20 +18,20 @@ Entry = Mapping[str, Any]
 
 
 class RunLog:
-    """The log of a run, read as it grows. Holds nothing before the first `read`, and nothing of a run without one."""
+    """The log of a run, read as it grows; empty before the first `read`, and for a run without a log."""
 
     def __init__(self, store: Store):
         self.last: Entry = {}
         self.begun: Entry = {}
         self.done = 0
         self.units: set[str] = set()
-        """Keys of all units that some command had to play, those of trainings left out."""
+        """Keys of all planned units of any command, without trainings."""
         self._store = store
         self._file = store.folder / LOG
         self._offset = 0
 
     def read(self) -> list[Entry]:
-        """The entries since the last time. A line that is still being written is left for the next time."""
+        """Return the entries since the last call, without an incomplete last line."""
         if why := explain_unreadable(self._file):
             self._store.left_out[self._file] = why
             return []
@@ -60,7 +60,7 @@ class RunLog:
 
 
 def _parse_event(line: bytes) -> Entry | None:
-    """What a line says, None when it is no entry: a kill may have cut it off."""
+    """Parse a line; None for a broken one, e.g. cut off by a kill."""
     entry = parse_entry(line)
     if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
         return None
@@ -71,13 +71,13 @@ def _parse_event(line: bytes) -> Entry | None:
 
 
 def get_played_days(store: Store) -> tuple[str, ...]:
-    """First and last day on which something was played, UTC; one day when they are the same, none without a log."""
+    """Return the first and last day of play in UTC; one if they are equal, none without a log."""
     found = [str(entry["time"])[:10] for entry in RunLog(store).read() if entry["event"] == "trial" and "time" in entry]
     return tuple(dict.fromkeys((min(found), max(found)))) if found else ()
 
 
 def list_planned_units(store: Store) -> set[str]:
-    """Keys of all units that some command had to play; none without a log."""
+    """Return the keys of all planned units of any command; empty without a log."""
     log = RunLog(store)
     log.read()
     return log.units

@@ -1,4 +1,4 @@
-"""A run as it is asked for, before anything is planned or read.
+"""The specification of a run, before planning.
 
 RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x"))
 """
@@ -20,12 +20,12 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """The shard that ``i/n`` names. Raises `UsageError` for anything else."""
+        """Parse ``i/n``. Raises `UsageError` for anything else."""
         number, slash, of = text.partition("/")
         read = [int(part) if part.isdecimal() and len(part) <= MOST_DIGITS else 0 for part in (number, of)]
         if not (slash and 1 <= read[0] <= read[1] <= MOST_SHARDS):
             raise UsageError(
-                f"--shard {shorten_text(text)}: expected i/n with i from 1 to n, and n {MOST_SHARDS:,} at most, e.g. "
+                f"--shard {shorten_text(text)}: expected i/n with i from 1 to n, and n at most {MOST_SHARDS:,}, e.g. "
                 "2/8"
             )
         return cls(*read)
@@ -36,30 +36,30 @@ class Shard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What a command, or a program in Python, asks for."""
+    """The arguments of a run, from the command line or from Python."""
 
     methods: tuple[str, ...]
     out: Path
     """Folder of the run."""
     programs: tuple[str, ...] = (ZERO_SHOT,)
     compiled: tuple[Path, ...] = ()
-    """Files of the compiled ones among the programs, which are called after them."""
+    """Files of the compiled programs, which are named after them."""
     tasks: tuple[str, ...] | None = None
-    """Task types; all when None."""
+    """Task types; None means all."""
     variants: tuple[str, ...] = ()
-    """One selection, or keys of variants; the usual selection of the benchmark when there are none."""
+    """A named selection or keys of variants; empty means the benchmark's default selection."""
     per_task: int | None = None
     skills: Path | None = None
-    """Library that every unit starts from."""
+    """Skill library that every unit starts from."""
     constitution: Path | None = None
-    """Rules that every unit of a method with a constitution starts from."""
+    """Constitution that every unit of a method with a constitution starts from."""
     unbuilt: bool = False
-    """Whether these rules are still to be built: such a run can be planned, and not played."""
+    """Whether this constitution is still to be built; the run can then be planned but not played."""
     fork: Path | None = None
-    """Run whose records are taken over where they are valid here."""
+    """Run whose records are taken over if valid here."""
     shard: Shard | None = None
-    """The part of the run that is played here; all of it when None."""
+    """The shard to play; None means the whole run."""
     retry_stalled: bool = False
-    """Play units again in which a trial stalled."""
+    """Play units with a stalled trial again."""
     record: bool = False
-    """Keep every exchange with a model."""
+    """Record every exchange with a model."""

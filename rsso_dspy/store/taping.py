@@ -1,11 +1,11 @@
-"""The recordings of a run's folder, written trial by trial before the record that tells of the trial.
+"""The recordings of a run's folder, written trial by trial before the record of the trial.
 
     store.open_recordings(about)
-    store.cut_recording(name_of(work), 2)           # what comes after the second trial is given up
+    store.cut_recording(name_of(work), 2)           # discards everything after the second trial
     store.add_recording(name_of(work), 3, data)
 
-So a kill between the two leaves a trial too many, which is cut when the unit is played on, and never one too few. What
-`recordings.py` says of the files holds.
+So a kill between the two leaves one trial too many, which is cut off when the unit resumes, and never one too few. See
+`recordings.py` for the files.
 """
 
 import json
@@ -34,7 +34,7 @@ from rsso_dspy.store.units import Job, Unit
 
 
 def name_of(work: Job | UnitRecord | TrainingRecord) -> str:
-    """What the recording of a unit or training is called."""
+    """Return the name of a unit's or training's recording."""
     arm = work.arm if isinstance(work.arm, str) else work.arm.name
     if isinstance(work, Unit | UnitRecord):
         return f"units/{arm}/{work.variant.task}/{work.variant.index}-s{work.seed}"
@@ -49,13 +49,13 @@ class Taping(Journals):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.recordings = folder / FOLDER
-        """Where they are; those of a build outlive its folder."""
+        """Folder of the recordings; those of a build outlive its folder."""
         self._adding = threading.Lock()
         self._size: int | None = None
 
     @property
     def recorded(self) -> bool:
-        """Whether the run is recorded: once begun, it goes on with every command."""
+        """Whether the run is recorded; once started, every further command records too."""
         return (self.recordings / ABOUT).is_file()
 
     def open_recordings(self, about: dict[str, Any]) -> None:
@@ -64,8 +64,10 @@ class Taping(Journals):
             self.place.write(self.recordings / ABOUT, json.dumps(about, indent=1) + "\n")
 
     def add_recording(self, name: str, trial: int, data: bytes) -> None:
-        """Append the exchanges of a trial. What would go beyond the bound is left out and noted, and so is what comes
-        after it in the same file."""
+        """Append the exchanges of a trial.
+
+        Exchanges beyond the size limit, and later ones of the same file, are left out and listed.
+        """
         with self._adding:
             if self._size is None:
                 self._size = sum(file.stat().st_size for file in self.recordings.rglob(f"*{ENDING}"))
@@ -77,7 +79,7 @@ class Taping(Journals):
             self._size += len(data)
 
     def cut_recording(self, name: str, trials: int) -> None:
-        """Give up what comes after so many trials, and what a kill cut off."""
+        """Discard everything after this many trials, and a partial write of a kill."""
         file = self._file(name)
         if why := explain_unreadable(file):
             os.replace(file, pick_quarantine_path(file))
@@ -92,7 +94,7 @@ class Taping(Journals):
                 self.place.remove(file)
 
     def trials_left_out(self) -> int:
-        """Trials that did not fit into the recordings."""
+        """Count the trials that did not fit into the recordings."""
         return len({(entry.get("name"), entry.get("trial")) for entry in left_out_of(self.recordings)})
 
     def carry_recording(self, other: "Taping", work: UnitRecord | TrainingRecord) -> None:
@@ -103,7 +105,7 @@ class Taping(Journals):
             self._size = None
 
     def carry_about(self, others: Sequence["Taping"]) -> None:
-        """Record on, when one of them was recorded."""
+        """Start recording if any of the folders was recorded."""
         for other in others:
             if other.recorded and not self.recorded:
                 self.place.replace(self.recordings / ABOUT, read_bytes(other.recordings / ABOUT))

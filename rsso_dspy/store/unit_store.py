@@ -1,16 +1,17 @@
-"""One folder per run, one JSON file per unit, each written whole.
+"""One folder per run, one JSON file per unit, written atomically.
 
-    DIR/run.json                                   what the results depend on; the arms in order, with their programs
+    DIR/run.json                                   identity of the run; arms in order, with their programs
     DIR/units/ARM/TASK/VARIANT-sSEED.json          a UnitRecord
     DIR/trainings/ARM/TASK/sSEED.json              a TrainingRecord
-    DIR/started/...                                the same two after each trial, until they are finished
-    DIR/given/...                                  what the commands asked for and were given, to play it again
-    DIR/started/...under-way                       what the trial under way cost so far, answer by answer: of one that a
-                                                   kill cut short it is all that is told
-    DIR/recordings/...                             what was said to the models and by them, see `recordings.py`
-    DIR/*.jsonl                                    what was appended on the way, see `journals.py`
+    DIR/started/...                                both kinds while unfinished, rewritten after each trial
+    DIR/given/...                                  arguments and input files of the commands, to reproduce the run
+    DIR/started/...under-way                       cost of the current trial, answer by answer; after a kill, all that
+    is
+                                                   known about it
+    DIR/recordings/...                             exchanges with models, see `recordings.py`
+    DIR/*.jsonl                                    journals, see `journals.py`
 
-The same command again plays what is missing, from the last finished trial on; another configuration is refused with the
+Repeating the command plays what is missing, from the last finished trial on; another configuration is refused and the
 difference shown.
 """
 
@@ -44,10 +45,10 @@ from rsso_dspy.store.units import Job, Unit
 from rsso_dspy.store.usage_ledger import UsageLedger
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")
-"""Name of a file that `write_whole` has not yet put in its place; a kill may leave one."""
+"""Name of a temporary file of an atomic write; a kill may leave one."""
 
 PATIENCE = 0.2
-"""Seconds for which a lock is asked for: somebody may just be looking whether it is held."""
+"""Seconds to retry a lock, because another process may just be testing it."""
 
 
 class Store(UsageLedger, Taping):
@@ -56,16 +57,18 @@ class Store(UsageLedger, Taping):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.read_only = False
-        """Whether damaged files stay where they are."""
+        """Whether to leave damaged files in place."""
         self.set_aside: list[Path] = []
-        """Files that are not taken for records, each renamed to end in what it is instead, one of `WHY`."""
+        """Quarantined files, renamed with one of the suffixes in `WHY`."""
         self._why: dict[Path, str] = {}
         self._known: tuple[tuple[int, int], dict[str, Any], dict[str, str]] | None = None
 
     def check_identity(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The arms of the run that is there (name to fingerprint of the program), none when the folder is empty. Raises
-        `RunMismatch` when its results depend on something else than `identity`, or when an arm of the same name played
-        another program; `UsageError` for a folder that is something else. Changes nothing."""
+        """Return the arms of the existing run (name to program fingerprint); empty for an empty folder.
+
+        Raises `RunMismatch` if its identity differs or an arm has another program, and `UsageError` if the folder holds
+        something else. Changes nothing.
+        """
         if self.folder.exists() and not self.folder.is_dir():
             raise UsageError(f"{self.folder} is a file; a run needs a folder, use another --out")
         if not (self.folder / RUN_FILE).exists():
@@ -77,18 +80,20 @@ class Store(UsageLedger, Taping):
         if known != identity:
             raise RunMismatch(
                 f"{self.folder} holds a run of another configuration:\n{describe_difference(known, identity)}\n"
-                f"Use the same settings, or another --out; `run --fork {self.folder}` takes over what is still valid."
+                f"Use the same settings, or another --out; `run --fork {self.folder}` takes over valid units."
             )
         if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
             raise RunMismatch(
                 f"{self.folder} holds units of {', '.join(other)} that another program played: "
-                "use another --out, or give the compiled file another name"
+                "use another --out, or rename the compiled file"
             )
         return there
 
     def open(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None, shard: str = "") -> None:
-        """Make the run, or continue it, maybe with more arms; raises what `check_identity` raises. `read_shard` says
-        which part of a run it is."""
+        """Create the run, or resume it, possibly with more arms. Raises what `check_identity` raises.
+
+        `read_shard` returns the shard that it is.
+        """
         file = self.folder / RUN_FILE
         before = self.check_identity(identity, arms)
         self.quarantine_journals()
@@ -99,41 +104,43 @@ class Store(UsageLedger, Taping):
         self.place.watch_file(file.name)
 
     def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """What the results of the run depend on, and its arms in order, with the fingerprints of their programs. Raises
-        `UsageError` when the folder holds no run, or a damaged one."""
+        """Return the identity of the run, and its arms in order with their program fingerprints.
+
+        Raises `UsageError` if the folder holds no run or a damaged one.
+        """
         file = self.folder / RUN_FILE
         if self.folder.is_file():
             raise UsageError(f"{self.folder} is a file; name the folder of a run")
         if not file.exists():
             if runs := sorted(str(each.parent) for each in self.folder.glob("*/run.json")):
                 some = ", ".join(runs[:3]) + (f" or {len(runs) - 3} more" if len(runs) > 3 else "")
-                raise UsageError(f"{self.folder} holds runs and is none itself: name one of them, {some}")
+                raise UsageError(f"{self.folder} holds several runs; name one of them: {some}")
             raise UsageError(f"{self.folder} holds no run (no run.json); `rsso-dspy run --out {self.folder}` makes one")
         data = read_run_file(self.folder / RUN_FILE)
         return data["identity"], data["arms"]
 
     def read_shard(self) -> str:
-        """Which part of a run this is, ``i/n``; empty when it is no part."""
+        """Return the shard ``i/n`` of the folder; empty for a whole run."""
         self.read_identity()
         return str(read_run_file(self.folder / RUN_FILE).get("shard", ""))
 
     def unit_path(self, arm: str, task: str, index: int, seed: int) -> Path:
-        """The file of a unit."""
+        """Return the file of a unit."""
         return self.folder / "units" / arm / task / f"{index}-s{seed}.json"
 
     def path_of(self, work: Job | UnitRecord | TrainingRecord) -> Path:
-        """The file of a unit or training that is planned or was played."""
+        """Return the file of a unit or training, planned or played."""
         arm = work.arm if isinstance(work.arm, str) else work.arm.name
         if isinstance(work, Unit | UnitRecord):
             return self.unit_path(arm, work.variant.task, work.variant.index, work.seed)
         return self.folder / "trainings" / arm / work.task / f"s{work.seed}.json"
 
     def started_path(self, path: Path) -> Path:
-        """The file that holds the trials of a unit or training which is not finished."""
+        """Return the file with the trials of an unfinished unit or training."""
         return self.folder / "started" / path.relative_to(self.folder)
 
     def save(self, record: UnitRecord | TrainingRecord) -> Path:
-        """Write a unit or training whole; what was noted of it on the way is no longer needed, unless it errored."""
+        """Save a finished unit or training, and remove its started file unless it errored."""
         path = self.path_of(record)
         self.place.write(path, record_text(record))
         if not record.has_errors:
@@ -141,17 +148,19 @@ class Store(UsageLedger, Taping):
         return path
 
     def save_started(self, record: UnitRecord | TrainingRecord) -> None:
-        """Note the trials finished so far, with the memories after them."""
+        """Save the trials finished so far with their memories."""
         self.place.write(self.started_path(self.path_of(record)), record_text(record))
 
     def load(self, path: Path) -> UnitRecord | None:
-        """A unit, or None when it was never written. A file that is damaged, of a newer version, of another unit than
-        its path says, of another run, or that tells what cannot have been is set aside under another name and counts as
-        missing."""
+        """Load a unit, or None if it is missing.
+
+        A file that is damaged, of a newer version, of another unit or run, or with impossible content is quarantined
+        and counts as missing.
+        """
         return self._load_record(path, UNIT)
 
     def load_training(self, path: Path) -> TrainingRecord | None:
-        """A training, as `load` gives units."""
+        """Load a training, as `load` does for units."""
         return self._load_record(path, TRAINING)
 
     def _load_record(self, path: Path, form: TypeAdapter[R]) -> R | None:
@@ -166,7 +175,7 @@ class Store(UsageLedger, Taping):
             return None
 
     def _check_record(self, path: Path, record: UnitRecord | TrainingRecord) -> None:
-        """Raise `RecordRejected` when the record does not belong here, or cannot be true."""
+        """Raise `RecordRejected` if the record does not belong here or is impossible."""
         home = self.path_of(record)
         if path not in (home, self.started_path(home)):
             raise RecordRejected("misplaced")
@@ -182,7 +191,7 @@ class Store(UsageLedger, Taping):
             raise RecordRejected("damaged", why)
 
     def _get_cached_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """What `read_identity` tells, read again only when it changed; nothing where there is no run yet."""
+        """Return the result of `read_identity`, cached until it changes; empty without a run."""
         try:
             seen = (self.folder / RUN_FILE).stat()
         except FileNotFoundError:
@@ -202,21 +211,21 @@ class Store(UsageLedger, Taping):
             self._why[aside] = str(why)
 
     def quarantine_journals(self) -> None:
-        """Put aside what stands where journals belong and is no file: a named pipe would be waited for, for ever."""
+        """Quarantine anything in place of a journal that is not a regular file; reading a named pipe would block."""
         for file in self.journal_paths():
             if why := explain_unreadable(file):
                 self._quarantine_file(file, RecordRejected("damaged", why))
 
     def describe_quarantined(self, aside: Path) -> str:
-        """What is wrong with a file of `set_aside`, under the name it had."""
+        """Describe a quarantined file under its former name."""
         return f"{aside.with_suffix('')} {self._why[aside]}"
 
     def units(self) -> Iterator[UnitRecord]:
-        """All units, ordered by arm (as the run was asked for), task, variant and seed."""
+        """Yield all units, ordered by arm (in the order of the run), task, variant and seed."""
         return self._load_all("units", self.load)
 
     def trainings(self) -> Iterator[TrainingRecord]:
-        """All trainings, ordered likewise."""
+        """Yield all trainings in the same order."""
         return self._load_all("trainings", self.load_training)
 
     def _load_all(self, kind: str, load: Callable[[Path], R | None]) -> Iterator[R]:
@@ -228,9 +237,10 @@ class Store(UsageLedger, Taping):
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes out of the folder for the time of the block; raises `UsageError` when one is in it. What
-        a killed one was writing is removed. In the block, what writes raises `FolderGone` when the folder is no longer
-        there."""
+        """Lock the folder against other processes for the block. Raises `UsageError` if another process holds it.
+
+        Removes partial files of a killed process. Inside the block, writes raise `FolderGone` once the folder is gone.
+        """
         from filelock import FileLock, Timeout
 
         self.place.hold()
@@ -242,13 +252,15 @@ class Store(UsageLedger, Taping):
                         file.unlink()
                 yield
         except Timeout:
-            raise UsageError(f"another process plays into {self.folder}; wait for it, or use another --out") from None
+            raise UsageError(f"another process plays into {self.folder}; wait for it or use another --out") from None
         finally:
             self.place.release()
 
     def is_playing(self) -> bool | None:
-        """Whether a process is in the folder now; None where that cannot be told. Keeps nobody out: the look takes
-        microseconds, and `lock` asks again."""
+        """Return whether a process holds the folder; None if unknown.
+
+        Does not keep others out: the test takes microseconds, and `lock` retries.
+        """
         try:
             import fcntl
 
@@ -265,7 +277,7 @@ class Store(UsageLedger, Taping):
             return None
 
     def load_begun(self) -> list[UnitRecord | TrainingRecord]:
-        """Finished trials of units and trainings that have no record yet."""
+        """Return the finished trials of units and trainings without a record."""
         found: list[UnitRecord | TrainingRecord] = []
         for kind in ("trainings", "units"):
             for file in sorted(find_record_files(self.folder / "started" / kind)):
@@ -275,7 +287,7 @@ class Store(UsageLedger, Taping):
         return found
 
     def recover_under_way(self, work: Job) -> None:
-        """Note what a trial cost that was cut short. What stands in the journal's place and is no file is put aside."""
+        """Store the cost of an abandoned trial. Anything but a regular file in place of the journal is quarantined."""
         file = self._under_way_path(work)
         if why := explain_unreadable(file):
             self._quarantine_file(file, RecordRejected("damaged", why))

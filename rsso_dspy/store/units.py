@@ -1,4 +1,4 @@
-"""What is played: a unit, or a training before units. A run plans them, and its folder keeps a record of each."""
+"""Units and trainings: the items of a run's plan, each with a record in its folder."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Unit:
     seed: int
     budget: int
     place: str = ""
-    """Of a unit in a stream: which one it is of how many in which order, ``3/36 of 1f0c9a``."""
+    """Place of a unit in its stream, number of units and order: ``3/36 of 1f0c9a``."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ class Training:
     seed: int
     episodes: tuple[Variant, ...]
     budgets: tuple[int, ...]
-    """Steps allowed, per episode."""
+    """Step budget per episode."""
 
     @property
     def name(self) -> str:

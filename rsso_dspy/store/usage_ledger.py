@@ -1,11 +1,11 @@
-"""What a run paid for, whatever became of it: every answer is told of in one place, and counted once.
+"""The total cost of a run: every answer is stored in one place and counted once.
 
-    in a record                     of a unit or training, finished or begun
-    in `started/...under-way`       of the trial under way, answer by answer; of one that a kill cut short too
-    in `abandoned.jsonl`            of trials cut short, or played again, once somebody went on with them
+    record                       answers of a finished or started unit or training
+    `started/...under-way`       answers of the current trial, or of one cut short by a kill
+    `abandoned.jsonl`            answers of trials cut short or played again, once the unit was resumed
 
-A kill may fall between two writes. So a line of a trial under way names the trial, and is no more once a record holds
-that trial; and a note of what a file told names the file, by the time of its writing, and is made once.
+A kill may come between two writes. So lines of a current trial name the trial and no longer count once a record holds
+it; and an entry of `abandoned.jsonl` names the file it came from by its modification time and is made once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ JobRecord = UnitRecord | TrainingRecord
 
 
 class UsageLedger(Journals):
-    """The spending part of a `Store`, which knows the records."""
+    """The cost part of a `Store`, which knows the records."""
 
     if TYPE_CHECKING:
 
@@ -34,8 +34,10 @@ class UsageLedger(Journals):
         def started_path(self, path: Path) -> Path: ...
 
     def read_spending(self) -> Iterator[tuple[str, Usage]]:
-        """Role and usage of everything that was paid for in this run, trials under way and those that a kill cut short
-        among it; what was taken over was paid for elsewhere."""
+        """Return role and usage of all answers paid for in this run, including current and interrupted trials.
+
+        Records taken over from another run are not included.
+        """
         records: list[JobRecord] = [*self.units(), *self.trainings(), *self.load_begun()]
         for record in records:
             if "forked_from" not in record.provenance:
@@ -45,12 +47,11 @@ class UsageLedger(Journals):
             yield role, usage
 
     def read_under_way(self) -> list[tuple[str, str, Usage]]:
-        """Arm, role and usage of trials that are played now, or, when no process plays, that a kill cut short and no
-        command has gone on with."""
+        """Return arm, role and usage of current trials, or of interrupted ones that were not resumed."""
         return [(arm, role, usage) for arm, _, _, costs in self.read_cut_short() for role, usage in costs.items()]
 
     def read_cut_short(self) -> Iterator[tuple[str, str, Path, dict[str, Usage]]]:
-        """The same trial by trial: arm, key of the unit or training, the file that tells of it, usage by role."""
+        """Return the same by trial: arm, key of the unit or training, file, usage by role."""
         for file in sorted((self.folder / "started").glob("*/*/*/*.under-way")):
             kind, arm, task, name = file.parts[-4:]
             index, _, seed = name.removesuffix(".under-way").rpartition("s")
@@ -58,27 +59,27 @@ class UsageLedger(Journals):
             yield arm, f"{arm}/{key}/s{seed}", file, self._read_unrecorded_costs(file, f"{arm}/{key}/s{seed}")
 
     def note_under_way(self, work: Job, role: str, usage: Usage, trial: int = 0) -> None:
-        """Append what an answer cost in the trial under way, so that even a kill does not lose it."""
+        """Append the cost of an answer in the current trial, so that not even a kill loses it."""
         self.place.append(self._under_way_path(work), format_usage_line(role, usage, trial))
 
     def forget_under_way(self, work: Job) -> None:
-        """The trial is in a record, or its cost is noted."""
+        """Remove the current trial's journal, after its cost was saved elsewhere."""
         self.place.remove(self._under_way_path(work))
 
     def recover_under_way(self, work: Job) -> None:
-        """Note what a trial cost that was cut short."""
+        """Store the cost of an abandoned trial."""
         file = self._under_way_path(work)
         self.abandon_file(work.arm.name, work.key, file, self._read_unrecorded_costs(file, work.key))
 
     def abandon_file(self, arm: str, unit: str, file: Path, usage: Mapping[str, Usage]) -> None:
-        """Note what a file tells that was paid for, and remove it. A kill in between has it noted once all the same."""
+        """Store the costs in a file as abandoned and remove it. A kill in between does not count them twice."""
         with suppress(FileNotFoundError):
             written = file.stat().st_mtime_ns
             self.note_abandoned(arm, unit, usage, written)
             self.place.remove(file)
 
     def _read_unrecorded_costs(self, file: Path, unit: str) -> dict[str, Usage]:
-        """What a journal of a trial tells that neither a record of this trial does nor a note."""
+        """Return the costs in a trial's journal that neither a record nor `abandoned.jsonl` holds."""
         if not file.exists() or (unit, file.stat().st_mtime_ns) in self.read_abandoned_files():
             return {}
         begun = file.with_suffix(".json")
@@ -97,6 +98,6 @@ class UsageLedger(Journals):
 
 
 def get_job_key(record: JobRecord) -> str:
-    """The key of the unit or training that was played."""
+    """Return the key of the played unit or training."""
     name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
     return f"{record.arm}/{name}/s{record.seed}"

@@ -90,7 +90,7 @@ def test_a_run_is_played_shown_reported_reproduced_and_forked(rsso):
     assert "4 of 4 records are equal" in out
     code, _, err = rsso(*RUN, "--methods", "react,rsso,reflexion", "--fork", "first", "--out", "forked")
     assert code == 0
-    assert "4 records of first are valid here" in err
+    assert "4 records of first taken over" in err
     code, _, err = rsso(*(word for word in RUN if word not in TOY[:2]), "--out", "first", "--dry-run")
     assert (code, "unknown task 'up'" in err) == (2, True)
 
@@ -153,9 +153,9 @@ def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):
     [
         ({}, r"unknown benchmark 'toi': did you mean toy\? Known: scienceworld, toy\."),
         ({"toi": "no_such_module:X"}, r"benchmark toi of toy-package \(no_such_module:X\) cannot be loaded: ModuleNot"),
-        ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Mend that package"),
+        ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Fix that package"),
         ({"toi": "tests.toy_benchmark:BROKEN"}, r"is a str, not a Benchmark"),
-        ({"toi": "tests.toy_benchmark:BENCHMARK"}, r"calls itself toy"),
+        ({"toi": "tests.toy_benchmark:BENCHMARK"}, r"has the name toy"),
     ],
 )
 def test_one_that_cannot_be_loaded_is_named_with_its_package(rsso, monkeypatch, tmp_path, points, said):

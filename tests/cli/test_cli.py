@@ -89,7 +89,7 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
     unit.write_text("{")
     code, _, err = rsso(*small, "--dry-run")
     assert code == 0
-    assert "to be set aside" in err
+    assert "to be quarantined" in err
     assert "0 units finished, 1 to play" in err
     assert "rule-based" in err
     assert unit.read_text() == "{"
@@ -147,7 +147,7 @@ def test_a_full_disk_is_named_by_the_place_and_nobody_speaks_of_play(rsso, monke
     code, _, err = rsso(*words)
     assert code == 1
     assert err.startswith(f"error: {place}")
-    assert "No space left on device; free some space, or name another place" in err
+    assert "No space left on device; free disk space or name another place" in err
     assert "kept" not in err
 
 
@@ -213,7 +213,7 @@ def test_a_look_at_a_unit_names_a_damaged_file(rsso, tmp_path, verb):
     code, _, err = rsso(*verb, "done", "boil::22", "--arm", "rsso")
     assert code == 2
     first, last = err.splitlines()
-    assert first == "done/units/rsso/boil/22-s0.json cannot be read: left out, and set aside by the next run"
+    assert first == "done/units/rsso/boil/22-s0.json cannot be read: left out; the next run quarantines it"
     assert first in rsso("report", "done")[2], "in the report's own words"
     assert "sso" in last
     assert (tmp_path / "done/units/rsso/boil/22-s0.json").read_text() == "{", "a look changes nothing"
@@ -298,7 +298,7 @@ def test_doctor_says_in_one_line_what_an_answer_should_have_been(rsso, monkeypat
         code, out, _ = rsso("doctor", *(word for setting in settings for word in ("--set", setting)))
     assert code == 1
     (line,) = (line for line in out.splitlines() if "backend mine" in line)
-    assert f"'Well,\\nit depends.', of which nothing can be read: adapter {adapter} asks for {wanted}" in line
+    assert f"'Well,\\nit depends.', which cannot be parsed: adapter {adapter} expects {wanted}" in line
     assert f"--set backends.mine.adapter={adapter}" not in line
     for fix in ("--set backends.mine.adapter=xml", "--set backends.mine.max_tokens=2048", "another model"):
         assert fix in line

@@ -98,7 +98,7 @@ def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(
     code, _, err = rsso("evaluate", compiled.file, *SMALL, "--out", evaluated[0])
     assert code == 2
     assert "holds units of rsso+first that another program played" in err
-    assert "another --out, or give the compiled file another name" in err
+    assert "another --out, or rename the compiled file" in err
     assert {file: file.read_bytes() for file in evaluated[0].rglob("*.json")} == before
 
 
@@ -116,7 +116,7 @@ def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed
 def test_a_program_whose_search_found_nothing_is_announced_as_such(rsso, changed):
     same = replace(load(changed), improved=False)
     same.save("same.json")
-    assert "same holds the program it started from" in rsso("evaluate", "same.json", *SMALL, "--dry-run")[2]
+    assert "same equals its initial program" in rsso("evaluate", "same.json", *SMALL, "--dry-run")[2]
     assert "the program it started from" not in rsso("evaluate", changed, *SMALL, "--dry-run")[2]
 
 

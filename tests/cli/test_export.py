@@ -62,7 +62,7 @@ def test_runs_of_several_seeds_are_one_file(rsso, folder):
     other.save(record("react", "boil", 22, [[10]]))
     code, _, err = rsso("export", folder, "other", "-o", "t.parquet")
     assert code == 2
-    assert f"{folder} and other both hold units/react/boil/22-s0; leave one out" in err
+    assert f"{folder} and other both hold units/react/boil/22-s0; drop one of them" in err
     assert len(pandas.read_parquet("t.parquet")) == 17
 
 
@@ -70,7 +70,7 @@ def test_runs_of_several_seeds_are_one_file(rsso, folder):
 def trials(rsso, folder) -> pandas.DataFrame:
     code, out, err = rsso("export", folder, "-o", "t.parquet", *PRICED)
     assert (code, out) == (0, "t.parquet: 15 trials\n")
-    assert "1 that are not finished are left out" in err
+    assert "1 unfinished left out" in err
     return pandas.read_parquet("t.parquet")
 
 

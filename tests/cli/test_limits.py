@@ -56,7 +56,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_run_is_named_with_what_is_kept(r
     monkeypatch.setattr(Store, "save", full)
     code, _, err = rsso(*ONE, "--out", "run")
     assert code == 1
-    kept = "everything finished is kept: free some space, and run the same command again"
+    kept = "finished work is kept: free disk space, then repeat the command"
     assert err.endswith(f"error: run/react-sso.json: No space left on device; {kept}\n")
 
 

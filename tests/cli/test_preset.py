@@ -26,7 +26,7 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     (actor,) = re.findall(r"actor ([\d,]+)", err)
     assert 250_000 < int(actor.replace(",", "")) <= 300_000
     assert "$" in err
-    assert "rsso.toml is not read: --preset says what is played" in err
+    assert "--preset ignores rsso.toml" in err
     assert len(err.splitlines()) == len(rsso(*PAPER, "--config", os.devnull)[2].splitlines()) + 1
     assert not (tmp_path / "out").exists()
 
@@ -36,7 +36,7 @@ def test_a_file_that_is_named_fills_what_the_experiment_leaves_open(rsso, tmp_pa
     code, _, err = rsso(*PAPER, "--config", "rsso.toml")
     assert code == 0
     assert "5 trials each, protocol sso-adapt/1 stop_on_success=False layout=cache" in err
-    assert "is not read" not in err
+    assert "ignores rsso.toml" not in err
 
 
 def test_it_is_what_the_paper_says():

@@ -68,7 +68,7 @@ def test_comparisons_are_chosen(run):
     ("words", "message"),
     [
         (("--against", "rso"), "rsso"),
-        (("--against", "sso", "--all-pairs"), "leave one out"),
+        (("--against", "sso", "--all-pairs"), "use one of them"),
         (("--html", "."), "is a folder"),
         (("--tables", "/dev/null/x"), "name another --tables"),
         (("--figures", "/dev/null/x"), "name another --figures"),

@@ -110,7 +110,7 @@ def test_records_that_came_out_otherwise_are_listed_with_the_first_field(rsso, p
     sso_file.write_text(json.dumps(data))
     code, out, _ = rsso("reproduce", played.folder, "--out", again, "--run")
     assert code == 1
-    assert "2 of 3 records are equal, but for provenance.commit" in out
+    assert "2 of 3 records are equal, except for provenance.commit" in out
     assert f"sso+constitution {THERE}: trials.0.trajectory.steps.1.action is " in out
     assert "\x1b" not in out
 
@@ -148,7 +148,7 @@ def test_a_method_of_a_script_is_told(rsso, played, tmp_path):
     mine = Path(shutil.copytree(played.folder, tmp_path / "mine"))
     orders = mine / "given" / "orders.jsonl"
     orders.write_text(orders.read_text().replace('"sso+constitution"', '"dead-ends"'))
-    assert "dead-ends: of no method here" in rsso("reproduce", mine)[2]
+    assert "dead-ends: unknown method" in rsso("reproduce", mine)[2]
 
 
 def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
@@ -174,7 +174,7 @@ def test_a_fork_is_played_again_without_the_run_it_came_from(rsso, played, tmp_p
     assert str(played.folder) not in out
     code, out, _ = rsso("reproduce", "forked", "--run")
     assert code == 0
-    assert "1 of 1 records are equal, but for provenance.forked_from" in out
+    assert "1 of 1 records are equal, except for provenance.forked_from" in out
     assert (tmp_path / "forked-again").is_dir()
 
 
@@ -190,7 +190,7 @@ def test_a_file_says_how_it_was_made(rsso, played):
     assert "none compiles rsso on 1 variant to learn from and 1 to choose by" in err
     Path("rules.json").write_text(json.dumps(RULES))
     Path("notes.json").write_text("[]")
-    for name, said in (("rules.json", "does not say what it was asked for"), ("notes.json", "no run's folder")):
+    for name, said in (("rules.json", "does not store its arguments"), ("notes.json", "neither a run's folder")):
         code, _, err = rsso("reproduce", name)
         assert code == 2
         assert said in err

@@ -79,7 +79,7 @@ def test_no_password_gets_into_the_folder(rsso, tmp_path):
     assert again.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert again.hash() == config.hash()
     _, _, err = rsso("reproduce", "run")
-    assert "backends.vllm.base_url held a password or a query, which is not kept" in err
+    assert "backends.vllm.base_url held a password or a query, which is not stored" in err
     _, out, err = rsso("reproduce", "run", "--set", f"backends.vllm.base_url={address}")
     assert "backends.vllm.base_url held" not in err
     assert "backends.vllm.base_url=http://***@127.0.0.1:8000/v1?key=***" in shlex.split(out)

@@ -71,7 +71,7 @@ def test_build_prints_each_update_and_the_words(rsso, monkeypatch):
     ]
     assert "  candidates (state, action similarity): 94" in lines
     assert "    and 82 more; --json has all" in lines
-    assert "Library: 2 skills, worded from their examples" in lines
+    assert "Library: 2 skills, described by their examples" in lines
     assert any(line.split()[:2] == ["1[2:5)", "2[15:18)"] and line.split()[2].startswith("3.10537") for line in lines)
     assert max(map(len, lines)) <= 60
     assert rsso(*words)[1] == out
@@ -84,17 +84,17 @@ START = {"description": "a hall", "action": None, "reward": 0}
 @pytest.mark.parametrize(
     ("content", "words", "said"),
     [
-        ("{", (), "given.json is no JSON"),
+        ("{", (), "given.json is not JSON"),
         ({"cases": CASES}, (), "it holds 2 cases; choose one, --case 1 to --case 2"),
         ({"cases": CASES}, ("--case", "3"), "there is no case 3"),
         ({"cases": []}, (), "no list of cases"),
-        ([[START, STATE]], ("--case", "1"), "leave --case out"),
+        ([[START, STATE]], ("--case", "1"), "drop --case"),
         ([], (), "no trajectories"),
-        ({"states": []}, (), "no `trajectories`, `cases` or `trials` in it"),
-        ({"trials": [], "variant": {}}, (), "can not be read as one"),
+        ({"states": []}, (), "it holds no `trajectories`, `cases` or `trials`"),
+        ({"trials": [], "variant": {}}, (), "looks like a run's unit but is damaged"),
         ([[START, STATE], []], (), "trajectory 2 is no list of states"),
         ([[START, {"action": "look"}]], (), "trajectory 1, state 1: expected an object"),
-        ([[STATE, STATE]], (), "trajectory 1, state 0 is where the trial starts"),
+        ([[STATE, STATE]], (), "trajectory 1, state 0 is the start of the trial"),
         ([[START, STATE | {"action": None}]], (), "`action` is None"),
         ([[START, STATE | {"reward": 10}]], (), "`reward` is 10; expected a share of 1"),
         ([[START, STATE | {"reward": 0.005}]], (), "`reward` is 0.005; expected a share of 1 in whole hundredths"),
@@ -105,7 +105,7 @@ START = {"description": "a hall", "action": None, "reward": 0}
         ([[START, STATE]], ("--weights", "states=1"), "did you mean state?"),
         ([[START, STATE]], ("--weights", "state=-1"), "--weights state=-1: expected a number from 0 up"),
         ([[START, STATE]], ("--weights", "state=nan"), "expected a number from 0 up"),
-        ([[START, STATE]], ("--weights", "state=0,action=0,reward=0,coverage=0"), "all weights of the score are 0"),
+        ([[START, STATE]], ("--weights", "state=0,action=0,reward=0,coverage=0"), "all score weights are 0"),
     ],
 )
 def test_a_wrong_build_exits_2_and_says_where(rsso, tmp_path, content, words, said):

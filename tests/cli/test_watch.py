@@ -92,7 +92,7 @@ def test_a_line_that_is_being_written_is_left_for_the_next_look(tmp_path):
         ("limit", {"why": "$5 of $4 are spent"}, False, 1, "stopped by a limit ($5 of $4 are spent)"),
         ("interrupted", {}, False, 1, "interrupted: 1 of 4 units"),
         ("failed", {"error": "BackendUnreachable: no"}, False, 1, "failed (BackendUnreachable: no)"),
-        ("trial", {"unit": LEFT[0], "trial": 1}, False, 1, "cut off: no process plays it"),
+        ("trial", {"unit": LEFT[0], "trial": 1}, False, 1, "interrupted: no process plays it"),
     ],
 )
 def test_it_ends_with_the_run_and_says_how(rsso, tmp_path, event, details, errored, code, words):

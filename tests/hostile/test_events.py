@@ -133,7 +133,7 @@ def test_one_that_fails_hears_no_more_and_the_others_do():
     events, heard = EventStream(), []
     events.subscribe(Event, fail)
     events.subscribe(Event, heard.append)
-    with pytest.warns(RuntimeWarning, match=r"fail hears of no Event any more \(ValueError: the window is gone\)"):
+    with pytest.warns(RuntimeWarning, match=r"fail receives no more Event events \(ValueError: the window is gone\)"):
         events.emit(STARTED)
     events.emit(StopRequested())
     assert heard == [STARTED, StopRequested()]

@@ -58,7 +58,7 @@ def test_a_named_backend_keeps_what_the_line_does_not_say():
     assert (config.active_backend.model, config.active_backend.max_tokens) == (NAME, 7)
     assert config.active_backend.base_url == "http://127.0.0.1:8000/v1"
     assert name_model(None, None, None) == []
-    with pytest.raises(UsageError, match="add --model"):
+    with pytest.raises(UsageError, match="needs --model"):
         name_model(None, "http://127.0.0.1:9/v1", None)
 
 
@@ -81,7 +81,7 @@ def test_a_run_in_one_line_says_at_the_first_answers_how_long_it_takes(rsso):
         line = ("run", "--model", NAME, "--base-url", served.url, *ONE, *FAST, "--out", "run")
         code, _, err = rsso(*line, "--dry-run")
         assert (code, served.requests) == (0, [])
-        assert "time: measured from the first answers on; `rsso-dspy doctor --model" in err
+        assert "time: known after the first answers; `rsso-dspy doctor --model" in err
         code, _, err = rsso(*line)
         assert code == 0
         assert re.search(r"at the pace of the first 5 answers: \d+ s \(.*\) left", err)

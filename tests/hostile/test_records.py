@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_is_set_aside_and_played_again(rsso, run, unit, 
     assert unit.exists(), "and changes nothing"
     code, _, err = rsso(*ORDER, "--out", run, "--dry-run")
     assert code == 0
-    assert f"to be set aside as {unit.name}.{kind}" in err
+    assert f"to be quarantined as {unit.name}.{kind}" in err
     store = Store(run)
     assert list(store.units()) == []
     assert store.set_aside == [unit.with_name(f"{unit.name}.{kind}")]

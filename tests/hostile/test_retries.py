@@ -101,7 +101,7 @@ def test_a_temperature_that_the_actor_does_not_take_is_refused_before_anything_i
 MODEL = "hosted_vllm/m"
 GREEDY = {"model": MODEL}
 CONTROL = "further trials of react, react-sso repeat the first one"
-MEMORIES = "further trials of sso, rsso differ from the first by what memories hold alone"
+MEMORIES = "further trials of sso, rsso differ from the first only by their memories"
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_stalled_trial_is_told_and_played_again_to_the_record_of_a_run_without
     code, out, err = rsso(*ASKED)
     assert code == 1, "as with errors"
     assert "2 trials stalled: a step took longer than environment.step_seconds" in err
-    assert "--retry stalled plays their units again" in err
+    assert "add --retry stalled to play their units again" in err
     assert "Stalled: react-sso 1 of 2 trials, rsso 1 of 2 trials." in " ".join(out.split())
     code, _, err = rsso(*ASKED, "--retry", "stalled", "--dry-run")
     assert (code, store.read_abandoned()) == (0, [])

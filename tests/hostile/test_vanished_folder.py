@@ -151,7 +151,7 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
         assert process.wait(PATIENCE) == 1
         assert moved
         assert "is gone: it was moved to " in process.said
-        assert f"Run the same command with {option} at its new place" in process.said
+        assert f"Repeat the command with {option} at its new place" in process.said
         assert "Traceback" not in process.said
         assert model.given <= MANY + 4, "it stops at once"
         assert not home.exists()

@@ -38,7 +38,7 @@ def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is no JSON"),
+        ("", "is not JSON"),
         ("[]", "is no constitution"),
         ('{"kind": "rsso-dspy constitution", "schema": 2, "rules": []}', "schema 2"),
         ('{"kind": "rsso-dspy constitution", "schema": 1, "rules": {}}', "is damaged"),
@@ -56,7 +56,7 @@ def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
         (
             RULES + '[{"id": "A1", "category": "abstract", "text": "t"}, '
             '{"id": "A1", "category": "abstract", "text": "u"}]}',
-            "one id to two rules",
+            "two rules the same id",
         ),
         (
             RULES + '[], "edits": [{"x": 1}]}',
@@ -125,7 +125,7 @@ def test_a_person_can_edit_the_rules():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Doors open.", "line 1 stands under neither"),
+        ("Doors open.", "line 1 is neither under"),
         ("[error]\nx failed", "mistake => solution"),
         ("[abstract]\nA9: Doors open.", "no A9"),
         ("[abstract]\nA1: Doors open.\nA1: Doors open.", "stands twice"),

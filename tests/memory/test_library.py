@@ -86,7 +86,7 @@ def test_a_library_loaded_for_reading_refuses_to_word_a_new_skill(exported):
     before = memory.library
     memory.learn(walk("nothing gained here", 4))
     assert memory.library == before
-    with pytest.raises(UsageError, match="loaded for reading; give load_library `verbalize`"):
+    with pytest.raises(UsageError, match="read-only; pass `verbalize`"):
         memory.learn(walk("u v w c+5 d e x g+5", 5))
 
 
@@ -94,7 +94,7 @@ def test_other_settings_or_another_embedder_are_refused(exported):
     _, file = exported
     with pytest.raises(RunMismatch, match="max_window 6"):
         load_library(file, words_embed, SkillSettings(max_window=5))
-    with pytest.raises(RunMismatch, match=r"learnt with the embedder words, not hash.*embedder\.model=words"):
+    with pytest.raises(RunMismatch, match=r"learned with the embedder words, not hash.*embedder\.model=words"):
         load_library(file, hash_embed, embedder="hash")
     load_library(file, words_embed, SkillSettings(), embedder="words")
 

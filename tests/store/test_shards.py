@@ -37,7 +37,7 @@ def test_what_is_no_shard_is_refused_by_form(text):
 
 def test_a_shard_without_units_is_refused():
     plan = plan_held_out(load_config(), ["sso"], ["boil"], per_task=2)
-    with pytest.raises(UsageError, match="2 parts at most"):
+    with pytest.raises(UsageError, match="at most 2 parts"):
         select_shard(plan, Shard(3, 3))
 
 

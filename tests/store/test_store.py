@@ -139,7 +139,7 @@ def test_a_damaged_run_file_is_named(tmp_path, text, why):
 
 def test_a_folder_of_runs_names_them(tmp_path):
     Store(tmp_path / "a").open(IDENTITY)
-    with pytest.raises(UsageError, match=r"holds runs and is none itself: name one of them, .*/a$"):
+    with pytest.raises(UsageError, match=r"holds several runs; name one of them: .*/a$"):
         Store(tmp_path).read_identity()
 
 

@@ -1,9 +1,9 @@
-"""The action templates of the interface `complete`: everything that the simulator offers, explained in few words."""
+"""The action templates of the interface `complete`: all that the simulator offers, with short explanations."""
 
 from collections.abc import Iterable
 
 WITHHELD = frozenset({"reset task"})
-"""What the simulator offers and no actor may send."""
+"""Templates of the simulator that no actor may use."""
 
 SLOTS = {
     "dunk OBJ in OBJ": "dunk CONTAINER in OBJ",
@@ -13,7 +13,7 @@ SLOTS = {
     "pour OBJ in OBJ": "pour OBJ in CONTAINER",
     "teleport OBJ": "teleport LOCATION",
 }
-"""How the simulator words a template to how it stands in the prompt."""
+"""The simulator's wording of a template to that in the prompt."""
 
 NAMING = """\
 Each action follows one of the templates below, one action at a time. OBJ stands for something that you can see or \
@@ -35,15 +35,15 @@ NOTES = {
     "teleport OBJ": "teleport reaches any room at once; go leads through an open door of this one.",
     "wait": "wait lets 10 moments pass and wait1 a single one, for example until something has heated up or grown.",
 }
-"""Template of the simulator's to what is to be known of it, in the order in which the notes stand."""
+"""Template of the simulator to a note about it, in the order of the notes."""
 
 
 USUAL = "\n".join([NAMING, *NOTES.values()])
-"""What the text says of actions in any variant."""
+"""The part of the text that all variants share."""
 
 
 def describe_actions(offered: Iterable[str]) -> str:
-    """The text of the action_templates region for a variant in which the simulator offers these templates."""
+    """Render the action_templates region for a variant with these templates of the simulator."""
     listed = [template for template in offered if template not in WITHHELD]
     notes = (note for template, note in NOTES.items() if template in listed)
     return "\n".join([NAMING, *notes, "Templates:", *(SLOTS.get(template, template) for template in listed)])

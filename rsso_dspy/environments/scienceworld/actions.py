@@ -1,10 +1,10 @@
-"""What an actor may do in ScienceWorld, and how its wording is repaired.
+"""ScienceWorld's action templates, and repair of an action's wording.
 
-The simulator's parser is strict about small words: it knows "look in bag" and not "look into the bag.". An action is
-sent as written first. Only when the parser did not know it, which costs no time and changes nothing in the world, is it
-compared with the valid actions, so that their list, the dearest thing to ask of the simulator, is rarely needed.
-(The SSO reference compares first. The outcome is the same, see the tests, up to chance: listing draws random numbers,
-after which bees, in the genetics tasks, fly another way.)
+The simulator's parser is strict about small words: it knows "look in bag" but not "look into the bag.". An action is
+first sent as written. If the parser does not know it, which takes no time and changes nothing in the world, it is
+compared with the valid actions. So their list, the most expensive request to the simulator, is rarely needed. (The SSO
+reference compares first. The outcome is the same, see the tests, except for chance: listing draws random numbers, which
+changes the flight of bees in the genetics tasks.)
 """
 
 import re
@@ -65,19 +65,19 @@ VERBS = (
     ),
     *("wait", "wait1", "walk"),
 )
-"""Words that an action may begin with, those of no template among them."""
+"""Possible first words of an action, including words of no template."""
 
 NOT_KNOWN = "No known action matches that input."
-"""Answer of the parser to a text that it can make nothing of. Nothing has happened, no time has passed."""
+"""The parser's answer to an unknown text. Nothing has happened and no time has passed."""
 
 AMBIGUOUS = "Ambiguous request:"
-"""How an answer begins, or goes on, that asks to choose among numbered readings of the action."""
+"""Text of an answer that asks to choose among numbered readings of the action."""
 
 NO_EFFECT = "Unknown action."
-"""How the answer begins when an action left no text: most often an ambiguous request that was not resolved."""
+"""Start of the answer to an action without an effect text, usually an unresolved ambiguous request."""
 
 CANCEL = "cancel"
-"""Answer to an ambiguous request that takes the action back; anything but a number would do."""
+"""Answer that cancels an ambiguous request; any text without a number would do."""
 
 FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 
@@ -85,42 +85,43 @@ _PUNCTUATION = ".,!?\"')(}{][:; \t\n"
 
 
 LONGEST = 300
-"""Characters of an action that are sent at most; the longest valid ones have fewer than half as many."""
+"""Maximum characters sent per action; the longest valid actions have less than half as many."""
 
 
 def clean_action(action: str) -> str:
-    """The action as one lower-case line of printable characters, of bounded length, that can be sent: whatever a model
-    says is data."""
+    """Sanitize an action: one lower-case line of printable characters of bounded length."""
     line = " ".join(action[: 10 * LONGEST].encode("utf-8", "replace").decode().lower().split())
     return "".join(character for character in line if character.isprintable())[:LONGEST]
 
 
 def normalize_action(action: str) -> str:
-    """The action without what does not matter when two are compared: case, punctuation around words, fill words."""
+    """Normalize an action for comparison: no case, punctuation around words, or fill words."""
     words = (word.strip(_PUNCTUATION) for word in action.lower().split())
     return " ".join(word for word in words if word and word not in FILL_WORDS)
 
 
 def find_equal_action(action: str, valid: Iterable[str]) -> str | None:
-    """The valid action, in the simulator's spelling, that equals the given one after normalization, if any."""
+    """Return the valid action, in the simulator's spelling, that equals the given one after normalization, or None."""
     wanted = normalize_action(action)
     return next((candidate for candidate in valid if normalize_action(candidate) == wanted), None)
 
 
 def resolve_ambiguity(action: str) -> str:
-    """The answer to an ambiguous request: the first integer in the action, or else a word that cancels the request."""
+    """Return the answer to an ambiguous request: the first integer in the action, or a word that cancels it."""
     digits = re.search(r"\d+", action, re.ASCII)
     return digits.group() if digits else CANCEL
 
 
 def is_task_reset(action: str) -> bool:
-    """Whether the simulator, or the repair, could take this for ``reset task``. That input sets back the goals that
-    were reached, so that their points can be won again and again; no actor may send it. The parser skips white space,
-    control characters and articles, hence the comparison by letters alone."""
+    """Return whether the simulator or the repair could read this as ``reset task``.
+
+    That input resets reached goals, so their points could be earned repeatedly; no actor may send it. The parser skips
+    white space, control characters and articles, so only letters are compared.
+    """
     words = re.findall(r"[a-z]+", action.lower())
     return "".join(word for word in words if word not in FILL_WORDS) == "resettask"
 
 
 def is_understood(answer: str) -> bool:
-    """Whether the simulator made something of the action. A request to resolve an ambiguity counts as understood."""
+    """Return whether the simulator understood the action. A question about an ambiguity counts as understood."""
     return not answer.startswith((NOT_KNOWN, NO_EFFECT))

@@ -1,9 +1,8 @@
-"""An action of an actor under the interface `complete`: tried in several wordings, and answers to questions understood.
+"""Carries out actions under the interface `complete`: tries several wordings and resolves questions.
 
-Whatever an actor says is tried as it is first. An input that the parser does not know is free, so other wordings
-(`repairs.py`) cost nothing; the list of all valid actions, which is dear, comes last. A question (`questions.py`) is
-answered with the number of the option that was meant. Another action takes the question back, which takes a moment, and
-is carried out.
+An action is first tried as written. An unknown input is free, so other wordings (`repairs.py`) cost nothing; the list
+of all valid actions, which is expensive, comes last. A question (`questions.py`) is answered with the number of the
+chosen option. Any other action cancels the question, which takes a moment, and is carried out.
 """
 
 import re
@@ -23,25 +22,25 @@ _NOTHING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of an action: the text that was sent, and the answer."""
+    """The result of an action: the text sent and the answer."""
 
     sent: str
     answer: str
     asks: Question | None = None
-    """The question that it is answered with."""
+    """The question in the answer, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """The simulator as far as actions go. ``act`` sends a text and gives the answer; ``sights`` gives surroundings and
-    inventory as they are now; ``valid`` lists all valid actions."""
+    """The simulator's interface for actions. ``act`` sends a text and returns the answer; ``sights`` returns the
+    current surroundings and inventory; ``valid`` lists all valid actions."""
 
     act: Callable[[str], str]
     sights: Callable[[], tuple[str, str]]
     valid: Callable[[], Sequence[str]]
 
     def take(self, said: str, asked: Question | None) -> Done:
-        """Carry out what was said, given the question that is open."""
+        """Carry out an actor's answer, given the open question."""
         if asked is not None:
             number = asked.choose(said)
             if number is not None:
@@ -73,7 +72,7 @@ class Parser:
         return Done(said, answer) if equal is None else self._answered(equal, self.act(equal), said)
 
     def _answered(self, sent: str, answer: str, said: str = "") -> Done:
-        """What an answer comes to; a question whose answer is known already is answered."""
+        """Return the result of an answer; a question with a known answer is answered at once."""
         if not is_question(answer):
             return Done(sent, answer)
         question = Question(answer, *self.sights())
@@ -84,10 +83,10 @@ class Parser:
 
 
 def _says_no_action(said: str) -> bool:
-    """An empty answer, one that takes the question back, or a number that is no option."""
+    """Return whether an answer is empty, cancels the question, or is a number without an option."""
     return re.fullmatch(r"[\W_]*(?:cancel|none|blank|neither|nothing)?[\W_]*|\D{0,12}\d+\W*", said) is not None
 
 
 def did_nothing(answer: str) -> bool:
-    """Whether an answer says that the action, though understood, had no effect."""
+    """Return whether an answer says that an understood action had no effect."""
     return "\n" not in answer.strip() and _NOTHING.match(answer) is not None

@@ -5,7 +5,7 @@
         transition = env.step("teleport to greenhouse")
 
 The package's own wrapper lists all valid actions at every step, which makes it four times as slow. This driver
-talks to the simulator itself and asks for that list only when an action was not understood.
+talks to the simulator itself and requests that list only after a misunderstood action.
 """
 
 import re
@@ -28,12 +28,12 @@ _ERROR_STATE = re.compile(r"(java|scala)\.[\w.$]+")
 
 
 class ScienceWorld:
-    """One simulator, played by one thread at a time. The process starts with `start`, or at the first reset.
+    """One simulator, played by one thread at a time. The process starts with `start` or at the first reset.
 
-    ``step_limit``: seconds one action may take. A longer one ends the trial as ``stalled``, with the score so far, and
-    the next reset starts a new process. (Some worlds get slower with every tick: a sink left running is one.)
-    ``heap``: memory limit of the process, in Java's notation. ``stopped``: asked while the process starts; when it says
-    yes, ``Stopped`` is raised.
+    ``step_limit``: time limit of an action in seconds. A longer one ends the trial as ``stalled`` with the score so
+    far, and the next reset starts a new process. (Some worlds get slower with every tick, e.g. with a running sink.)
+    ``heap``: memory limit of the process, in Java's notation. ``stopped``: polled while the process starts; raises
+    ``Stopped`` once it returns true.
     """
 
     rules_of_thumb = lessons.RULES_OF_THUMB
@@ -66,21 +66,21 @@ class ScienceWorld:
 
     @property
     def action_templates(self) -> str:
-        """Those of the interface and, under `complete`, of the variant that was reset last."""
+        """The templates of the interface and, under `complete`, of the current variant."""
         return self._templates
 
     def choose_interface(self, name: Interface) -> None:
-        """Show everything, and read actions, in this way from the next reset on."""
+        """Select the interface from the next reset on."""
         self._interface = name
 
     @property
     def task(self) -> str:
-        """Task description of the variant that was reset last."""
+        """Task description of the current variant."""
         return self._task
 
     @property
     def points_at_reset(self) -> int:
-        """Score held before the first action, 0 to 100: some variants grant points for where they begin."""
+        """Score before the first action, 0 to 100: some variants grant points for their initial state."""
         return self._points_at_reset
 
     @property
@@ -89,16 +89,18 @@ class ScienceWorld:
         return not self._closed and (self._jvm is None or self._jvm.alive)
 
     def start(self) -> "ScienceWorld":
-        """Have the process run; gives this environment. Raises ``SimulatorDied``, or ``JavaMissing`` when the process
-        cannot be started."""
+        """Start the process if necessary and return this environment.
+
+        Raises ``SimulatorDied``, or ``JavaMissing`` if the process cannot be started.
+        """
         self._start_jvm()
         return self
 
     def reset(self, variant: Variant) -> State:
-        """Start the variant afresh. Raises what ``start`` raises."""
+        """Start the variant and return its first state. Raises what ``start`` raises."""
         self._variant = None
         jvm = self._start_jvm()
-        # No gold path: once asked for, the simulator would compute it again at every later load. No `reset` of the
+        # No gold path: once requested, the simulator would compute it at every later load. No `reset` of the
         # simulator's own either: it is a second load.
         error = jvm.call("load", variant.task, variant.index, variant.simplification, False)
         if error:
@@ -106,7 +108,7 @@ class ScienceWorld:
         self._question = ""
         self._asked = None
         self._focus = ""
-        # A load leaves score and flags of the episode before in place; the first action sets them.
+        # A load keeps score and flags of the previous episode; the first action sets them.
         try:
             answer = self._send_action("look around")
         except TimeoutError:
@@ -118,7 +120,7 @@ class ScienceWorld:
         return self._build_state(answer)
 
     def step(self, action: str) -> Transition:
-        """One action of the actor. Raises ``SimulatorDied``; an action that means nothing is a step all the same."""
+        """Carry out one action of the actor. A meaningless action is a step too. Raises ``SimulatorDied``."""
         before = self._score
         seen = (self._look, self._inventory, before)
         sent = actions.clean_action(action)
@@ -143,9 +145,11 @@ class ScienceWorld:
         )
 
     def admissible_actions(self) -> Sequence[str]:
-        """What can be done now, in the forms of the templates, or the numbers of the question that is open: all that
-        is in sight, and nothing about the task. Takes as long as one to three steps in a room that is full. Raises
-        ``SimulatorDied``."""
+        """List the possible actions in the forms of the templates, or the numbers of an open question.
+
+        Uses only what is in sight, and nothing about the task. Takes as long as one to three steps in a full room.
+        Raises ``SimulatorDied``.
+        """
         if self._question:
             return admissible.list_numbers(self._question)
         try:
@@ -156,22 +160,24 @@ class ScienceWorld:
             raise SimulatorDied(f"listing the possible actions took over {self._step_limit:g} s") from None
 
     def render(self, states: Sequence[State]) -> list[str]:
-        """Text to show for each state of a history window that ends now; see `state_text` and `listing`."""
+        """Return one text per state of a history window that ends now; see `state_text` and `listing`."""
         return (listing if self._interface == "complete" else state_text).render_states(states, self._focus)
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
-        """What the newest step teaches, and how far the episode has come; see `lessons.py`."""
+        """Return the lessons of the newest step and the progress of the episode; see `lessons.py`."""
         return lessons.draw_lessons(self._task, states, steps)
 
     def goal_progress(self) -> tuple[Goal, ...]:
-        """Goals of the variant being played and which of them are reached, as of the last action; none after a stalled
-        step. For calibration only, and no part of the `Environment` protocol: raises ``SplitError`` for a variant of
-        the test split, whatever split it was reset with, and ``SimulatorDied`` before a reset."""
+        """Return the goals of the current variant with their status after the last action; empty after a stalled step.
+
+        For calibration only, and not part of the `Environment` protocol. Raises ``SplitError`` for a variant of the
+        test split, whatever split it was reset with, and ``SimulatorDied`` before a reset.
+        """
         if self._variant is None:
             raise SimulatorDied(_NOTHING_PLAYED)
         if tasks.split_of(self._variant.task, self._variant.index) == "test":
             raise SplitError(
-                f"{self._variant.key} is a test variant, and goal progress of held-out variants is shown to nobody: "
+                f"{self._variant.key} is a test variant, and goal progress of held-out variants is never shown: "
                 "calibrate on variants of the train or dev split."
             )
         return () if self._jvm is None else parse_goal_progress(self._jvm.call("getGoalProgressStr"))
@@ -189,7 +195,7 @@ class ScienceWorld:
         self.close()
 
     def _take(self, sent: str) -> Done:
-        """An action as the published SSO code takes it."""
+        """Carry out an action like the published SSO code."""
         if self._question:
             sent = actions.resolve_ambiguity(sent)
             return Done(sent, self._send_action(sent))
@@ -201,7 +207,7 @@ class ScienceWorld:
         return Done(sent, answer)
 
     def _take_complete(self, sent: str) -> Done:
-        """An action in any wording; see `complete.py`."""
+        """Carry out an action in any wording; see `complete.py`."""
         done = Parser(self._send_action, lambda: (self._look, self._inventory), self._list_valid_actions).take(
             sent, self._asked
         )
@@ -209,7 +215,7 @@ class ScienceWorld:
         return done
 
     def _send_action(self, sent: str) -> str:
-        """Send one text; the answer. Score, flags, clock and surroundings are read with it."""
+        """Send one text and return the answer; also read score, flags, clock and surroundings."""
         simulator = self._require_jvm()
         answer = simulator.call("step", sent, limit=self._step_limit)
         self._score = round(100 * simulator.call("getScore"))
@@ -219,7 +225,7 @@ class ScienceWorld:
         self._inventory = simulator.call("freeActionInventory")
         self._question = answer if is_question(answer) else ""
         if self._score < 0 and _ERROR_STATE.match(answer):
-            # The simulator caught an exception of its own and from now on answers nothing else.
+            # The simulator caught an internal exception and answers nothing else from now on.
             simulator.close()
             raise SimulatorDied(f"the simulator failed inside the action {sent!r}: {answer}")
         return answer
@@ -240,7 +246,7 @@ class ScienceWorld:
         return self._require_jvm().call("getValidActionObjectCombinations", limit=self._step_limit)
 
     def _build_state(self, answer: str) -> State:
-        """A room's listing is cut from the answer: the surroundings hold it already."""
+        """Remove the room's listing from the answer, because the surroundings contain it."""
         return State(state_text.LISTING.split(answer)[0].strip(), self._look.strip(), self._inventory.strip())
 
     def _end_stalled(self, sent: str) -> Transition:

@@ -1,6 +1,6 @@
-"""What feedback says about kinds of goals: sentences of advice for those that were missed, and what they are about.
+"""Feedback about kinds of goals: advice for missed goals, and descriptions of kinds.
 
-A goal's description names the answer and never gets here; its class does not leave this project either.
+A goal's own description names the answer and never gets here; its class does not leave this project either.
 """
 
 _FIND = ("First search for what the task asks for, and focus on it as soon as you see it.",)
@@ -63,7 +63,7 @@ ADVICE: dict[str, tuple[str, ...]] = {
     "GoalWireConnectsPowerSourceAndAnyLightBulb": _WIRES,
 }
 """Class of goals (version 1.2.3, package ``scienceworld.goals.specificgoals``) to sentences; other classes give
-no advice. Those that name no thing ("focus on it") hold for whatever a task is about."""
+no advice. Sentences without a name ("focus on it") apply to the subject of any task."""
 
 _BY_PHRASE: dict[str, tuple[str, ...]] = {
     "a place to be in": (
@@ -111,7 +111,7 @@ _BY_PHRASE: dict[str, tuple[str, ...]] = {
         "GoalWireConnectsPowerSourceAndAnyLightBulb",
     ),
 }
-"""What goals of these classes are about, in words that hold for every variant."""
+"""Class of goals to its description, in words that hold for every variant."""
 
 PHRASES = {kind: phrase for phrase, kinds in _BY_PHRASE.items() for kind in kinds}
-"""Class of goals to what it is about."""
+"""Class of goals to a description of the kind."""

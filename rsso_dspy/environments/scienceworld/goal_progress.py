@@ -1,9 +1,9 @@
-"""The simulator's own account of how far a variant has been brought, goal by goal.
+"""The simulator's own report of goal progress.
 
     >>> parse_goal_progress("Sequential Subgoals:\\n0\\ttrue\\t   GoalFind\\tfocus on the axe")
     (Goal(kind='GoalFind', done=True, required=True),)
 
-It is finer than the score and says more than an agent may know. Calibration alone reads it, on variants that are not
+It is finer than the score and reveals more than an agent may know. Only calibration reads it, on variants that are not
 held out; see `ScienceWorld.goal_progress`.
 """
 
@@ -18,11 +18,11 @@ _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": F
 
 
 def parse_goal_progress(text: str) -> tuple[Goal, ...]:
-    """The goals in the text of the simulator's ``getGoalProgressStr``, in its order: required ones first.
+    """Parse the simulator's ``getGoalProgressStr`` into goals, in its order: required ones first.
 
     A row also describes its goal, often by the name of the answer ("focus on result chemical (sodium acetate)"). The
-    description never leaves this function: no goal, feedback or prompt made of the result can name an answer. Lines
-    that are no rows are skipped.
+    description never leaves this function, so no goal, feedback or prompt derived from the result can name an answer.
+    Other lines are skipped.
     """
     goals = []
     required = None

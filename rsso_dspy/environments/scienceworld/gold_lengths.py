@@ -1,14 +1,14 @@
-"""Lengths of the gold paths: how many actions the simulator's own solution of a variant takes.
+"""Gold lengths: the number of actions in the simulator's own solution of a variant.
 
-A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so lengths of
-the held-out variants and of ten training and ten development variants a task are shipped; others are computed when
-asked for and kept in the user's cache. `recompute` checks shipped ones.
+A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so the package
+ships lengths of the held-out variants and of ten training and ten development variants a task; others are computed on
+demand and kept in the user's cache. `recompute` checks shipped ones.
 
-A length is that of what the simulator's solver did, whether or not it got through: of the 569 shipped variants it fails
+A length counts the actions of the simulator's solver, whether or not it succeeded: of the 569 shipped variants it fails
 two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
 
-The paths themselves solve the tasks. They leave this module by `compute_gold_paths` only, which tests, benchmarks and
-the feedback of an optimizer may call; no agent, prompt or record may hold them.
+The paths themselves solve the tasks. They leave this module only through `compute_gold_paths`, for tests, benchmarks
+and the feedback of an optimizer; no agent, prompt or record may contain them.
 """
 
 import json
@@ -29,15 +29,15 @@ from rsso_dspy.records import Variant
 from rsso_dspy.safe_read import read_json
 
 MOST_ACTIONS = 100_000
-"""Of a gold path that is believed."""
+"""Maximum plausible length of a gold path."""
 
 TIME_LIMIT = 1800.0
-"""Seconds that computing one path may take."""
+"""Time limit for computing one path, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldLengthCheck:
-    """A shipped length beside a fresh computation."""
+    """A shipped length and its recomputation."""
 
     variant: Variant
     shipped: int
@@ -49,7 +49,7 @@ class GoldLengthCheck:
 
 
 def find_known_length(variant: Variant) -> int | None:
-    """Actions in the gold path as far as the shipped table or the user's cache tells."""
+    """Return the gold length from the shipped table or the user's cache, or None."""
     by_task = _read_shipped_table().get(_get_version(), {}).get(variant.simplification, {})
     shipped = by_task.get(variant.task, {}).get(str(variant.index))
     if shipped is not None:
@@ -58,12 +58,14 @@ def find_known_length(variant: Variant) -> int | None:
         kept = read_json(_get_cache_file(variant))["gold_length"]
     except (OSError, DamagedFile, KeyError, TypeError):
         kept = None
-    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # to be computed and written again
+    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # recompute and overwrite
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Actions in the gold path: from the shipped table, else from the user's cache, else computed, which may take two
-    minutes. Raises ``GoldUnknown`` when the simulator finds no path."""
+    """Return the gold length from the shipped table, else the user's cache, else compute it (up to two minutes).
+
+    Raises ``GoldUnknown`` if the simulator finds no path.
+    """
     known = find_known_length(variant)
     if known is not None:
         return known
@@ -73,8 +75,10 @@ def get_gold_length(variant: Variant) -> int:
 
 
 def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
-    """Gold path of each variant, computed in one simulator of its own; the same as each in a fresh one. Solutions: see
-    the module's docstring. Raises ``GoldUnknown`` when the simulator finds none."""
+    """Compute the gold path of each variant in one separate simulator, with the result of fresh ones.
+
+    Gold paths are solutions: see the module's docstring. Raises ``GoldUnknown`` if the simulator finds none.
+    """
     paths = []
     with Jvm() as simulator:
         for variant in variants:
@@ -83,7 +87,7 @@ def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
 
 
 def recompute(sample: int | None = None, seed: int = 0) -> Iterator[GoldLengthCheck]:
-    """Compute ``sample`` shipped lengths anew, one by one, each in a fresh simulator (all: about 20 minutes)."""
+    """Recompute ``sample`` shipped lengths one by one, each in a fresh simulator (all: about 20 minutes)."""
     shipped = shipped_lengths()
     chosen = list(shipped) if sample is None else random.Random(seed).sample(list(shipped), min(sample, len(shipped)))
     for variant in chosen:
@@ -91,7 +95,7 @@ def recompute(sample: int | None = None, seed: int = 0) -> Iterator[GoldLengthCh
 
 
 def shipped_lengths() -> dict[Variant, int]:
-    """The shipped table for the installed version of ScienceWorld; empty when it has none."""
+    """Load the shipped table for the installed version of ScienceWorld; empty if there is none."""
     return {
         tasks.variant(task, int(index), simplification=simplification): length
         for simplification, by_task in _read_shipped_table().get(_get_version(), {}).items()
@@ -107,18 +111,18 @@ def _compute_gold_path(simulator: Jvm, variant: Variant) -> tuple[str, ...]:
         path = simulator.call("getGoldActionSequence")
     except (SimulatorDied, TimeoutError) as failure:
         raise GoldUnknown(f"no gold path of {variant.key} ({variant.simplification}): {failure}") from failure
-    # The simulator reports a failure as a path of one line that begins with ERROR: no length at all.
+    # The simulator reports a failure as a one-line path that begins with ERROR.
     error = error or next((line for line in path if line.startswith("ERROR")), "")
     if error or not path:
         raise GoldUnknown(
             f"no gold path of {variant.key} ({variant.simplification}), so no step budget: "
-            f"{error or 'the simulator gave an empty one'}. Leave this variant out, or choose another simplification."
+            f"{error or 'the simulator returned an empty one'}. Skip this variant or choose another simplification."
         )
     return tuple(path)
 
 
 def _get_cache_file(variant: Variant) -> Path:
-    """One small file a variant, so that processes that compute different ones never meet."""
+    """Return the cache file of a variant; one small file each, so that processes do not collide."""
     folder = get_cache_folder() / "gold_lengths" / _get_version() / (variant.simplification or "none")
     return folder / f"{variant.task}-{variant.index}.json"
 
@@ -130,6 +134,6 @@ def _get_version() -> str:
 
 @cache
 def _read_shipped_table() -> dict[str, dict[str, dict[str, dict[str, int]]]]:
-    """The shipped table: version of ScienceWorld, simplification, task, index, and then the length."""
+    """Read the shipped table: ScienceWorld version, simplification, task, index, length."""
     text = resources.files(__package__).joinpath("data/gold_lengths.json").read_text(encoding="utf-8")
     return json.loads(text)

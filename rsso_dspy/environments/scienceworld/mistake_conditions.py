@@ -1,5 +1,5 @@
-"""Conditions of lasting lessons. Each looks at the last few steps of an episode, and returns the words that its lesson
-needs, or None when it does not hold."""
+"""Conditions of lasting lessons. Each reads the last steps of an episode and returns the words for its lesson, or
+None if it does not hold."""
 
 import re
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from rsso_dspy.environments.scienceworld.progress_conditions import Episode, par
 LessonWords = dict[str, str] | None
 
 WINDOW = 6
-"""Steps that wandering is seen in."""
+"""Number of steps to detect wandering."""
 LONGEST_ACTION = 12
-"""Words of an action at most; more are a sentence."""
+"""Maximum words of an action; more are a sentence."""
 PLACES = re.compile(r"(?:go|walk|teleport)\b|move (?:to|into|through)\b")
 NO_WAY = re.compile(r"It'?s not clear how to (?:get there|go to)")
 SHAPES = re.compile(
@@ -20,21 +20,21 @@ SHAPES = re.compile(
     r"|focus on|eat|consume|flush|mix|stir) \S.*"
     r"|(?:move|put|pour|dunk) \S.* (?:in|into|to|on) \S.*|use \S.* on \S.*|look around|look|inventory|task|wait1?"
 )
-"""What the parser knows the form of, templates and others, so that names must be what it could not place."""
+"""Forms that the parser knows, so that the names must be the unknown part."""
 TEMPLATES = {line.split()[0]: line for line in actions.ACTION_TEMPLATES.partition("Templates:\n")[2].splitlines()[::-1]}
 """First word to the first template that begins with it."""
 BETWEEN = "to in on into onto with from at for of out off up down over under using through around"
 SMALL = frozenset(BETWEEN.split())
 OPENERS = "i i'll i'm we let let's the my it there this that now first next then since because to please"
 TALK = frozenset(OPENERS.split())
-"""Words that sentences begin with, and no action does."""
+"""First words of sentences that are never first words of actions."""
 WAITING = re.compile(r"wait1?$")
 MOVES = re.compile(r"You (?:move|teleport) to the")
 FOCUSED = re.compile(r"You focus on the (.+)\.$")
 
 
 def match_answer(pattern: str) -> Callable[[Episode], LessonWords]:
-    """The condition that the newest answer begins like this; named groups are its words."""
+    """Build the condition that the newest answer starts like this; named groups are its words."""
     compiled = re.compile(pattern)
 
     def check_answer(episode: Episode) -> LessonWords:
@@ -49,7 +49,7 @@ def find_missing_action(episode: Episode) -> LessonWords:
 
 
 def find_repetition(episode: Episode) -> LessonWords:
-    """The same action as before, and all looks the same. Waiting does nothing else."""
+    """Detect a repeated action without a visible change; waiting is exempt."""
     if len(episode.steps) < 2 or not episode.step.action or WAITING.match(episode.step.action):
         return None
     same = episode.step.action == episode.steps[-2].action and episode.states[-1] == episode.states[-2]
@@ -57,7 +57,7 @@ def find_repetition(episode: Episode) -> LessonWords:
 
 
 def find_wandering(episode: Episode) -> LessonWords:
-    """Most of the last steps are moves between two rooms, nothing was taken, and nothing changed in the rooms."""
+    """Detect repeated moves between two rooms in which nothing was taken or changed."""
     if len(episode.steps) < WINDOW or not MOVES.match(episode.answer):
         return None
     recent = episode.states[-WINDOW:]
@@ -90,7 +90,7 @@ def find_sentence(episode: Episode) -> LessonWords:
 
 
 def find_unknown_place(episode: Episode) -> LessonWords:
-    """A name that is no room, or none to which a door leads; the parser knows some of these, and not others."""
+    """Detect a destination that is not a room or has no door; the parser knows only some of these."""
     return {} if NO_WAY.match(episode.answer) or (_is_unknown(episode) and PLACES.match(episode.step.action)) else None
 
 
@@ -125,7 +125,7 @@ def find_wrong_focus(episode: Episode) -> LessonWords:
 
 
 def find_devices(episode: Episode) -> LessonWords:
-    """The fixed devices of a room that was entered for the first time: they are the same in every episode."""
+    """Return the fixed devices of a newly entered room; they are the same in every episode."""
     if not MOVES.match(episode.answer):
         return None
     seen = parse_room_view(episode.task, episode.states[-1].look)
@@ -135,7 +135,7 @@ def find_devices(episode: Episode) -> LessonWords:
 
 
 def mask_object_names(action: str) -> str:
-    """The action with letters in place of names: ``connect X to Y``."""
+    """Replace the names of an action by letters: ``connect X to Y``."""
     first, *rest = action.split()
     letters = iter("XYZ")
     words, named = [first.strip(".,:;")], False

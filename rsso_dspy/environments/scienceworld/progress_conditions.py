@@ -1,5 +1,6 @@
-"""How far an episode has come, told from what was seen: conditions of the progress lessons, each of which returns its
-words or None. All are computed anew after every step, so what is read of one text is kept."""
+"""Conditions of the progress lessons: how far an episode has come, judged by observations.
+
+Each returns its words or None. All are recomputed after every step, so parsed texts are cached."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,10 +13,10 @@ from rsso_dspy.records import State, Step
 
 LessonWords = dict[str, str] | None
 EpisodeEvent = tuple[int, tuple[str, ...]]
-"""The number of a step, and the words of what happened in it."""
+"""The number of a step, and the words of its event."""
 
 MOST = 8
-"""Entries of one lesson at most, the newest."""
+"""Maximum entries of a lesson; the newest are kept."""
 ROOM = re.compile(r"called the (.+?)\.")
 DOORS = re.compile(r"A door to the (.+?) \(")
 CLOSED = re.compile(r"The ([^.\n]+?) door is closed")
@@ -41,11 +42,11 @@ MEASURED = re.compile(r"use .+? on (.+)")
 
 
 class RoomView(NamedTuple):
-    """What the surroundings show."""
+    """The content of the surroundings."""
 
     room: str
     named: tuple[str, ...]
-    """Things that the task names."""
+    """Things named in the task."""
     closed: tuple[str, ...]
     devices: tuple[str, ...]
     running: tuple[str, ...]
@@ -69,14 +70,14 @@ def parse_room_view(task: str, look: str) -> RoomView:
 
 @lru_cache(maxsize=16384)
 def find_task_things(task: str, text: str) -> tuple[str, ...]:
-    """The things in a listing that the task names."""
+    """Return the things of a listing that the task names."""
     found = (TAIL.sub("", ARTICLES.sub("", piece.strip(), count=1)).strip() for piece in PIECES.split(text))
     return tuple(dict.fromkeys(name for name in found if task_parser.is_mentioned(task, name.lower())))
 
 
 @lru_cache(maxsize=16384)
 def parse_event(answer: str) -> tuple[str, ...]:
-    """What an answer says has happened: its kind and its words; empty when it is none of the kinds."""
+    """Parse the event in an answer into its kind and words; empty for other answers."""
     match = EVENTS.match(answer)
     if not match:
         return ()
@@ -85,7 +86,7 @@ def parse_event(answer: str) -> tuple[str, ...]:
 
 @dataclass
 class Episode:
-    """An episode as far as it went, and what happened in it."""
+    """An episode so far, with its events."""
 
     task: str
     states: Sequence[State]
@@ -101,7 +102,7 @@ class Episode:
 
     @cached_property
     def views(self) -> list[RoomView]:
-        """Those that differ from the one before."""
+        """Return the entries that differ from their predecessor."""
         looks: list[str] = []
         for state in self.states:
             if not looks or state.look != looks[-1]:
@@ -110,12 +111,12 @@ class Episode:
 
     @cached_property
     def latest_views(self) -> dict[str, RoomView]:
-        """Room to what was seen there last."""
+        """Return what was last seen in each room."""
         return {seen.room: seen for seen in self.views if seen.room}
 
     @cached_property
     def events(self) -> dict[str, list[EpisodeEvent]]:
-        """Kind to what of it happened, and in which step."""
+        """Return the events by kind, with their steps."""
         found: dict[str, list[EpisodeEvent]] = {}
         for number, state in enumerate(self.states):
             if (what := parse_event(state.observation)) and number:
@@ -126,7 +127,7 @@ class Episode:
         return sorted(one for kind in kinds for one in self.events.get(kind, ()))
 
     def get_action(self, number: int) -> str:
-        """What was done in a step, also when it was chosen by its number."""
+        """Return the action of a step, even if it was chosen by number."""
         action, asked = self.steps[number].action, self.states[number].observation
         if action.isdigit() and asked.startswith(actions.AMBIGUOUS):
             action = next((text for choice, text in OPTION.findall(asked) if choice == action), action)
@@ -141,7 +142,7 @@ def list_focused(episode: Episode) -> LessonWords:
 
 
 def list_unfocused_targets(episode: Episode) -> LessonWords:
-    """Targets of the task that were not focused on. One that stands for several things is left out once any was."""
+    """Return the task's targets without a focus; a collective target is dropped after any focus."""
     done = {words[0].lower() for _, words in episode.list_events("focus")}
     given = task_parser.parse_focus_targets(episode.task).given
     left = [target for target in given if not _is_focus_done(target, done)]
@@ -149,14 +150,14 @@ def list_unfocused_targets(episode: Episode) -> LessonWords:
 
 
 def list_verdict_targets(episode: Episode) -> LessonWords:
-    """Targets that depend on what is found out, while none of them was focused on."""
+    """Return the alternative targets, until one of them has been focused on."""
     done = {words[0].lower() for _, words in episode.list_events("focus")}
     verdicts = task_parser.parse_focus_targets(episode.task).verdicts
     return None if done & set(verdicts) else _join_names(verdicts)
 
 
 def list_seen_things(episode: Episode) -> LessonWords:
-    """Where each thing was seen last, less what is carried."""
+    """Return where each thing was last seen, except the inventory."""
     places: dict[str, str] = {}
     for view in episode.views:
         for name in view.named:
@@ -170,7 +171,7 @@ def list_carried_things(episode: Episode) -> LessonWords:
 
 
 def list_moved_things(episode: Episode) -> LessonWords:
-    """Where things that the task names, or into which of those, were moved last."""
+    """Return the last moves of things that the task names, or into them."""
     places: dict[str, str] = {}
     for _, (what, where) in episode.list_events("to", "into"):
         places.pop(what, None)
@@ -180,7 +181,7 @@ def list_moved_things(episode: Episode) -> LessonWords:
 
 
 def list_measurements(episode: Episode) -> LessonWords:
-    """The newest value of each thing."""
+    """Return the newest measurement of each thing."""
     values: dict[str, str] = {}
     for number, (degrees,) in episode.list_events("degrees"):
         if match := MEASURED.match(episode.get_action(number)):
@@ -206,7 +207,7 @@ def list_broken_devices(episode: Episode) -> LessonWords:
 
 
 def list_unsearched_containers(episode: Episode) -> LessonWords:
-    """Containers that were opened, and whose content was neither looked at nor stands in the listing of their room."""
+    """Return opened containers whose content was neither looked at nor listed in their room."""
     places: dict[str, str] = {}
     looked_into = {words[0]: number for number, words in episode.list_events("inside")}
     for number, (name,) in episode.list_events("opened"):
@@ -228,13 +229,13 @@ def list_seen_rooms(episode: Episode) -> LessonWords:
 
 
 def list_unseen_rooms(episode: Episode) -> LessonWords:
-    """Rooms that doors lead to, none of which was entered."""
+    """Return rooms behind doors that were never entered."""
     ways = dict.fromkeys(door for view in episode.latest_views.values() for door in view.doors)
     return _join_names((room for room in ways if room not in episode.latest_views), 2 * MOST)
 
 
 def _join_names(names: Iterable[str], most: int = MOST) -> LessonWords:
-    """The newest of the names, each once."""
+    """Return the newest names, without duplicates."""
     listed = list(dict.fromkeys(names))[-most:]
     return {"names": ", ".join(listed)} if listed else None
 

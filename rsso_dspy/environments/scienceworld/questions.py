@@ -1,11 +1,10 @@
-"""The simulator's questions which of several actions was meant, for the interface `complete`.
+"""The simulator's questions about ambiguous actions, for the interface `complete`.
 
     0:	pour wood cup (in art studio) in bowl (in table, in art studio)
     1:	pour wood cup (in art studio) in bowl (in table, in art studio)
 
-Options of the same words are told apart by what the things hold or look like, as the listing shows them: the simulator
-asks in the order in which it lists. Where nothing tells any two options apart, the first is as good as any, and nobody
-is asked.
+Options with equal words are distinguished by the content or appearance of the things in the listing: the simulator asks
+in the order in which it lists. If no two options differ, the first one is chosen without asking.
 """
 
 import re
@@ -28,7 +27,7 @@ _SMALL = frozenset({"to", "the", "for", "on", "in", "a", "an", "into", "of", "is
 
 @dataclass(frozen=True)
 class Question:
-    """A question, with what was to be seen when it was asked."""
+    """A question, with the state in which it was asked."""
 
     answer: str
     look: str
@@ -36,12 +35,12 @@ class Question:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """Number to text, in lower case."""
+        """Option number to text, in lower case."""
         return {number: text.lower() for number, text in _OPTION.findall(self.answer)}
 
     @cached_property
     def marks(self) -> dict[str, str]:
-        """Number to what tells the option from others of the same words; only where something does."""
+        """Option number to its distinguishing mark among options with equal words, where there is one."""
         found: dict[str, str] = {}
         for text in dict.fromkeys(self.options.values()):
             alike = [number for number, other in self.options.items() if other == text]
@@ -51,11 +50,11 @@ class Question:
 
     @property
     def idle(self) -> bool:
-        """Whether all options are the same, as far as anything shows."""
+        """Whether no visible difference exists between the options."""
         return len(set(self.options.values())) == 1 and not self.marks
 
     def tell(self) -> str:
-        """The question with the marks of its options, and how to answer it."""
+        """Render the question with the marks of its options and how to answer it."""
         lines = [
             f"{line.rstrip()}: the {mark}"
             if (match := _OPTION.match(line)) and (mark := self.marks.get(match[1]))
@@ -65,7 +64,7 @@ class Question:
         return "\n".join(lines)
 
     def choose(self, action: str) -> str | None:
-        """The number that an answer means; None when it is another action, or means none of the options."""
+        """Return the option number that an answer means; None if it is another action or matches no option."""
         said = " ".join(action.lower().split())
         if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options:
             return match.group(1)
@@ -89,7 +88,7 @@ class Question:
         return len({(self.options[number], self.marks.get(number, "")) for number in numbers}) == 1
 
     def _differences(self, text: str, count: int) -> list[str]:
-        """The things of that name as they are listed where the option says, when there are so many and they differ."""
+        """Return the listed things of that name at the option's place, if their number matches and they differ."""
         for name, place in _PLACED.findall(text):
             listed = self._listed_in(place)
             for start in range(len(name.split())):
@@ -99,12 +98,12 @@ class Question:
         return []
 
     def _listed_in(self, place: str) -> str:
-        """The part of what is listed that is about a place such as ``in inventory, in agent, in kitchen``."""
+        """Return the part of the listing about a place such as ``in inventory, in agent, in kitchen``."""
         inner, *outer = [each.removeprefix("in ").strip() for each in place.split(", in ")]
         lines = [line.strip().lower() for line in self.look.splitlines() if line.startswith(("\t", " "))]
         if inner == "inventory":
             return self.inventory.lower()
-        if not outer:  # in the room itself: what each line begins with
+        if not outer:  # in the room itself: the start of each line
             return "\n".join(_head(line) for line in lines)
         holder = re.compile(rf"(?:in|on) the {re.escape(inner)} is: (.*)|{re.escape(inner)} \(containing (.*)\)")
         held = (match for line in lines if (match := holder.search(line)))
@@ -112,18 +111,18 @@ class Question:
 
 
 def _head(line: str) -> str:
-    """What a line is about, with its parentheses, less what stands in or on it."""
+    """Return the subject of a line with its parentheses, without its content."""
     return re.split(r"\.\s+(?:in|on) the [a-z0-9 ]+ is:", line, maxsplit=1)[0]
 
 
 def _mentions(thing: str, listed: str) -> list[str]:
-    """How a listing shows every thing of that name: with what it says in parentheses after it, or to the line's end."""
+    """Return how a listing shows each thing of that name: with the parentheses after it, or to the end of the line."""
     name = rf"(?:^|,\s*|\s)(?:an?|some|the)\s+(?:substance called )?({re.escape(thing)})(?=[\s,.(]|$)([^\n]*)"
     return [(match.group(1) + _details(match.group(2))).strip(" .,") for match in _each(name, listed)]
 
 
 def _each(name: str, listed: str) -> Iterator[re.Match[str]]:
-    """Matches of a pattern that takes the rest of the line, each looked for after the name of the one before."""
+    """Find matches of a pattern that consumes the rest of the line, each search starting after the previous name."""
     place = 0
     pattern = re.compile(name, re.M)
     while match := pattern.search(listed, place):
@@ -132,7 +131,7 @@ def _each(name: str, listed: str) -> Iterator[re.Match[str]]:
 
 
 def _details(rest: str) -> str:
-    """What follows a name: balanced parentheses, or a clause up to the next sentence."""
+    """Return the text after a name: balanced parentheses, or a clause up to the next sentence."""
     rest = rest.strip()
     if not rest.startswith("("):
         return "" if not rest.startswith(",") else rest.split(".")[0]

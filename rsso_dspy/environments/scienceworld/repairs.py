@@ -1,12 +1,11 @@
-"""Other wordings of an action that the parser did not know, for the interface `complete`.
+"""Other wordings of an unknown action, for the interface `complete`.
 
     list(wordings("**Next action:** focus on substance called tin.", seen))
     # ["focus on substance called tin", "focus on tin"]
 
-The parser wants short names and no punctuation; models write names as the observations show them. An input that it
-does not know costs no time and changes nothing, so that wordings can be tried one by one until one is known. None of
-them may mean anything else than what was written: words in parentheses go only where they say nothing, or where what is
-seen bears them out.
+The parser wants short names and no punctuation; models write names as observed. An unknown input costs no time and
+changes nothing, so wordings are tried one by one until one is known. None of them may change the meaning: words in
+parentheses are dropped only if they carry no information or agree with what is visible.
 """
 
 import re
@@ -17,10 +16,10 @@ from rsso_dspy.environments.scienceworld.actions import VERBS
 from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
 
 MOST = 32
-"""Wordings that are tried at most."""
+"""Maximum number of wordings."""
 
 MOST_PARENTHESES = 4
-"""Pairs of parentheses that are looked at, so that few wordings come of them."""
+"""Maximum pairs of parentheses considered, to limit the number of wordings."""
 
 _LABEL = re.compile(
     r"^[*_`\"']*(?:(?:my|the|your)\s+)?(?:next\s+)?(?:action|command|answer|move|step)\s*\d*[*_`\"']*\s*[:=]\s*"
@@ -46,7 +45,7 @@ _AIMLESS = re.compile(r"(?:wait1?|look around|look|inventory|task)$")
 
 
 def strip(action: str) -> str:
-    """The action less what stands around it: a label, a list mark, quotes, bold, a final period."""
+    """Strip what surrounds an action: a label, a list mark, quotes, bold, a final period."""
     before = None
     while before != action:
         before = action
@@ -55,8 +54,10 @@ def strip(action: str) -> str:
 
 
 def wordings(action: str, seen: str) -> Iterator[str]:
-    """Other ways to say the action, the nearest first, each once; at most `MOST`. `seen` is the text of what can be
-    seen and is carried, which parts that are left out have to agree with."""
+    """Yield other wordings of an action, the nearest first, without duplicates, at most `MOST`.
+
+    `seen` is the text of surroundings and inventory, which dropped parts must agree with.
+    """
     told = {action}
     for wording in _all(action, " ".join(seen.lower().split())):
         wording = " ".join(wording.split())
@@ -77,7 +78,7 @@ def _all(action: str, seen: str) -> Iterator[str]:
 
 
 def _without_parentheses(text: str, seen: str) -> Iterator[str]:
-    """The text less its parentheses: with all their words first, then without more and more of those that may go."""
+    """Yield the text without parentheses: first with all their words, then with fewer and fewer."""
     found = list(_INSIDE.finditer(text))[:MOST_PARENTHESES]
     free = [number for number, match in enumerate(found) if _may_go(match, text, seen)]
     for count in range(len(free) + 1):
@@ -90,8 +91,8 @@ def _without_parentheses(text: str, seen: str) -> Iterator[str]:
 
 
 def _shorter(said: str, seen: str) -> Iterator[str]:
-    """Names made short: no "substance called", no state, no title; then other spellings, and prose as the grammar of
-    advice reads it."""
+    """Yield wordings with short names (no "substance called", state or title), then other spellings and parsed
+    prose."""
     short = _SUBSTANCE.sub("", said)
     yield short
     yield strip(_STATE.sub("", short))
@@ -106,7 +107,7 @@ def _shorter(said: str, seen: str) -> Iterator[str]:
 
 
 def _first_sentence(text: str) -> str:
-    """The sentence that is an action; the first where several are, unless a later one takes it back."""
+    """Return the first sentence that is an action, unless a later one takes it back."""
     first, *more = _SENTENCES.split(text)
     if any(re.match(r"(?:no|wait(?! *$)|actually|instead|rather|or)\b", sentence) for sentence in more):
         return text
@@ -120,8 +121,11 @@ def _acts(sentence: str) -> bool:
 
 
 def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
-    """Whether the parentheses can be left out: the action has no object, or they are a remark, or what they say of the
-    thing before them is to be seen. Of what is focused on, nothing is left out that was not seen."""
+    """Return whether the parentheses can be dropped.
+
+    That is so if the action has no object, if they are a remark, or if their statement about the preceding thing is
+    visible. For a focus action, only visible statements are dropped.
+    """
     inside, ahead = match.group(1).strip(), text[: match.start()].strip()
     if _AIMLESS.match(ahead):
         return True
@@ -136,7 +140,7 @@ def _may_go(match: re.Match[str], text: str, seen: str) -> bool:
 
 
 def _without_title(text: str, seen: str) -> str:
-    """Less the title of something, where that title is to be seen."""
+    """Drop the title of a thing if that title is visible."""
     match = _TITLE.search(text)
     if match is None or strip(match.group(1)) not in seen:
         return text

@@ -1,7 +1,7 @@
-"""What of a state is shown in a history window.
+"""The display of states in a history window.
 
-A state lists everything in the room, mostly what the state before listed already. The first state of a window is shown
-with all its features, each later one with its new features only:
+A state lists everything in the room, most of which the previous state listed already. The first state of a window shows
+all its features, each later one only new features:
 
     You move to the kitchen.
     You also observe:
@@ -9,8 +9,8 @@ with all its features, each later one with its new features only:
         ...
 
 A feature is one line of the surroundings or of the inventory. (The SSO reference also makes features of the contents of
-containers, by splitting lines at commas. They never show, being part of a line that does, but they hide an object that
-is taken out of its container; so here lines are the features.)
+containers, by splitting lines at commas. They never show, because the whole line does, but they hide an object that is
+taken out of its container; so here lines are the features.)
 """
 
 import re
@@ -20,7 +20,7 @@ from functools import lru_cache
 from rsso_dspy.records import State
 
 LISTING = re.compile(r"(In it, you|Here you) see:")
-"""What announces the objects of a room, or of the outside."""
+"""Headers before the objects of a room or of the outside."""
 
 CARRIED = " in your inventory"
 
@@ -29,7 +29,7 @@ _EDGES = " \n\t.,"
 
 @lru_cache(maxsize=8192)
 def list_features(state: State) -> tuple[str, ...]:
-    """The lines of what is seen and carried, in lower case, without headers; carried ones end in ``CARRIED``."""
+    """Return the lines of surroundings and inventory in lower case, without headers; the latter end in ``CARRIED``."""
     seen = (_normalize_feature(LISTING.sub("", line)) for line in state.look.splitlines())
     carried = (_normalize_feature(line) for line in state.inventory.splitlines()[1:])
     return tuple(
@@ -40,9 +40,11 @@ def list_features(state: State) -> tuple[str, ...]:
 
 
 def render_states(states: Sequence[State], focus: str = "") -> list[str]:
-    """Text of each state of a window. ``focus`` is what the simulator said at the last focus action: as long as a task
-    runs it matters which object was chosen, so the first state repeats it when that action is no longer in the
-    window."""
+    """Render each state of a window.
+
+    ``focus`` is the simulator's answer to the last focus action. The first state repeats it if that action is no longer
+    in the window, because the chosen object matters until the task ends.
+    """
     texts = []
     shown: tuple[str, ...] = ()
     for number, state in enumerate(states):
@@ -55,7 +57,7 @@ def render_states(states: Sequence[State], focus: str = "") -> list[str]:
 
 @lru_cache(maxsize=8192)
 def _render_state(observation: str, now: tuple[str, ...], shown: tuple[str, ...]) -> str:
-    """The observation, then the features that are neither shown already nor part of a longer one, longest first."""
+    """Render the observation, then new features that are not part of a longer one, longest first."""
     known = {*shown, _normalize_feature(observation)}
     listed: list[str] = []
     for feature in sorted((one for one in now if one not in known), key=len, reverse=True):

@@ -1,4 +1,4 @@
-"""What can be told from the text of a task: what it asks to focus on, and which things it names."""
+"""Parses the text of a task: its focus targets and the things it names."""
 
 import re
 from functools import lru_cache
@@ -11,21 +11,21 @@ GOAL = re.compile(
     re.I,
 )
 CLASSES = frozenset({"thing", "substance", "animal"})
-"""Targets that stand for something else."""
+"""Targets that refer to something else."""
 NEVER = frozenset({"air", "agent", "door", "outside", "ground", "inventory", "nothing", "soil"})
-"""Names of things in every room, or of none."""
+"""Names that fit things in every room, or none."""
 ROOMS = frozenset(
     {"hallway", "kitchen", "bathroom", "living room", "bedroom", "workshop", "art studio", "greenhouse", "foundry"}
 )
 
 
 class FocusTargets(NamedTuple):
-    """What a task asks to focus on."""
+    """The focus targets of a task."""
 
     given: tuple[str, ...]
-    """In any case, in the task's order."""
+    """Required targets, in the task's order."""
     verdicts: tuple[str, ...]
-    """One of these, depending on what is found out."""
+    """Alternatives, of which the agent must find the right one."""
 
 
 @lru_cache(maxsize=64)
@@ -40,25 +40,28 @@ def parse_focus_targets(task: str) -> FocusTargets:
 
 @lru_cache(maxsize=64)
 def parse_goal_things(task: str) -> tuple[str, ...]:
-    """The things that the task is about."""
+    """Return the things that the task is about."""
     found = (match.group(1).strip().lower() for match in GOAL.finditer(task))
     return tuple(dict.fromkeys(name for name in found if name not in CLASSES and len(name.split()) <= 4))
 
 
 def is_open_ended(target: str) -> bool:
-    """Whether a target stands for things that it does not name."""
+    """Return whether a target refers to things that it does not name."""
     return target in CLASSES or "life stage" in target or "living" in target
 
 
 def is_name_match(name: str, target: str) -> bool:
-    """Whether an object's name may be that of a target: the words of one are among those of the other."""
+    """Return whether an object may be a target: the words of one name are among those of the other."""
     ours, theirs = set(name.split()), set(target.split())
     return ours <= theirs or theirs <= ours
 
 
 def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
-    """Whether the task certainly asks for no focus on an object of this name. A target that stands for other things
-    may be anything; `the substance` may be any that is in sight, for a substance changes its name with its state."""
+    """Return whether the task certainly does not ask for a focus on an object of this name.
+
+    A referring target may be anything; `the substance` may be any visible one, because a substance changes its name
+    with its state.
+    """
     given, verdicts = parse_focus_targets(task)
     asked = [target for target in (*given, *verdicts) if target != "substance"]
     if not (given or verdicts) or any(map(is_open_ended, asked)):
@@ -72,8 +75,7 @@ def is_wrong_focus(task: str, name: str, substances: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_mentioned(task: str, name: str) -> bool:
-    """Whether a thing is one that the task speaks of: the task holds its name, or its name holds what the task is
-    about."""
+    """Return whether the task mentions a thing: it contains the thing's name, or the name contains its subject."""
     if name in NEVER or name in ROOMS or not name:
         return False
     about = [

@@ -1,14 +1,14 @@
-"""The 18 tasks of the adaptation protocol, their splits, and which variants a run takes from them.
+"""The 18 tasks of the adaptation protocol, their splits, and the selection of variants.
 
     >>> parse("boil::22")
     Variant(task='boil', index=22, split='test', simplification='easy')
     >>> [variant.index for variant in held_out("identify-life-stages-2")]
     [7, 6, 8, 9]
 
-Splits are contiguous ranges of variant indices, as ScienceWorld itself divides them; they stand in a data file so that
-planning a run needs no simulator. The selection ``sso`` is the sample that the SSO reference draws (seed 42, training
-variants first, then test variants). With seed 42, training samples are those that the SSO reference trains on; gold
-lengths of these ten are shipped.
+Splits are contiguous ranges of variant indices, as in ScienceWorld itself; they are stored in a data file, so planning
+a run needs no simulator. The selection ``sso`` is the sample that the SSO reference draws (seed 42, training variants
+first, then test variants). With seed 42, training samples equal those of the SSO reference; gold lengths of these ten
+are shipped.
 """
 
 import json

@@ -1,11 +1,11 @@
 """A constitution: rules distilled from experience, carried from task to task (OmniReflect).
 
-rules           a lesson with an id and a history, and how two compare
-constitution    the book of rules as a value, with the log of its edits
-memory          the Memory: what is written during an episode, what stays, when it is summarized
+rules           a lesson with id and history, and the comparison of two
+constitution    the set of rules as an immutable value, with the log of its edits
+memory          the Memory: writing during an episode, keeping, summarizing
 file            a constitution as a file, and as lines for a person to edit
 
-Who writes is none of this room's business: a `Writer` is handed in, with or without a language model behind it.
+The rule writer is passed in as a `Writer`, with or without a language model.
 """
 
 from rsso_dspy.memory.constitution.constitution import Constitution, RuleEdit, condense_rules, merge_lasting_rules

@@ -1,10 +1,10 @@
-"""The constitution itself: rules, and a log of every edit that made them what they are.
+"""The constitution: rules, and the log of all edits.
 
     book = Constitution().with_lessons(lessons, task="boil", source="boil::3")
-    book.text                               # as it stands in a prompt
+    book.text                               # as shown in a prompt
     book.edits[-1]                          # RuleEdit(what="add", id="A1", ...)
 
-Constitutions are values: every edit gives a new one.
+Constitutions are immutable: every edit returns a new one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,39 +24,39 @@ HEADINGS: dict[Category, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RuleEdit:
-    """One change."""
+    """One edit."""
 
     what: Literal["add", "again", "merge", "drop", "keep"]
-    """add: a new rule. again: one that stood already was said once more. merge: rules became one. drop: one is gone.
-    keep: a summary said nothing of a category, whose rules stand as they were."""
+    """add: a new rule. again: an existing rule was repeated. merge: several rules became one. drop: a rule was removed.
+    keep: a summary left out a category, whose rules stay."""
     id: str
-    """The rule that was added, said again or dropped, or that others were merged into; of those kept, the first."""
+    """The rule that was added, repeated or dropped, or that others were merged into; for keep, the first."""
     source: str
-    """Key of the variant that was being played, or what else made the change."""
+    """Key of the current variant, or another source of the edit."""
     text: str = ""
-    """The rule as it reads since then; of a drop, as it read."""
+    """The text of the rule after the edit; for drop, before it."""
     of: tuple[str, ...] = ()
-    """Rules that were merged, or kept."""
+    """Merged or kept rules."""
     why: str = ""
-    """Of a drop: summarized away, or a bound. Of a keep: what the summary lacks."""
+    """For drop: the summary or a bound. For keep: what the summary lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constitution:
-    """Rules in the order in which they were first said."""
+    """Rules in the order of their first appearance."""
 
     rules: tuple[Rule, ...] = ()
     edits: tuple[RuleEdit, ...] = ()
     numbered: int = 0
-    """Numbers given so far."""
+    """Last number given to a rule."""
 
     def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
-        """The rules of some categories."""
+        """Return the rules of these categories."""
         return tuple(rule for rule in self.rules if rule.lesson.category in categories)
 
     @property
     def text(self) -> str:
-        """The lasting rules as they stand in a prompt; empty when there are none."""
+        """The lasting rules as prompt text; empty if there are none."""
         parts = []
         for category in LASTING:
             if rules := self.select_rules(category):
@@ -65,12 +65,11 @@ class Constitution:
 
     @property
     def progress(self) -> str:
-        """The progress rules as they stand in a prompt."""
+        """The progress rules as prompt text."""
         return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
 
     def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
-        """The lessons added; what stands already is counted once more. New progress rules take the place of those
-        before."""
+        """Add lessons; existing rules are counted once more, and new progress rules replace the old ones."""
         book = self
         for lesson in lessons:
             if lesson.category != "progress":
@@ -92,21 +91,23 @@ class Constitution:
         return Constitution((*self.rules, rule), edits, self.numbered + 1)
 
     def drop_categories(self, categories: Collection[Category]) -> "Constitution":
-        """Less some categories. For progress, whose end is nothing to remember, no edit is noted."""
+        """Remove categories. Removing progress rules leaves no edit in the log."""
         gone = [rule for rule in self.rules if rule.lesson.category in categories]
         book = replace(self, rules=tuple(rule for rule in self.rules if rule not in gone))
         lasting = [rule for rule in gone if rule.lesson.category != "progress"]
         return replace(book, edits=(*self.edits, *(_make_drop_edit(rule, "", "category") for rule in lasting)))
 
     def drop_rules(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
-        """Less some rules."""
+        """Remove rules."""
         kept = tuple(rule for rule in self.rules if rule not in rules)
         return replace(self, rules=kept, edits=(*self.edits, *(_make_drop_edit(rule, source, why) for rule in rules)))
 
     def apply_summary(self, lessons: Sequence[Lesson], source: str) -> "Constitution":
-        """The lasting rules replaced by a summary of them (OmniReflect, Algorithm 1, line 27). A rule that reads as
-        before keeps its id and counts; one whose words come from several is their merger; those of which no new rule
-        holds much are dropped. A category of which the summary says nothing was not summarized: it stands as it was."""
+        """Replace the lasting rules by their summary (OmniReflect, Algorithm 1, line 27).
+
+        An unchanged rule keeps its id and count; a rule with words of several is their merge; rules that no new rule
+        mostly contains are dropped. A category that the summary leaves out stays as it was.
+        """
         told = {lesson.category for lesson in lessons}
         before = [rule for rule in self.select_rules(*LASTING) if rule.lesson.category in told]
         made = list({normalize_lesson(lesson): lesson for lesson in lessons if lesson.category in LASTING}.values())
@@ -136,7 +137,7 @@ class Constitution:
         return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
 
     def dump(self) -> dict[str, Any]:
-        """As JSON data."""
+        """Return JSON data."""
         rules = [
             {
                 "id": rule.id,
@@ -154,7 +155,7 @@ class Constitution:
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> "Constitution":
-        """The constitution that `dump` gave. Raises `KeyError`, `TypeError` or `ValueError` for other data."""
+        """Load the data of `dump`. Raises `KeyError`, `TypeError` or `ValueError` for other data."""
         rules = [
             Rule(
                 row["id"],
@@ -176,7 +177,7 @@ class Constitution:
 
 
 def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
-    """The new rule that holds most of an old one; None when none holds much."""
+    """Return the new rule that contains most of an old one, or None."""
     if same := next((other for other in made if normalize_lesson(other) == normalize_lesson(lesson)), None):
         return same
     best = max(made, key=lambda other: compute_word_overlap(lesson, other), default=None)
@@ -188,7 +189,7 @@ def _make_drop_edit(rule: Rule, source: str, why: str) -> RuleEdit:
 
 
 def merge_lasting_rules(books: Iterable[Constitution]) -> Constitution:
-    """The lasting rules of several constitutions in one, each once, in their order; its edits start anew."""
+    """Merge the lasting rules of several constitutions, each once, in order; the log of edits starts anew."""
     found: dict[str, Rule] = {}
     for rule in (rule for book in books for rule in book.select_rules(*LASTING)):
         known = found.get(normalize_lesson(rule.lesson))
@@ -205,7 +206,7 @@ def merge_lasting_rules(books: Iterable[Constitution]) -> Constitution:
 
 
 def condense_rules(book: Constitution) -> list[Lesson]:
-    """The lasting rules less those that another one holds nearly all words of: a summary without a model."""
+    """Drop lasting rules whose words another rule nearly all contains: a summary without a model."""
     lessons = [rule.lesson for rule in book.select_rules(*LASTING)]
     kept: list[Lesson] = []
     for lesson in sorted(lessons, key=lambda each: -len(each.line)):

@@ -1,13 +1,13 @@
-"""A constitution in a file of its own, which a person can read, edit and hand to another agent.
+"""A constitution as a file that a person can read, edit and give to another agent.
 
     kind, schema     what the file is
     rules            in order: id, category, text, solution of an error, task, source, count
-    provenance       who wrote it, on which variants, with which models
-    edits            what made the rules what they are
-    examples         stretches of play with the rules that patterns drew from them, for neuro-symbolic writers
+    provenance       writer, variants, models
+    edits            history of the rules
+    examples         examples of play with rules drawn by patterns, for neuro-symbolic writers
 
-Plain JSON: a file from somebody else can put words into prompts and nothing more. Of a rule written by hand, category
-and text (of an error: solution too) are enough.
+Plain JSON: a foreign file can only put words into prompts. A handwritten rule needs only category and text (an error
+rule also a solution).
 """
 
 import json
@@ -26,10 +26,10 @@ from rsso_dspy.safe_read import read_json
 KIND = "rsso-dspy constitution"
 
 SCHEMA = 1
-"""Version of the file. Another version is refused by name."""
+"""Schema version of the file; others are refused."""
 
 LONGEST_ID = 10
-"""Characters of an id: a letter and a number."""
+"""Maximum length of an id: a letter and a number."""
 
 BY_HAND = "written by hand"
 
@@ -50,11 +50,11 @@ class ConstitutionFile:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """Keys of the variants it was learnt on."""
+        """Keys of the variants it was learned on."""
         return tuple(str(key) for key in self.provenance.get("variants", ()))
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Return the file's text."""
         dumped = self.constitution.dump()
         data = {
             "kind": KIND,
@@ -69,27 +69,27 @@ class ConstitutionFile:
 
 
 def read_constitution(path: Path) -> ConstitutionFile:
-    """A file as data. Raises `UsageError` that names the file, what is wrong with it and where."""
+    """Read a file. Raises `UsageError` that names the file, the fault and its place."""
     try:
         data = read_json(path)
     except OSError as error:
         raise UsageError(f"cannot read the constitution {path}: {error.strerror}") from None
     except DamagedFile as error:
-        raise UsageError(f"{path} is no JSON ({error.why}); mend it, or build it again") from None
+        raise UsageError(f"{path} is not JSON ({error.why}); fix it or build it again") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UsageError(f"{path} is no constitution; `rsso-dspy constitution build -o FILE` makes one")
+        raise UsageError(f"{path} is not a constitution; `rsso-dspy constitution build -o FILE` makes one")
     if data.get("schema") != SCHEMA:
         raise UsageError(
-            f"{path} is of schema {data.get('schema')}, this program reads schema {SCHEMA}; "
+            f"{path} has schema {data.get('schema')}, but this program reads schema {SCHEMA}; "
             "use the version of rsso-dspy that wrote it, or build it again"
         )
     rows, provenance = data.get("rules"), data.get("provenance", {})
     examples = data.get("examples", [])
     if not isinstance(rows, list) or not isinstance(provenance, dict) or not isinstance(examples, list):
-        raise UsageError(f"{path} is damaged: rules and examples are lists, provenance is an object")
+        raise UsageError(f"{path} is damaged: rules and examples must be lists, provenance an object")
     variants = provenance.get("variants", [])
     if not isinstance(variants, list) or not all(isinstance(key, str) and "::" in key for key in variants):
-        raise UsageError(f'{path}: variants of its provenance are a list of keys, e.g. ["boil::3"]')
+        raise UsageError(f'{path}: variants in provenance must be a list of keys, e.g. ["boil::3"]')
     try:
         _check_edits(data.get("edits", []))
         last = max([data.get("numbered", 0), *(int(edit["id"][1:]) for edit in data.get("edits", ()))])
@@ -98,23 +98,25 @@ def read_constitution(path: Path) -> ConstitutionFile:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{path} is damaged ({type(error).__name__}: {error}); build it again") from None
     if len({rule.id for rule in book.rules}) < len(book.rules):
-        raise UsageError(f"{path} gives one id to two rules; leave the id of one out")
+        raise UsageError(f"{path} gives two rules the same id; remove one of the ids")
     highest = max((int(rule.id[1:]) for rule in book.rules), default=0)
     book = replace(book, numbered=max(book.numbered, highest))
     return ConstitutionFile(book, provenance, tuple(str(each) for each in examples))
 
 
 def format_examples(path: Path | None, usual: Sequence[str] = ()) -> str:
-    """The examples of a constitution file, or the usual ones, as a neuro-symbolic writer is shown them. Raises what
-    `read_constitution` raises, and `UsageError` for a file without any."""
+    """Render the examples of a constitution file, or the default ones, for a neuro-symbolic writer.
+
+    Raises what `read_constitution` raises, and `UsageError` for a file without examples.
+    """
     found = tuple(usual) if path is None else read_constitution(path).examples
     if path is not None and not found:
-        raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with some")
+        raise UsageError(f"{path} holds no examples; `rsso-dspy constitution build` writes files with examples")
     return "\n\n".join(f"Example {number}\n{example}" for number, example in enumerate(found, start=1))
 
 
 def _check_edits(edits: Any) -> None:
-    """Raise `ValueError` unless every edit says in texts what was done."""
+    """Raise `ValueError` unless all fields of every edit are texts."""
     for edit in edits:
         texts = [
             edit["what"],
@@ -127,18 +129,18 @@ def _check_edits(edits: Any) -> None:
 
 
 def _check_rule(row: Any, number: int, path: Path) -> dict[str, Any]:
-    """A rule as it stands in a file, checked."""
+    """Parse and check a rule of a file."""
     where = f"{path}: rule {number}"
     if not isinstance(row, dict):
-        raise UsageError(f"{where} is no object with category and text")
+        raise UsageError(f"{where} must be an object with category and text")
     if row.get("category") not in LASTING:
-        raise UsageError(f"{where} has category {row.get('category')!r}; a constitution holds {' and '.join(LASTING)}")
+        raise UsageError(f"{where} has category {row.get('category')!r}; expected {' or '.join(LASTING)}")
     if not isinstance(row.get("text"), str) or not clean_rule_text(row["text"]):
         raise UsageError(f"{where} has no text")
     if row["category"] == "error" and not (isinstance(row.get("solution"), str) and clean_rule_text(row["solution"])):
-        raise UsageError(f"{where} has no solution; an error rule says what to do instead")
+        raise UsageError(f"{where} has no solution; an error rule needs one")
     if wrong := [key for key in ("task", "source") if not isinstance(row.get(key, ""), str)]:
-        raise UsageError(f"{where}: its {wrong[0]} is no text")
+        raise UsageError(f"{where}: {wrong[0]} must be text")
     name = row.get("id", "")
     if name and not re.fullmatch(rf"{row['category'][0].upper()}\d{{1,9}}", str(name)):
         raise UsageError(f"{where} has id {name!r}; expected {row['category'][0].upper()} and a number, or none")
@@ -149,7 +151,7 @@ def _check_rule(row: Any, number: int, path: Path) -> dict[str, Any]:
 
 
 def _assign_rule_ids(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str, Any]]:
-    """The rules with an id each; numbers up to `last` were given before."""
+    """Give every rule an id; numbers up to `last` are taken."""
     last = max([last, *(int(row["id"][1:]) for row in rows if row.get("id"))])
     given = []
     for row in rows:
@@ -161,7 +163,7 @@ def _assign_rule_ids(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str
 
 
 def format_rules(book: Constitution) -> str:
-    """The rules as lines, for a person to edit; `apply_edited_rules` reads them back."""
+    """Format the rules as lines for a person to edit; `apply_edited_rules` reads them back."""
     parts = []
     for category in LASTING:
         said = [f"{rule.id}: {_format_lesson(rule.lesson)}" for rule in book.select_rules(category)]
@@ -170,19 +172,22 @@ def format_rules(book: Constitution) -> str:
 
 
 def apply_edited_rules(book: Constitution, text: str) -> Constitution:
-    """What a person made of `format_rules`: lines without an id are new rules, ids that are gone are dropped, what
-    reads otherwise than before is by hand; the log says so. Raises `UsageError` that names the line."""
+    """Apply edited lines of `format_rules`, and log the edits.
+
+    Lines without an id are new rules, missing ids are dropped, and changed texts count as handwritten. Raises
+    `UsageError` that names the line.
+    """
     before = {rule.id: rule for rule in book.select_rules(*LASTING)}
     rules: dict[str, Rule] = {}
     edits, number = list(book.edits), book.numbered
     kept: set[str] = set()
     for place, name, lesson in _parse_rule_lines(text, before):
         if name and (name not in before or name in kept):
-            raise UsageError(f"line {place}: there is no {name} to keep, or it stands twice; leave the id out")
+            raise UsageError(f"line {place}: {name} does not exist or occurs twice; remove the id")
         known = before.get(name)
         if known and known.lesson.category != lesson.category:
             was = known.lesson.category
-            raise UsageError(f"line {place}: {name} is an {was} rule; leave the id out to make it a new one")
+            raise UsageError(f"line {place}: {name} is an {was} rule; remove the id to make it a new rule")
         kept |= {name} if known else set()
         if known and normalize_lesson(known.lesson) == normalize_lesson(lesson):
             rules[name] = known
@@ -197,7 +202,7 @@ def apply_edited_rules(book: Constitution, text: str) -> Constitution:
 
 
 def _parse_rule_lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[int, str, Lesson]]:
-    """Line number, id (empty for none) and lesson of every rule; one that is left as it was is what it was."""
+    """Parse line number, id (or empty) and lesson of every rule; unchanged lines keep their lesson."""
     category: Category | None = None
     for place, raw in enumerate(text.splitlines(), start=1):
         line = raw.strip()
@@ -209,7 +214,7 @@ def _parse_rule_lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[i
             continue
         found = _LINE.fullmatch(line)
         if category is None or found is None:
-            raise UsageError(f"line {place} stands under neither [abstract] nor [error]: {line}")
+            raise UsageError(f"line {place} is neither under [abstract] nor [error]: {line}")
         name, known = found["id"] or "", before.get(found["id"] or "")
         same = known is not None and known.lesson.category == category and _format_lesson(known.lesson) == found["said"]
         yield place, name, known.lesson if known and same else _parse_lesson(category, found["said"], place)
@@ -224,5 +229,5 @@ def _parse_lesson(category: Category, line: str, place: int) -> Lesson:
         return Lesson(category, clean_rule_text(line))
     mistake, _, solution = map(clean_rule_text, line.partition("=>"))
     if not (mistake and solution):
-        raise UsageError(f"line {place}: an error rule reads `mistake => solution`, not {line!r}")
+        raise UsageError(f"line {place}: an error rule must have the form `mistake => solution`, not {line!r}")
     return Lesson(category, mistake, solution)

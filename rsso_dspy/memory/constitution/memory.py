@@ -1,4 +1,4 @@
-"""The memory itself: what is written during a trial, and what becomes of it afterwards."""
+"""The constitution memory: writing rules during a trial, and keeping them afterwards."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,20 @@ __all__ = ["ConstitutionMemory", "ConstitutionSettings", "PartialEpisode", "Rule
 
 @dataclass(frozen=True, slots=True)
 class ConstitutionSettings:
-    """When rules are written, and how many are kept. Defaults are those of the paper (section 3.2), bounds are ours."""
+    """When rules are written, and how many are kept. Defaults follow the paper (section 3.2); bounds are ours."""
 
     r_freq: int = 10
-    """Steps between two writings inside an episode."""
+    """Steps of an episode between two writings."""
     s_freq: int = 10
     """Tasks between two summaries."""
     at_end: bool = False
     """A model is asked at the end of an episode too, whatever its length, and told its outcome."""
     max_rules: int = 50
-    """Rules of one category at most."""
+    """Maximum number of rules in a category."""
     max_chars: int = 12_000
-    """Characters of the whole text at most."""
+    """Maximum length of the whole text in characters."""
     categories: tuple[Category, ...] = CATEGORIES
-    """Categories that are kept (Table 4). A model is not asked for the others; what patterns say of them is thrown
-    away."""
+    """Categories to keep (Table 4). A model is not asked for others; patterns' rules of others are discarded."""
 
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
@@ -37,13 +36,13 @@ class ConstitutionSettings:
 
     @property
     def keeps_lasting_rules(self) -> bool:
-        """Whether anything that is kept outlives the episode."""
+        """Whether any kept category outlives the episode."""
         return any(category in LASTING for category in self.categories)
 
 
 @dataclass(frozen=True, slots=True)
 class PartialEpisode:
-    """An episode as far as it went, for a writer to learn from."""
+    """An episode so far, as input of a writer."""
 
     variant: Variant
     task: str
@@ -56,24 +55,24 @@ class PartialEpisode:
 
 
 Write = Callable[[PartialEpisode, Constitution], Sequence[Lesson] | None]
-"""What the newest stretch of an episode teaches beyond a constitution; None when the answer was malformed. Its own
-errors pass through."""
+"""Returns lessons of the newest part of an episode that a constitution lacks; None for a malformed answer. Errors
+pass through."""
 
 Summarize = Callable[[Constitution], Sequence[Lesson] | None]
-"""The lasting rules in fewer words; None when the answer was malformed. Its own errors pass through."""
+"""Returns the lasting rules in fewer words; None for a malformed answer. Errors pass through."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleWriter:
-    """Who writes rules."""
+    """A rule writer."""
 
     name: str
     write: Write
     summarize: Summarize
     conditional: bool = False
-    """Asked after every step, and writes when it sees occasion to; else asked every `r_freq` steps."""
+    """If true, called after every step and free to write nothing; otherwise called every `r_freq` steps."""
     given: Callable[[], Sequence[Lesson]] = tuple
-    """Rules that stand before anything was seen; asked when an episode begins without any."""
+    """Initial rules; requested when an episode begins without rules."""
 
 
 class ConstitutionMemory:
@@ -85,8 +84,8 @@ class ConstitutionMemory:
         memory.recall(states).text                          # the rules
         memory.learn(trajectory)                            # lasting rules stay, progress rules go
 
-    Without a writer it is a constitution to be read and nothing else. What was written in an episode that nobody
-    learnt from, because it was cut short and is played again, is forgotten.
+    Without a writer the constitution is read-only. Rules written in an interrupted episode, which is replayed, are
+    discarded.
     """
 
     region = "constitution"
@@ -102,7 +101,7 @@ class ConstitutionMemory:
 
     @property
     def constitution(self) -> Constitution:
-        """The rules as they stand now, those of the episode under way among them."""
+        """The current rules, including those of the current episode."""
         return self._book
 
     def preamble(self) -> Recall:
@@ -116,7 +115,7 @@ class ConstitutionMemory:
         return Recall(text=self._book.text, progress=self._book.progress)
 
     def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Have rules written when it is time."""
+        """Let the writer write rules when due."""
         if self._is_write_due(len(steps)):
             self._write_rules(variant, task, states, steps)
 
@@ -146,9 +145,9 @@ class ConstitutionMemory:
             self._summarize(variant.key)
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Have what the last step taught written, or with `at_end` what the whole episode did, keep all that was, less
-        the progress rules, and have it summarized every `s_freq` tasks; several trials of one variant in a row are one
-        task.
+        """Write the lessons of the last step, drop progress rules, and summarize every `s_freq` tasks.
+
+        With `at_end`, write those of the whole episode instead. Several trials of one variant in a row count as one task.
 
         Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
         ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.
@@ -168,7 +167,7 @@ class ConstitutionMemory:
         return {**self._counts, "held": len(self._kept.rules)}
 
     def snapshot(self) -> dict[str, Any]:
-        """JSON data: the constitution as its file holds it, and the tasks met."""
+        """Return JSON data: the constitution as in its file, and the number of tasks."""
         return {**self._kept.dump(), "tasks": self._tasks, "met": self._met}
 
     def restore(self, data: dict[str, Any]) -> None:
@@ -193,13 +192,12 @@ class ConstitutionMemory:
                 self._counts[names[edit.what]] += 1
 
     def _exceeds_bounds(self) -> bool:
-        """A bound is passed."""
+        """Return whether a bound is exceeded."""
         many = any(len(self._book.select_rules(category)) > self.settings.max_rules for category in LASTING)
         return many or len(self._book.text) > self.settings.max_chars
 
     def _summarize(self, source: str) -> None:
-        """Have the lasting rules summarized. What is too much even so is dropped: the rules said least, the oldest of
-        equals."""
+        """Summarize the lasting rules. Drop any surplus: the least repeated rules first, the oldest of equals."""
         if not self._writer or not self._book.select_rules(*LASTING):
             return
         before = len(self._book.edits)

@@ -1,4 +1,4 @@
-"""Rules: lessons that a constitution holds, and how two of them compare, without knowing any language but words."""
+"""Rules of a constitution, and their comparison by words."""
 
 import re
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ LASTING: tuple[Category, ...] = ("abstract", "error")
 """Categories that outlive the episode."""
 
 LONGEST = 500
-"""Characters of one text of a rule at most; what is longer is cut off."""
+"""Maximum length of a text of a rule in characters; longer texts are cut off."""
 
 NOTHING_SAID = frozenset({"none", "n/a", "null", "nothing", "empty"})
-"""What stands for a rule where there is none."""
+"""Texts that mean that there is no rule."""
 
 _MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
 _WORDS = re.compile(r"[^\W_]+")
@@ -42,9 +42,9 @@ _FILLERS = frozenset(
     | {"not", "of", "on", "or", "that", "the", "to", "was"}
 )
 ALIKE = 0.5
-"""Share of a rule's words from which on another rule, made of it and others, counts as holding it."""
+"""Share of a rule's words above which a merged rule counts as containing it."""
 NEARLY_ALL = 0.8
-"""Share from which on it says the same."""
+"""Share above which two rules say the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +52,30 @@ class Rule:
     """One rule of a constitution."""
 
     id: str
-    """Letter of its category and a number that is never given again, e.g. ``A7``."""
+    """Letter of its category and a number that is never reused, e.g. ``A7``."""
     lesson: Lesson
     task: str = ""
-    """Task type it was learnt on; empty for one that came with the environment, or from several."""
+    """Task type it was learned on; empty for initial rules and for rules from several tasks."""
     source: str = ""
-    """Key of the variant it was learnt on, `` + `` between several; or who wrote it by hand."""
+    """Key of the variant it was learned on, several joined by `` + ``; or the author of a handwritten rule."""
     count: int = 1
-    """How often it was said."""
+    """How often it was written."""
 
 
 def clean_rule_text(text: object) -> str:
-    """What a model or a file says, as a text of a rule: one line of printable characters, of bounded length, without
-    the marks that part the fields of a prompt; empty when it says nothing."""
+    """Sanitize a text of a rule: one printable line of bounded length without field separators; empty for no rule."""
     line = " ".join(str(text or "").encode("utf-8", "replace").decode().split())
     line = _MARKERS.sub("", "".join(letter for letter in line if letter.isprintable()))[:LONGEST].strip()
     return "" if line.strip(".").lower() in NOTHING_SAID else line
 
 
 def normalize_lesson(lesson: Lesson) -> str:
-    """A lesson without case and punctuation: two of the same are one."""
+    """Normalize a lesson without case and punctuation, to find duplicates."""
     return f"{lesson.category} {' '.join(_WORDS.findall(lesson.line.lower()))}"
 
 
 def compute_word_overlap(one: Lesson, other: Lesson) -> float:
-    """Share of the words of one lesson that stand in the other; 0 for other categories."""
+    """Return the share of one lesson's words that the other contains; 0 for different categories."""
     ours, theirs = _extract_rule_words(one), _extract_rule_words(other)
     if one.category != other.category or not ours:
         return 0.0

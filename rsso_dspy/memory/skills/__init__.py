@@ -1,15 +1,15 @@
-"""Skill Set Optimization as a memory: what several trials have in common, put into words once and shown where it fits.
+"""Skill Set Optimization as a memory: common parts of trials, verbalized once and shown in similar states.
 
     extract    cut a trial into pieces that end at a reward, and pieces into windows
     match      pair each new window with its most similar earlier one
     score      rate the pairs: coverage, reward, state similarity, action similarity
     select     beam search for the best set without conflicts
-    retrieve   per step, the skills that start most like the current state
-    memory     the order of all this after a trial; words and equivalence come from the callables it is given
+    retrieve   per step, the skills whose first states are most similar to the current state
+    memory     all of these in order after a trial; words and equivalence come from callables
     snapshot   the whole memory as JSON data and back
-    use        where each skill came from and what became of it
-    library    a memory in a file of its own
-    offline    a memory without any model, on trajectories from anywhere
+    skill_usage  the source, use and results of each skill
+    library    a memory as a file
+    offline    a memory without a model, on any trajectories
 
 Sources: Nottingham et al. (2024), "Skill Set Optimization", section 3; its release; the rSSO paper, section 2.
 """

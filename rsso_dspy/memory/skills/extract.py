@@ -10,8 +10,10 @@ __all__ = ["cut_trajectory", "list_windows"]
 
 
 def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
-    """The pieces worth keeping, in order: each ends at a positive reward and has ``min_piece`` to ``max_piece`` states.
-    Nothing is left of a trajectory without positive reward. ``number`` tells trajectories apart."""
+    """Cut a trajectory into pieces that end at a positive reward and have ``min_piece`` to ``max_piece`` states.
+
+    A trajectory without positive rewards gives none. ``number`` identifies the trajectory.
+    """
     states = trajectory.states
     actions = ("", *(step.action for step in trajectory.steps))
     rewards = (0, *(step.reward for step in trajectory.steps))
@@ -22,8 +24,11 @@ def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int 
 
 
 def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
-    """[start, end) of each piece. While more than ``max_piece`` states remain, the piece at hand is shut after its last
-    reward; where that leaves too little, the cut moves on by one state."""
+    """Return [start, end) of each piece.
+
+    While more than ``max_piece`` states remain, a piece ends after its last reward; if that makes it too short, the cut
+    moves on by one state.
+    """
     bounds: list[tuple[int, int]] = []
     start = 0
     while start < len(rewards):
@@ -38,14 +43,14 @@ def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[
 
 
 def _find_last_reward(rewards: Sequence[int], start: int, stop: int) -> int:
-    """Index of the last positive reward in [start, stop), or start - 1."""
+    """Return the index of the last positive reward in [start, stop), or start - 1."""
     return next((index for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start - 1)
 
 
 def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:
-    """[start, end) of every window of a piece, by start, then by length.
+    """Return [start, end) of every window of a piece, by start, then by length.
 
-    With ``count_overhang`` some ends lie one past the piece: those windows hold one state less than their bounds say.
+    With ``count_overhang`` some ends lie one past the piece: those windows hold one state less than their bounds.
     """
     lengths = range(settings.min_window, settings.max_window + 1)
     if settings.extraction == "sliding":
@@ -57,7 +62,7 @@ def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[
             for start, end in found
             if end <= len(rewards) + spare and min(end, len(rewards)) - start >= shortest
         ]
-    # The state that a reward led to ends one segment and starts the next.
+    # The state after a reward ends one segment and starts the next.
     boundaries = [index for index, reward in enumerate(rewards) if reward > 0]
     first = dict(zip(boundaries, [0, *boundaries], strict=False))
     return sorted(

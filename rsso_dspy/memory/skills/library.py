@@ -1,13 +1,13 @@
-"""A skill memory in a file of its own: what it knows and where that came from.
+"""A skill memory as a file with its provenance.
 
     memory = load_library("boil.json", embed)
-    memory.nearest(state)           # what the memory that was exported would retrieve here, with similarities
+    memory.nearest(state)           # retrieves like the exported memory, with similarities
 
     kind, schema     what the file is
     provenance       protocol, method, model, rule_based, embedder, variants, seed, trials
-    memory           the snapshot, see `snapshot.py`; the settings are in it, embeddings are not
+    memory           the snapshot, see `snapshot.py`; includes the settings but no embeddings
 
-Plain JSON: a file from somebody else can put words into prompts and nothing more.
+Plain JSON: a foreign file can only put words into prompts.
 """
 
 import json
@@ -30,7 +30,7 @@ __all__ = ["KIND", "SCHEMA", "SkillLibraryFile", "load_library", "parse_skill_sn
 KIND = "rsso-dspy skill library"
 
 SCHEMA = 1
-"""Version of the file. Another version is refused by name."""
+"""Schema version of the file; others are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class SkillLibraryFile:
     snapshot: dict[str, Any]
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Return the file's text."""
         data = {"kind": KIND, "schema": SCHEMA, "provenance": self.provenance, "memory": self.snapshot}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_library(path: Path | str) -> SkillLibraryFile:
-    """A file as data. Raises `UsageError` for one that is absent, damaged, of another kind or of another schema."""
+    """Read a file. Raises `UsageError` if it is absent, damaged, or of another kind or schema."""
     try:
         data = read_json(Path(path))
     except OSError as error:
@@ -55,20 +55,24 @@ def read_library(path: Path | str) -> SkillLibraryFile:
     except DamagedFile as error:
         raise UsageError(f"{path} is damaged ({error.why}); export it again") from None
     if not isinstance(data, dict) or data.get("kind") != KIND:
-        raise UsageError(f"{path} is no skill library; `rsso-dspy skills export RUN TASK::VARIANT -o FILE` makes one")
+        raise UsageError(
+            f"{path} is not a skill library; `rsso-dspy skills export RUN TASK::VARIANT -o FILE` makes one"
+        )
     if data.get("schema") != SCHEMA:
         raise UsageError(
-            f"{path} is of schema {data.get('schema')}, this program reads schema {SCHEMA}; "
+            f"{path} has schema {data.get('schema')}, but this program reads schema {SCHEMA}; "
             "use the version of rsso-dspy that wrote it, or export it again"
         )
     if not isinstance(data.get("provenance"), dict) or not isinstance(data.get("memory"), dict):
-        raise UsageError(f"{path} is damaged (no provenance or no memory in it); export it again")
+        raise UsageError(f"{path} is damaged (provenance or memory is missing); export it again")
     return SkillLibraryFile(data["provenance"], data["memory"])
 
 
 def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
-    """What a snapshot holds, and the settings it was made with. Raises `UsageError` naming ``where`` when it is
-    damaged, `RunMismatch` when another version of this program made it."""
+    """Load a snapshot and its settings.
+
+    Raises `UsageError` naming ``where`` if it is damaged, `RunMismatch` if another version of this program made it.
+    """
     try:
         check_snapshot_schema(snapshot)
         known = {entry.name for entry in fields(SkillSettings)}
@@ -91,20 +95,20 @@ def load_library(
     verbalize: Verbalize | None = None,
     equivalent: Equivalent | None = None,
 ) -> SkillMemory:
-    """The memory in a file, alive: it retrieves what the exported one would, byte for byte.
+    """Load the memory in a file; it retrieves like the exported one, byte for byte.
 
-    ``embed`` must be the embedder that the library was learnt with; give its name as ``embedder`` to have that checked.
-    Raises `RunMismatch` when it is another one, or when ``settings`` are not those of the file (its own when absent),
-    and what `read_library` raises. Without ``verbalize`` and ``equivalent`` the memory is for reading: to learn a
-    skill on top raises `UsageError`.
+    ``embed`` must be the embedder that the library was learned with; pass its name as ``embedder`` to check that.
+    Raises `RunMismatch` for another embedder or for ``settings`` other than the file's (the default), and what
+    `read_library` raises. Without ``verbalize`` and ``equivalent`` the memory is read-only: learning a skill raises
+    `UsageError`.
     """
     library = read_library(path)
     _, stored = parse_skill_snapshot(library.snapshot, str(path))
     learnt_with = library.provenance.get("embedder")
     if embedder is not None and learnt_with is not None and embedder != learnt_with:
         raise RunMismatch(
-            f"{path} was learnt with the embedder {learnt_with}, not {embedder}: similarities would mean "
-            f"something else; use embedder.model={learnt_with}"
+            f"{path} was learned with the embedder {learnt_with}, not {embedder}: similarities would not be "
+            f"comparable; use embedder.model={learnt_with}"
         )
     memory = SkillMemory(embed, verbalize or _refuse_learning, equivalent or _refuse_learning, settings or stored)
     try:
@@ -116,5 +120,5 @@ def load_library(
 
 def _refuse_learning(*_: Any) -> NoReturn:
     raise UsageError(
-        "this skill library was loaded for reading; give load_library `verbalize` and `equivalent` to learn with it"
+        "this skill library is read-only; pass `verbalize` and `equivalent` to load_library to learn with it"
     )

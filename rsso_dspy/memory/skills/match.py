@@ -1,8 +1,8 @@
 """Pair every window of a new piece with its best window in each earlier piece (SSO, section 3.1).
 
-Two windows of n states are as similar in state as the mean cosine of their n aligned state descriptions, and in action
-as the mean cosine of the n - 1 actions between them. All windows of one length lie on diagonals of one matrix per pair
-of pieces, so that their means are differences of cumulative sums along diagonals.
+The state similarity of two windows of n states is the mean cosine of their n aligned state descriptions, and their
+action similarity that of the n - 1 actions between them. All windows of one length lie on diagonals of one matrix per
+pair of pieces, so their means are differences of cumulative sums along diagonals.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ class PieceTexts:
 
     states: Integers
     actions: Integers
-    """The action that led to each state."""
+    """The action before each state."""
     windows: tuple[tuple[int, int], ...]
 
     def find_window_starts(self, length: int) -> Integers:
-        """First states of the windows that hold exactly ``length`` states."""
+        """Return the first states of the windows with exactly ``length`` states."""
         inside = [start for start, end in self.windows if end <= len(self.states) and end - start == length]
         return np.array(inside, dtype=np.int64)
 
@@ -38,7 +38,7 @@ class PieceTexts:
 def match_windows(
     new: int, earlier: Sequence[int], pieces: Mapping[int, PieceTexts], texts: TextIndex, settings: SkillSettings
 ) -> list[SkillCandidate]:
-    """One candidate per window of piece ``new`` and earlier piece that has a window of that length, in that order."""
+    """Return one candidate per window of piece ``new`` and earlier piece with a window of that length, in order."""
     piece = pieces[new]
     states, actions = _compute_piece_similarities(piece, [pieces[old] for old in earlier], texts)
     partners = [
@@ -58,8 +58,10 @@ def match_windows(
 def _compute_piece_similarities(
     new: PieceTexts, earlier: Sequence[PieceTexts], texts: TextIndex
 ) -> tuple[list[Integers], list[Integers]]:
-    """Per earlier piece the (n, m) similarities of states, and of actions. Two products serve all pieces: many small
-    ones would cost more in starting threads than in arithmetic."""
+    """Return the (n, m) similarities of states and of actions per earlier piece.
+
+    Two products serve all pieces; many small ones would spend more time on starting threads than on arithmetic.
+    """
     ends = np.cumsum([len(piece.states) for piece in earlier])[:-1]
     states = texts.compute_similarities(new.states, np.concatenate([piece.states for piece in earlier]))
     actions = texts.compute_similarities(new.actions, np.concatenate([piece.actions for piece in earlier]))
@@ -69,8 +71,10 @@ def _compute_piece_similarities(
 def _find_best_partners(
     index: int, new: PieceTexts, old: PieceTexts, states: Integers, actions: Integers, settings: SkillSettings
 ) -> dict[tuple[int, int], Partner]:
-    """For each (start, length) of the new piece, the window of the old piece with the largest weighted similarity; the
-    earliest one among equals. ``states`` and ``actions`` are diagonal sums."""
+    """Return the most similar window of the old piece for each (start, length) of the new one, the earliest of equals.
+
+    ``states`` and ``actions`` are diagonal sums.
+    """
     best: dict[tuple[int, int], Partner] = {}
     for length in range(settings.min_window, settings.max_window + 1):
         rows, columns = new.find_window_starts(length)[:, None], old.find_window_starts(length)[None, :]
@@ -87,7 +91,7 @@ def _find_best_partners(
 
 
 def _sum_diagonals(matrix: Integers) -> Integers:
-    """(n + 1, m + 1) sums: entry [i, j] adds up the diagonal that ends just before (i, j)."""
+    """Return (n + 1, m + 1) sums: entry [i, j] is the sum of the diagonal that ends just before (i, j)."""
     sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1] + 1), dtype=np.int64)
     for row in range(matrix.shape[0]):
         sums[row + 1, 1:] = sums[row, :-1] + matrix[row]
@@ -95,5 +99,5 @@ def _sum_diagonals(matrix: Integers) -> Integers:
 
 
 def _divide_rounded(sums: Integers, count: int) -> Integers:
-    """Rounded to the nearest whole billionth."""
+    """Round to the nearest whole billionth."""
     return (sums + count // 2) // count

@@ -1,4 +1,4 @@
-"""The memory itself: what happens after a trial, and before a step."""
+"""The skill memory: learning after a trial, retrieval before a step."""
 
 import hashlib
 import json
@@ -32,27 +32,27 @@ from rsso_dspy.records import State, Step, Trajectory, Variant
 __all__ = ["Equivalent", "Inspection", "SkillMemory", "Verbalize"]
 
 Verbalize = Callable[[Sequence[Window]], Verbalization | None]
-"""Puts the examples of one skill into words; None when an answer was malformed. Its own errors pass through."""
+"""Describes the examples of a skill in words; None for a malformed answer. Errors pass through."""
 
 Equivalent = Callable[[Skill, Sequence[Skill]], bool]
-"""Whether a new skill says the same as one of the library (never empty). Its own errors pass through."""
+"""Returns whether a new skill equals one of the library (never empty). Errors pass through."""
 
 Content = tuple[tuple[int, ...], ...]
-"""What the windows of a candidate say, wherever they stand: per window its text indices; windows sorted."""
+"""The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the last update did, for tests and reports."""
+    """The result of the last update, for tests and reports."""
 
     pieces: tuple[Piece, ...]
     """All stored pieces; a span's ``piece`` is an index into them."""
     candidates: tuple[SkillCandidate, ...]
-    """Pairs found at the last update, in the order of matching. Not part of a snapshot."""
+    """Pairs matched in the last update, in order. Not part of a snapshot."""
     pool: tuple[tuple[SkillCandidate, float], ...]
-    """Candidates kept for the next update with their scores in this one, most used first."""
+    """Candidates for the next update with their current scores, most used first."""
     selected: tuple[tuple[SkillCandidate, SkillScores], ...]
-    """The skill set, best first; verbalized and freed of equivalents it is the library."""
+    """The skill set, best first; after verbalization and removal of equivalents it becomes the library."""
 
 
 class SkillMemory:
@@ -60,7 +60,7 @@ class SkillMemory:
 
         memory = SkillMemory(embed, verbalize, equivalent)
         memory.learn(trajectory)              # after every trial; {"candidates": 42, "library": 3, ...}
-        memory.recall(states).text            # before every step: the three skills that start most like here
+        memory.recall(states).text            # before every step: the three most similar skills
 
     The same inputs give the same bytes. Nothing is shared between instances, not even embeddings.
     """
@@ -87,21 +87,21 @@ class SkillMemory:
         return NOTHING
 
     def recall(self, states: Sequence[State]) -> Recall:
-        """The ``retrieved`` skills nearest to the newest state; absent while the library is empty."""
+        """Return the ``retrieved`` skills most similar to the newest state; absent for an empty library."""
         nearest = self.rank_skills(states[-1])[: self.settings.retrieved]
         return render_skills([skill for skill, _ in nearest])
 
     def recall_after(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
-        """The same, with names and starting situations, less the skills that the last steps have just reached."""
+        """Like `recall`, with names and initial situations, without skills that were just completed."""
         reached = just_reached(steps, self._held.skills)
         nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
         return render_fully(nearest[: self.settings.retrieved])
 
     def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Skills are found in what whole trials have in common."""
+        """Do nothing: skills come from whole trials."""
 
     def rank_skills(self, state: State) -> list[tuple[Skill, float]]:
-        """Every skill of the library with its similarity to ``state``, -1 to 1, in the order of retrieval."""
+        """Return all skills with their similarity to ``state``, -1 to 1, in the order of retrieval."""
         return [
             (skill, similarity / BILLION)
             for skill, similarity in rank_by_similarity(self.library, state, self._texts, self.settings)
@@ -112,7 +112,7 @@ class SkillMemory:
         return Inspection(tuple(held.pieces), self._candidates, tuple(held.pool), tuple(held.selected))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
-        """Store the trial, and when it brings new candidates choose the skill set anew and put it into words.
+        """Store the trial; if it yields new candidates, select the skill set again and verbalize it.
 
         Counts: ``retrieved`` and ``targeted`` steps of the trial; ``pieces`` stored from it, ``candidates`` matched;
         skills ``written`` into the library that it lacked before, ``duplicates`` and ``malformed`` ones left out,
@@ -133,13 +133,13 @@ class SkillMemory:
         return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
 
     def snapshot(self) -> dict[str, Any]:
-        """JSON data; embeddings are not in it. See ``skills/snapshot.py`` for the layout."""
+        """Return JSON data without embeddings; see ``skills/snapshot.py`` for the layout."""
         return archive.dump_snapshot(self._held, self.settings)
 
     def restore(self, data: dict[str, Any]) -> None:
-        """Become the memory that ``data`` was taken from; what this one held is gone.
+        """Replace the content of this memory by ``data``.
 
-        Raises ``RunMismatch`` when it was taken under other settings.
+        Raises ``RunMismatch`` if it was stored under other settings.
         """
         self._held = archive.load_snapshot(data, self.settings)
         self._candidates = ()
@@ -148,7 +148,7 @@ class SkillMemory:
     # After a trial: use, match, choose, write.
 
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
-        """Count what was shown and what was pursued; note the return that followed the first step of each pursuit."""
+        """Count shown and pursued skills, and store the return after the first step of each pursuit."""
         events: dict[str, tuple[float, bool]] = {}
         skills = self._held.skills
         for index, step in enumerate(trajectory.steps):
@@ -165,18 +165,18 @@ class SkillMemory:
             del self._held.feedback[: -self.settings.feedback_trials]
 
     def _compute_return(self, rewards: Sequence[int]) -> tuple[float, bool]:
-        """Discounted return in points of the rewards from a step on, and whether one of them is positive."""
+        """Return the discounted return in points from a step on, and whether any reward is positive."""
         gain = 0.0
         for points in reversed(rewards):
             gain = points + self.settings.discount * gain
         return gain, any(points > 0 for points in rewards)
 
     def _get_next_trajectory_number(self) -> int:
-        """Of the trajectory that is learnt now."""
+        """Number of the trajectory being learned."""
         return self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
 
     def _match_new_pieces(self) -> list[SkillCandidate]:
-        """Candidates of the pieces not matched yet, against the earlier ones among the newest."""
+        """Match the new pieces with the earlier ones among the newest."""
         held = self._held
         oldest = max(0, len(held.pieces) - self.settings.max_trajectories)
         todo = range(max(held.built, oldest + 1), len(held.pieces))
@@ -191,14 +191,14 @@ class SkillMemory:
         return found
 
     def _list_matchable_pieces(self, new: int, earlier: Sequence[int]) -> Sequence[int]:
-        """The earlier pieces that a new one may be matched with."""
+        """Return the earlier pieces that a new one may be matched with."""
         if self.settings.pairs == "any":
             return earlier
         pieces = self._held.pieces
         return [index for index in earlier if pieces[index].trajectory != pieces[new].trajectory]
 
     def _is_repeat(self, new: int) -> bool:
-        """Whether an earlier piece has the same state descriptions and actions."""
+        """Return whether an earlier piece has the same state descriptions and actions."""
         content = _get_piece_content(self._held.pieces[new])
         return any(_get_piece_content(piece) == content for piece in self._held.pieces[:new])
 
@@ -212,7 +212,7 @@ class SkillMemory:
         return self._piece_texts[index]
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
-        """Filter, score and select; keep the candidates that the search used."""
+        """Filter, score and select candidates; keep those that the search used."""
         held = self._held
         held.similarities.add_candidates(candidates)
         kept = [candidate for candidate in candidates if held.similarities.accepts_candidate(candidate, self.settings)]
@@ -240,7 +240,7 @@ class SkillMemory:
         return tuple(sorted(said))
 
     def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
-        """Feedback events by position in the pool of the skill that they are about."""
+        """Return the feedback events by their skill's position in the pool."""
         positions = {content: position for position, content in enumerate(pool)}
         events: dict[int, list[tuple[float, bool]]] = {}
         for trial in self._held.feedback:
@@ -251,7 +251,7 @@ class SkillMemory:
         return events
 
     def _build_library(self, counts: dict[str, int]) -> None:
-        """Make the library from the selected set: words for each new skill, then no two that say the same."""
+        """Build the library from the selected set: verbalize new skills and drop equivalent ones."""
         held = self._held
         before = list(held.library)
         library: list[Skill] = []
@@ -300,7 +300,7 @@ class SkillMemory:
         return self._get_windows([span._replace(end=span.end + 1) for span in spans])
 
     def _is_duplicate(self, new: Skill, library: Sequence[Skill], counts: dict[str, int]) -> bool:
-        """Equal words need no call, and no question is asked twice."""
+        """Return whether two skills are equivalent, without a call for equal words or repeated questions."""
         if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
             return True
         question = (new.id, *(skill.id for skill in library))
@@ -319,6 +319,6 @@ def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
 
 
 def _compute_skill_id(examples: Sequence[Window]) -> str:
-    """Twelve hexadecimal digits of what the examples say, in any order."""
+    """Return 12 hexadecimal digits over the content of the examples, independent of their order."""
     said = sorted([[state.description for state in window.states], list(window.actions)] for window in examples)
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Everything that one skill memory knows, in one place: what a snapshot holds and what a fresh memory lacks."""
+"""The complete state of a skill memory, as stored in a snapshot."""
 
 from dataclasses import dataclass, field
 
@@ -10,11 +10,11 @@ __all__ = ["SkillMemoryState"]
 
 @dataclass(slots=True)
 class SkillMemoryState:
-    """A fresh one is empty: nothing of it outlives its unit."""
+    """The state of a skill memory; empty when fresh."""
 
     pieces: list[Piece] = field(default_factory=list)
     built: int = 0
-    """Leading pieces that were already matched, or never will be."""
+    """Number of leading pieces that need no matching."""
     similarities: SimilarityMoments = field(
         default_factory=lambda: SimilarityMoments(RunningMoments(), RunningMoments())
     )
@@ -23,10 +23,10 @@ class SkillMemoryState:
     selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
     """The skill set, best first."""
     skills: dict[str, Skill] = field(default_factory=dict)
-    """Every skill that was ever put into words, by id, as it stood when last selected."""
+    """Every skill ever verbalized, by id, as of its last selection."""
     library: list[str] = field(default_factory=list)
     """Ids of the skills in use, best first."""
     feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
     """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
     answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
-    """Equivalence answers by the ids asked about: the new skill, then the library."""
+    """Equivalence answers by ids: the new skill, then the library."""

@@ -1,4 +1,4 @@
-"""A skill memory without any language model, on trajectories from anywhere: extraction as an experiment of its own.
+"""A skill memory without a language model, on any trajectories, to study extraction alone.
 
     memory = create_offline_memory(embed, SkillSettings.release())
     for trajectory in parse_trajectories(data["trajectories"]):
@@ -6,9 +6,9 @@
         print(serialize_inspection(memory.inspect()))
 
 A trajectory is a list of states, ``{"description": text, "action": text, "reward": share of 1}``: the whole state as
-one text, the action that led to it and what arriving there gained, in hundredths. The first state has no action and
-no reward. These, and the names `serialize_inspection` uses, are those of ``sso_golden.json``, which holds what the
-published SSO code computes, so that the two can be compared field by field.
+one text, the action before it and its reward in hundredths. The first state has no action and no reward. The format,
+and the names in `serialize_inspection`, equal those of ``sso_golden.json``, which holds results of the published SSO
+code, so that both can be compared field by field.
 """
 
 from collections.abc import Sequence
@@ -24,17 +24,16 @@ from rsso_dspy.records import SOLVED_SCORE, State, Step, Trajectory, Variant
 __all__ = ["create_offline_memory", "parse_trajectories", "serialize_inspection", "verbalize_by_actions"]
 
 GIVEN = Variant("given", 0)
-"""Stands for the unknown origin of trajectories that no run recorded."""
+"""Unknown origin of trajectories that no run recorded."""
 
 
 def create_offline_memory(embed: Embed, settings: SkillSettings) -> SkillMemory:
-    """A fresh memory that words its skills by `verbalize_by_actions`; only equal words make two skills equivalent."""
+    """Create a memory that verbalizes by `verbalize_by_actions`; only skills with equal words are equivalent."""
     return SkillMemory(embed, verbalize_by_actions, lambda _new, _library: False, settings)
 
 
 def verbalize_by_actions(examples: Sequence[Window]) -> Verbalization:
-    """Words made of the examples and nothing else: their actions side by side, from where they begin to where they
-    end. The same examples give the same words."""
+    """Describe a skill by the aligned actions of its examples. The same examples give the same words."""
     steps = [
         _join_alternatives(actions) or "(nothing)"
         for actions in zip(*(window.actions for window in examples), strict=True)
@@ -53,8 +52,10 @@ def _join_alternatives(texts: Sequence[str]) -> str:
 
 
 def serialize_inspection(found: Inspection) -> dict[str, Any]:
-    """What the last update did, as JSON data: lengths of the pieces, candidates matched, pool and skill set. A window
-    is [piece, start, end)."""
+    """Return the last update as JSON data: lengths of pieces, candidates, pool and skill set.
+
+    A window is [piece, start, end).
+    """
     return {
         "pieces": [len(piece) for piece in found.pieces],
         "candidates": [
@@ -77,7 +78,7 @@ def _list_candidate_windows(candidate: SkillCandidate) -> list[list[int]]:
 
 
 def parse_trajectories(data: Any) -> list[Trajectory]:
-    """Lists of states as trajectories, trials counted from 1. Raises `UsageError` that names the first fault."""
+    """Parse lists of states into trajectories, trials counted from 1. Raises `UsageError` naming the first fault."""
     if not isinstance(data, list) or not data:
         raise UsageError("no trajectories: expected a list of them, each a list of states")
     return [_parse_trajectory(states, trial) for trial, states in enumerate(data, start=1)]
@@ -85,7 +86,7 @@ def parse_trajectories(data: Any) -> list[Trajectory]:
 
 def _parse_trajectory(states: Any, trial: int) -> Trajectory:
     if not isinstance(states, list) or not states:
-        raise UsageError(f"trajectory {trial} is no list of states")
+        raise UsageError(f"trajectory {trial} is not a list of states")
     read = [_parse_state(state, f"trajectory {trial}, state {index}", index == 0) for index, state in enumerate(states)]
     score, steps = 0, []
     for description, action, points in read[1:]:
@@ -96,21 +97,21 @@ def _parse_trajectory(states: Any, trial: int) -> Trajectory:
 
 
 def _parse_state(state: Any, where: str, first: bool) -> tuple[str, str, int]:
-    """Description, action and points."""
+    """Parse description, action and points of a state."""
     if not isinstance(state, dict) or not isinstance(state.get("description"), str):
         raise UsageError(f"{where}: expected an object with the text `description`, `action` and `reward`")
     action, reward = state.get("action"), state.get("reward", 0.0)
     if first:
         if action or reward:
-            raise UsageError(f"{where} is where the trial starts: no action led to it and no reward; make both null")
+            raise UsageError(f"{where} is the start of the trial, without action and reward; make both null")
         return state["description"], "", 0
     if not isinstance(action, str):
-        raise UsageError(f"{where}: `action` is {action!r}; expected the text that led to this state")
+        raise UsageError(f"{where}: `action` is {action!r}; expected the action before this state")
     return state["description"], action, _parse_points(reward, where)
 
 
 def _parse_points(reward: Any, where: str) -> int:
-    """Points of 100. A reward between two hundredths would be lost, one above 1 is not a share."""
+    """Convert a reward to points of 100; it must be a whole number of hundredths, at most 1."""
     number = isinstance(reward, int | float) and not isinstance(reward, bool)
     if not number or not -1 <= reward <= 1 or abs(round(100 * reward) - 100 * reward) > 1e-6:
         raise UsageError(f"{where}: `reward` is {reward!r}; expected a share of 1 in whole hundredths, e.g. 0.08")

@@ -1,5 +1,4 @@
-"""Bring back the skills whose examples began where the agent is now (paper, Algorithm 1; release,
-skillset.py:140-161)."""
+"""Retrieval of skills whose examples began in a similar state (paper, Algorithm 1; release, skillset.py:140-161)."""
 
 from collections.abc import Sequence
 
@@ -15,8 +14,10 @@ __all__ = ["rank_by_similarity", "render_fully", "render_skills"]
 def rank_by_similarity(
     library: Sequence[Skill], state: State, texts: TextIndex, settings: SkillSettings
 ) -> list[tuple[Skill, int]]:
-    """Every skill with its similarity to ``state``, best first, equals in library order: the mean over its windows of
-    the cosine between the window's first state description and this one, in billionths."""
+    """Rank all skills by similarity to ``state``, best first, equals in library order.
+
+    The similarity is the mean cosine between the state and the first state of each window, in billionths.
+    """
     if not library:
         return []
     here = texts.index_texts([get_embedding_text(state, settings)])
@@ -29,7 +30,7 @@ def rank_by_similarity(
 
 
 def render_skills(skills: Sequence[Skill]) -> Recall:
-    """The region's text: each target as a numbered subgoal, its numbered instructions below it."""
+    """Render the region: each target as a numbered subgoal with its numbered instructions."""
     if not skills:
         return NOTHING
     lines = []
@@ -40,7 +41,7 @@ def render_skills(skills: Sequence[Skill]) -> Recall:
 
 
 def render_fully(skills: Sequence[Skill]) -> Recall:
-    """As `render_skills`, with the name of each skill and what its examples had in common where they began."""
+    """Like `render_skills`, with each skill's name and the common beginning of its examples."""
     if not skills:
         return NOTHING
     lines = []
@@ -53,6 +54,6 @@ def render_fully(skills: Sequence[Skill]) -> Recall:
 
 
 def _beginning(skill: Skill) -> str:
-    """The first sentence of the surroundings where all examples began alike; empty where they did not."""
+    """Return the first sentence of the surroundings if all examples began alike, else an empty string."""
     starts = {window.states[0].look.split("\n", 1)[0].split(". ", 1)[0].strip() for window in skill.windows}
     return starts.pop() if len(starts) == 1 else ""

@@ -1,8 +1,8 @@
-"""Score candidates: how far each of four measures lies above its own mean (SSO, section 3.2; release,
+"""Scores of candidates: each of four measures relative to its own mean (SSO, section 3.2; release,
 skillset.py:206-225).
 
 A measure x with mean m and standard deviation s counts max(0, (x - m + 2s) / s): 2 when average, 0 from two deviations
-below. The score is the weighted mean of the four, and of feedback where that is on.
+below. The score is the weighted mean of the four, and of feedback if enabled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ __all__ = ["COVERAGE", "RunningMoments", "SimilarityMoments", "score_candidates"
 Floats = NDArray[np.float64]
 
 NEUTRAL = 2.0
-"""What a measure counts at its mean. Also what it counts, for every candidate alike, when it does not vary."""
+"""Value of a measure at its mean, and of every candidate if the measure does not vary."""
 
 
 @dataclass(slots=True)
 class RunningMoments:
-    """Running count, sum and sum of squares of whole numbers: exact, whatever their order."""
+    """Running count, sum and sum of squares of integers: exact in any order."""
 
     count: int = 0
     total: int = 0
@@ -48,11 +48,11 @@ class RunningMoments:
         return self.count * self.squares == self.total * self.total
 
     def is_above_mean(self, value: int) -> bool:
-        """Strictly above the mean."""
+        """Return whether a value is strictly above the mean."""
         return value * self.count > self.total
 
     def standardise(self, values: Floats) -> Floats:
-        """max(0, (x - mean + 2 sd) / sd) with the population's deviation; ``NEUTRAL`` throughout where that is zero."""
+        """Return max(0, (x - mean + 2 sd) / sd) with the population deviation; ``NEUTRAL`` if that is zero."""
         if self.is_constant:
             return np.full(values.shape, NEUTRAL)
         mean = self.total / self.count
@@ -61,13 +61,13 @@ class RunningMoments:
 
 
 COVERAGE = RunningMoments.from_values((3, 4, 5, 6))
-"""Steps are judged against the lengths 3 to 6, whatever windows are cut: mean 4.5, deviation 1.118 (release,
+"""Numbers of steps are compared with the lengths 3 to 6 for any windows: mean 4.5, deviation 1.118 (release,
 skillset.py:49-50)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimilarityMoments:
-    """Moments of both similarities over all candidates a memory ever met, kept or not."""
+    """Moments of both similarities over all candidates of a memory, kept or not."""
 
     state: RunningMoments
     action: RunningMoments
@@ -77,7 +77,7 @@ class SimilarityMoments:
         self.action.add_values(candidate.action for candidate in candidates)
 
     def accepts_candidate(self, candidate: SkillCandidate, settings: SkillSettings) -> bool:
-        """Above the running mean in both similarities; one that never varied is no obstacle."""
+        """Return whether both similarities exceed their running mean; a constant similarity passes."""
         return all(
             moments.is_above_mean(value) or (settings.keep_when_constant and moments.is_constant)
             for moments, value in ((self.state, candidate.state), (self.action, candidate.action))
@@ -91,8 +91,11 @@ def score_candidates(
     feedback: Mapping[int, Sequence[tuple[float, bool]]],
     settings: SkillSettings,
 ) -> list[SkillScores]:
-    """Scores aligned with ``pool``. ``feedback`` holds, by position in the pool, (return in points, whether a reward
-    followed) per event. Rewards are judged against all positive rewards of the newest ``max_trajectories`` pieces."""
+    """Return scores aligned with ``pool``.
+
+    ``feedback`` holds (return in points, whether a reward followed) per event, by position in the pool. Rewards are
+    compared with all positive rewards of the newest ``max_trajectories`` pieces.
+    """
     recent = pieces[-settings.max_trajectories :]
     rewards = RunningMoments.from_values(points for piece in recent for points in piece.rewards if points > 0)
     terms = {
@@ -115,17 +118,17 @@ def score_candidates(
     if settings.feedback:
         weights["feedback"] = settings.feedback_weight
     total = sum((weights[name] * terms[name] for name in weights), np.zeros(len(pool))) / sum(weights.values())
-    # Whole billionths: what is equal on paper ties, whatever the rounding of the last bit.
+    # Whole billionths: mathematically equal values tie, whatever the rounding of the last bit.
     total = np.rint(total * BILLION) / BILLION
     columns = (*terms.values(), total)
     return [SkillScores(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _count_window_steps(candidate: SkillCandidate, pieces: Sequence[Piece]) -> int:
-    """Steps in all windows together."""
+    """Return the number of steps in all windows."""
     return sum(min(end, len(pieces[piece])) - start - 1 for piece, start, end in candidate.spans)
 
 
 def _compute_mean_reward(candidate: SkillCandidate, pieces: Sequence[Piece]) -> float:
-    """Points gained per window, on arriving at any of its states, losses included."""
+    """Return the points per window over all its states, including losses."""
     return sum(sum(pieces[piece].rewards[start:end]) for piece, start, end in candidate.spans) / len(candidate.spans)

@@ -1,7 +1,7 @@
-"""Choose the skill set: beam search for the conflict-free set of candidates with the largest sum of scores (SSO,
+"""Selection of the skill set: beam search for the conflict-free candidates with the largest sum of scores (SSO,
 section 3.3; release, skillset.py:241-273).
 
-Two candidates conflict when windows of theirs overlap or touch in the same piece. Sets are bit masks over the pool.
+Two candidates conflict if any of their windows overlap or touch in the same piece. Sets are bit masks over the pool.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Selection:
     best: tuple[int, ...]
     """The best set, best candidate first."""
     used: tuple[int, ...]
-    """Every candidate that stood in a beam, most used first; equally used ones in pool order."""
+    """Every candidate of any beam, most used first; equally used ones in pool order."""
 
 
 class Beam(NamedTuple):
@@ -30,14 +30,14 @@ class Beam(NamedTuple):
     members: tuple[int, ...]
     mask: int
     open: int
-    """Candidates that may still join: later in the pool than every member, and in conflict with none."""
+    """Candidates that may still join: later in the pool than all members, and without conflicts."""
 
 
 def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], width: int) -> Selection:
-    """Search a pool that is sorted by falling score with ``width`` beams, each extended ``width`` times a round.
+    """Search a pool, sorted by decreasing score, with ``width`` beams, each extended ``width`` times a round.
 
-    Scores are whole numbers, so that equal sums tie exactly and then keep the order in which they were found. All beams
-    start empty with the whole pool, so that the first round lays out up to ``width`` squared single candidates.
+    Scores are integers, so equal sums tie exactly and keep the order in which they were found. All beams start empty
+    with the whole pool, so the first round tries up to ``width`` squared single candidates.
     """
     if not pool:
         return Selection((), ())
@@ -67,7 +67,7 @@ def search_skill_set(pool: Sequence[SkillCandidate], scores: Sequence[int], widt
 
 
 def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]:
-    """The first ``limit`` open candidates that make a set not met before in this search; those sets are met now."""
+    """Return the first ``limit`` open candidates that form a new set, and mark these sets as seen."""
     found: list[int] = []
     rest = beam.open
     while rest and len(found) < limit:
@@ -80,7 +80,7 @@ def _take_unseen_extensions(beam: Beam, seen: set[int], limit: int) -> list[int]
 
 
 class ConflictMasks:
-    """For a candidate, the mask of those it conflicts with, itself included; a row is computed when first asked for."""
+    """Masks of conflicting candidates, including the candidate itself; rows are computed on demand."""
 
     def __init__(self, pool: Sequence[SkillCandidate]):
         self._spans = np.array([candidate.spans for candidate in pool], dtype=np.int64).reshape(len(pool), -1, 3)

@@ -1,4 +1,4 @@
-"""The constants of Skill Set Optimization, each with where it comes from."""
+"""The constants of Skill Set Optimization with their sources."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,42 +11,42 @@ Extraction = Literal["reward-boundary", "sliding"]
 Pairs = Literal["across-trials", "any"]
 
 BEFORE: dict[str, Any] = {"pairs": "any"}
-"""What files say nothing of because they are older than the setting, where that was not today's default."""
+"""Former behaviour that older files imply where a setting's default has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkillSettings:
-    """What a ``SkillMemory`` is configured with. The defaults are the preset ``sso-adapt/1``.
+    """Settings of a ``SkillMemory``. The defaults are the preset ``sso-adapt/1``.
 
-    "Release" below is the published code, allenai/sso at commit 133b6a7, with the values its command line puts in
-    force; "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
+    "Release" below is the published code, allenai/sso at commit 133b6a7, with the defaults of its command line;
+    "paper" is the rSSO paper, and the SSO paper (Nottingham et al., 2024) where rSSO is silent.
     """
 
     extraction: Extraction = "reward-boundary"
-    """Which stretches of a trajectory are windows. ``reward-boundary``: those that end at a positive reward and hold
-    none in between (paper, section 2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
+    """How windows are cut. ``reward-boundary``: windows end at a positive reward and contain no other (paper, section
+    2). ``sliding``: every stretch of a piece (release, skillset.py:99-105)."""
     pairs: Pairs = "across-trials"
-    """Which pieces are matched. ``across-trials``: those of different trajectories, so that one trial makes no skill by
-    itself (paper, section 2.2: at least two trajectories). ``any``: also two pieces that one long trajectory was cut
-    into (release, skillset.py:60-75, 90-117)."""
+    """Which pieces are matched. ``across-trials``: pieces of different trajectories, so that one trial alone makes no
+    skill (paper, section 2.2: at least two trajectories). ``any``: also two pieces of one long trajectory (release,
+    skillset.py:60-75, 90-117)."""
     max_trajectories: int = 10
-    """Newest pieces that are compared with each other (release, skillset.py:90)."""
+    """Number of newest pieces to match with each other (release, skillset.py:90)."""
     max_piece: int = 50
-    """States in a piece at most; a longer trajectory becomes several (release, skillset.py:60-75)."""
+    """Maximum states in a piece; longer trajectories are cut (release, skillset.py:60-75)."""
     min_piece: int = 3
-    """States in a piece at least: one smallest window. The release asks for 4."""
+    """Minimum states in a piece: one smallest window. The release uses 4."""
     min_window: int = 3
-    """States in a window at least, its first and last included (paper, section 2)."""
+    """Minimum states in a window, including first and last (paper, section 2)."""
     max_window: int = 6
-    """States in a window at most (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
+    """Maximum states in a window (paper, section 2). The loop of the release stops at 5 (skillset.py:100)."""
     windows_per_skill: int = 2
     """Examples of a skill: candidates are pairs, and verbalization shows both (release, max_traj_count)."""
     beams: int = 20
-    """Width of the search for a skill set (release, num_beams)."""
+    """Beam width of the search for a skill set (release, num_beams)."""
     pool_size: int = 5000
-    """Candidates kept for the next search at most (release, max_skills)."""
+    """Maximum candidates kept for the next search (release, max_skills)."""
     retrieved: int = 3
-    """Skills shown per step at most (paper, Algorithm 1, TOPSKILLS)."""
+    """Maximum skills shown per step (paper, Algorithm 1, TOPSKILLS)."""
     coverage_weight: float = 0.01
     """Weight of the number of steps in the windows (release, main.py:196-215)."""
     reward_weight: float = 0.1
@@ -56,29 +56,28 @@ class SkillSettings:
     action_weight: float = 1.0
     """Weight of action similarity, in matching and in the score (release, main.py:196-215)."""
     feedback: bool = False
-    """Let the return that followed a targeted skill enter its score. The paper leaves it out (section 4); the release
-    always has it."""
+    """Include the return after a targeted skill in its score. The paper omits it (section 4); the release always uses
+    it."""
     feedback_weight: float = 1.0
     """Weight of one feedback event (release, class default); also part of the divisor while ``feedback`` is on."""
     feedback_trials: int = 20
-    """Newest trials whose feedback is remembered (release, skill_memory_scale x max_trajectories)."""
+    """Number of newest trials whose feedback counts (release, skill_memory_scale x max_trajectories)."""
     discount: float = 0.9
     """Discount per step of the return that feedback uses (release, skillset.py:77-85)."""
     build_repeats: bool = True
-    """Match a piece that equals an earlier one. The release skips it, so that an exact repeat teaches nothing
+    """Match a piece that equals an earlier one. The release skips it, so an exact repeat teaches nothing
     (skillset.py:93-95)."""
     keep_when_constant: bool = True
-    """While a similarity has had one value only, its mean separates nothing: the filter lets every candidate pass
-    (True) or none (release)."""
+    """While a similarity has had only one value, the filter passes every candidate (True) or none (release)."""
     inventory_first: bool = False
-    """Embed state descriptions with the inventory in front. Where the embedder reads the beginning of a text only, as
-    all-MiniLM-L6-v2 does with 256 word pieces, the release's order loses the inventory of cluttered rooms."""
+    """Embed state descriptions with the inventory first. An embedder that reads only the beginning of a text, such as
+    all-MiniLM-L6-v2 with 256 word pieces, otherwise loses the inventory in cluttered rooms."""
     past_reward: bool = False
-    """Put one action more into words than the windows of a skill hold, where both examples go on with the same one: a
-    window ends at a reward, and what earns the next one at once is too short to be a skill of its own."""
+    """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at a
+    reward, and the action that earns the next reward at once is too short to be a skill of its own."""
     count_overhang: bool = False
-    """Meet the last windows of a new piece a second time, as windows one state too long for it. They change nothing
-    but the running means. A by-product of a loop bound of the release (skillset.py:99-105)."""
+    """Count the last windows of a new piece twice, as windows one state too long. This changes only the running means.
+    A by-product of a loop bound of the release (skillset.py:99-105)."""
 
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
@@ -90,11 +89,11 @@ class SkillSettings:
             raise ValueError(f"a skill is a pair of windows; windows_per_skill must be 2, not {self.windows_per_skill}")
         for name, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
+                raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, not {getattr(self, name)!r}")
 
     @classmethod
     def sso_adapt_1(cls) -> "SkillSettings":
-        """The protocol ``sso-adapt/1``: the paper's rules."""
+        """Return the settings of ``sso-adapt/1``: the paper's rules."""
         return cls()
 
     @classmethod
@@ -104,7 +103,7 @@ class SkillSettings:
 
     @classmethod
     def sso_release(cls) -> "SkillSettings":
-        """The published code's constants and rules, wherever they are not defects."""
+        """Return the published code's constants and rules, except defects."""
         return cls(
             extraction="sliding",
             pairs="any",
@@ -127,5 +126,5 @@ def dump_settings(settings: SkillSettings) -> dict[str, Any]:
 
 
 def complete_stored_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that a file holds, with those that are younger than it as they were before they could be set."""
+    """Read the settings of a file; settings newer than the file take their former behaviour."""
     return {**asdict(SkillSettings()), **BEFORE, **data}

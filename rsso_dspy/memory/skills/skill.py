@@ -1,4 +1,4 @@
-"""The records of skill memory, from a stretch of a trajectory to a skill with words. All frozen."""
+"""The frozen records of skill memory, from a stretch of a trajectory to a verbalized skill."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,12 +8,11 @@ from rsso_dspy.records import State
 __all__ = ["BILLION", "Piece", "Skill", "SkillCandidate", "SkillScores", "Span", "Verbalization", "Window"]
 
 BILLION = 1_000_000_000
-"""Similarities are whole billionths. Sums of them are exact in any order, so equal windows tie exactly, wherever they
-stand in a matrix and however often the sum was taken."""
+"""Similarities are whole billionths. Their sums are exact in any order, so equal windows tie exactly."""
 
 
 class Span(NamedTuple):
-    """States ``start`` up to, not including, ``end`` of the piece with that index."""
+    """States [``start``, ``end``) of the piece with that index."""
 
     piece: int
     start: int
@@ -29,11 +28,11 @@ class Piece:
     """Index in the trial of the first state."""
     states: tuple[State, ...]
     actions: tuple[str, ...]
-    """The action that led to each state; empty for the start of a trial."""
+    """The action before each state; empty for the start of a trial."""
     rewards: tuple[int, ...]
-    """Points gained on arriving at each state."""
+    """Points gained at each state."""
     trajectory: int = 0
-    """Pieces with the same number were cut from one trajectory. Trials of other units have numbers of their own."""
+    """Pieces of one trajectory share a number. Trials of other units have their own numbers."""
 
     def __len__(self) -> int:
         return len(self.states)
@@ -88,19 +87,19 @@ class SkillScores:
     state: float
     action: float
     feedback: float
-    """Sum over feedback events, negative when the skill was targeted and nothing followed; 0 without any."""
+    """Sum over feedback events, negative if the skill was targeted without a reward; 0 without events."""
     total: float
 
 
 @dataclass(frozen=True, slots=True)
 class Verbalization:
-    """What a language model wrote about a skill's examples (SSO, section 3: summary, instructions, target)."""
+    """A language model's description of a skill (SSO, section 3: summary, instructions, target)."""
 
     summary: str
     name: str
     instructions: tuple[str, ...]
     target: str
-    """The observation that tells that the skill is done; shown to the actor as the subgoal."""
+    """The observation that marks the end of the skill; shown to the actor as the subgoal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class Skill:
     """A verbalized member of the skill set."""
 
     id: str
-    """Digest of what its windows say: the same examples have the same id in every run."""
+    """Digest of the content of its windows: the same examples have the same id in every run."""
     summary: str
     name: str
     instructions: tuple[str, ...]
@@ -116,8 +115,8 @@ class Skill:
     windows: tuple[Window, ...] = field(repr=False)
     scores: SkillScores
     retrieved: int = 0
-    """Steps at which it was shown."""
+    """Number of steps at which it was shown."""
     targeted: int = 0
-    """Steps at which the actor named its target as the subgoal."""
+    """Number of steps at which the actor named its target as the subgoal."""
     beyond: int = 0
-    """Actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""
+    """Number of actions by which its words go beyond its windows (`SkillSettings.past_reward`): 0 or 1."""

@@ -1,4 +1,4 @@
-"""Where skills came from and what became of them: examples, steps that saw them, steps that pursued them, points."""
+"""The history of skills: examples, steps that showed or pursued them, points."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ __all__ = ["SkillExample", "SkillPursuit", "SkillUsage", "find_pursued_skill", "
 
 @dataclass(frozen=True, slots=True)
 class SkillExample:
-    """A window by the steps of its trial. Steps count from 1; the two last fields are aligned with them."""
+    """A window in steps of its trial, counted from 1; the last two fields are aligned with the steps."""
 
     trial: int
     first: int
@@ -29,30 +29,30 @@ class SkillPursuit:
 
     trial: int
     first: int
-    """The first step that did, counted from 1."""
+    """The first pursuing step, counted from 1."""
     steps: int
-    """How many steps did."""
+    """Number of pursuing steps."""
     gained: int
-    """Sum of the trial's positive rewards from that first step on; what else helped is not told apart."""
+    """Sum of the trial's positive rewards from that step on, whatever caused them."""
     outcome: str
 
 
 @dataclass(frozen=True, slots=True)
 class SkillUsage:
-    """All that is known of one skill."""
+    """The history of one skill."""
 
     skill: Skill
     in_use: bool
-    """In the library; otherwise it was once, and a better set took its place."""
+    """Whether it is in the library; otherwise a better set has replaced it."""
     examples: tuple[SkillExample, ...]
     retrieved: int
-    """Steps that had it in the prompt, over all trials given."""
+    """Number of steps with it in the prompt, over all given trials."""
     targeted: int
-    """Steps that pursued it, over all trials given."""
+    """Number of steps that pursued it, over all given trials."""
     pursuits: tuple[SkillPursuit, ...]
 
     def to_json_data(self) -> dict[str, Any]:
-        """JSON data."""
+        """Return JSON data."""
         skill = self.skill
         return {
             "id": skill.id,
@@ -70,20 +70,22 @@ class SkillUsage:
 
 
 def find_pursued_skill(step: Step, skills: Mapping[str, Skill]) -> str | None:
-    """Id of the skill in the prompt of this step whose target the actor named as its subgoal."""
+    """Return the id of the shown skill whose target the actor named as its subgoal."""
     wanted = normalize_text(step.subgoal or "", keep_fill_words=True)
     shown = (name for name in step.recalled if name in skills)
     return next((name for name in shown if wanted and normalize_text(skills[name].target, True) == wanted), None)
 
 
 LATELY = 10
-"""Steps for which a skill that was reached is not offered again."""
+"""Number of steps for which a completed skill is not offered again."""
 
 
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
-    """Ids of the skills that were pursued to their end in the last steps: points were gained on the way, which is
-    where a skill's examples end unless its words go beyond them, or as many steps pursued it as it has instructions,
-    the last of them as the last one says."""
+    """Return the ids of skills completed in the last steps.
+
+    A skill is complete if points were gained while pursuing it (unless its words go beyond its examples), or if as many steps pursued it as it has instructions
+    and the last step follows the last instruction.
+    """
     lately = steps[-LATELY:]
     reached = set()
     for place, step in enumerate(lately):
@@ -100,17 +102,17 @@ def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozense
 
 
 def _follows(action: str, instruction: str) -> bool:
-    """Whether an action has all words of an instruction but the slots, which are in capitals."""
+    """Return whether an action contains all words of an instruction except placeholders in capitals."""
     slots = {word for word in instruction.split() if word.strip(".,").isupper()}
     wanted = " ".join(word for word in instruction.split() if word not in slots)
     return set(normalize_text(wanted).split()) <= set(normalize_text(action).split())
 
 
 def summarize_skill_usage(held: SkillMemoryState, trajectories: Sequence[Trajectory]) -> list[SkillUsage]:
-    """One account per skill ever put into words: the library first, best first, then the others, oldest first.
+    """Return the history of every skill ever verbalized: the library first, best first, then the others, oldest first.
 
-    Use is counted in ``trajectories``. A skill's own counters are not asked: they lack the trials that the memory did
-    not learn from, as a unit's last one.
+    Use is counted in ``trajectories``, because a skill's own counters lack trials that the memory did not learn from,
+    such as a unit's last one.
     """
     order = [*held.library, *(name for name in held.skills if name not in held.library)]
     return [_summarize_skill(held.skills[name], held, trajectories) for name in order]
@@ -130,7 +132,7 @@ def _summarize_skill(skill: Skill, held: SkillMemoryState, trajectories: Sequenc
 
 
 def _build_skill_example(window: Window, piece: Piece) -> SkillExample:
-    """State i of a trial is the one that step i led to, so that the first action of a window is the step after."""
+    """Convert a window to steps. Step i leads to state i, so a window's first action is the step after its start."""
     before = piece.offset + window.start
     return SkillExample(piece.trial, before + 1, before + len(window.actions), window.actions, window.rewards[1:])
 

@@ -1,6 +1,6 @@
 """A skill memory as JSON data and back.
 
-    schema, settings    what the memory was made with
+    schema, settings    version and settings of the memory
     texts               every distinct observation, surroundings, inventory and action of the stored pieces
     pieces              trial, offset, number of the trajectory; states as [observation, look, inventory] and actions as
                         indices into ``texts``
@@ -8,12 +8,12 @@
     similarities        count, sum and sum of squares of both similarities, in billionths
     pool                one row per candidate, most used first: score, state and action similarity in billionths, then
                         each window as piece, start, end
-    selected            the skill set, best first: score terms, then the same but for the score
-    skills              every skill ever put into words, with its use; ``library`` lists those in use
+    selected            the skill set, best first: score terms, then as in the pool without the score
+    skills              every skill ever verbalized, with its use; ``library`` lists those in use
     feedback, answers   feedback events per trial; equivalence questions already answered
 
-Embeddings are computed again when needed, so a restored memory continues byte for byte as long as ``embed`` gives the
-same text the same row.
+Embeddings are recomputed on demand, so a restored memory continues byte for byte if ``embed`` maps equal texts to equal
+rows.
 """
 
 from collections.abc import Sequence
@@ -55,7 +55,7 @@ def dump_snapshot(held: SkillMemoryState, settings: SkillSettings) -> dict[str, 
 
 
 def load_snapshot(data: dict[str, Any], settings: SkillSettings) -> SkillMemoryState:
-    """Raises ``RunMismatch`` for another schema or other settings."""
+    """Restore a memory. Raises ``RunMismatch`` for another schema or other settings."""
     _check_settings(data, settings)
     numbers = _number_trajectories(data["pieces"])
     pieces = [_load_piece(*each, data["texts"]) for each in zip(data["pieces"], numbers, strict=True)]
@@ -76,16 +76,14 @@ def load_snapshot(data: dict[str, Any], settings: SkillSettings) -> SkillMemoryS
 def _check_settings(data: dict[str, Any], settings: SkillSettings) -> None:
     if data["schema"] != SCHEMA:
         raise RunMismatch(
-            f"this skill memory was stored with schema {data['schema']}, and schema {SCHEMA} was expected; "
+            f"this skill memory has schema {data['schema']}, but this program reads schema {SCHEMA}; "
             "restore it with the version of rsso-dspy that stored it"
         )
     now, then = asdict(settings), complete_stored_settings(data["settings"])
     differing = [name for name in now if name not in FREE and then[name] != now[name]]
     if differing:
         changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
-        raise RunMismatch(
-            f"this skill memory was stored under other settings: {changes}; set them as they were, or start a new run"
-        )
+        raise RunMismatch(f"this skill memory has other settings: {changes}; restore these settings or start a new run")
 
 
 def _dump_piece(piece: Piece, texts: dict[str, int]) -> dict[str, Any]:
@@ -106,8 +104,11 @@ def _dump_piece(piece: Piece, texts: dict[str, int]) -> dict[str, Any]:
 
 
 def _number_trajectories(entries: Sequence[dict[str, Any]]) -> list[int]:
-    """Which trajectory each piece was cut from. Older files do not say: there, what lies behind the piece before it, in
-    a trial of the same number, is of the same one."""
+    """Return the trajectory of each piece.
+
+    Older files do not store it; there, a piece that follows the previous one in a trial of the same number belongs to
+    the same trajectory.
+    """
     numbers: list[int] = []
     for before, entry in zip([None, *entries], entries, strict=False):
         same = before and before["trial"] == entry["trial"] and before["offset"] < entry["offset"]

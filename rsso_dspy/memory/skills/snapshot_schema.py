@@ -1,4 +1,4 @@
-"""What a snapshot of a skill memory is made of, so that a file of other things is told before anything is built of it.
+"""The schema of a skill memory's snapshot, to reject other data before loading it.
 
 check_snapshot_schema(json.loads(text))
 """
@@ -53,7 +53,7 @@ _FORM = TypeAdapter(_SnapshotSchema)
 
 
 def check_snapshot_schema(snapshot: object) -> None:
-    """Raise `ValueError` that names the first thing which is another than a snapshot holds."""
+    """Raise `ValueError` that names the first deviation from the schema."""
     try:
         _FORM.validate_python(snapshot)
     except ValidationError as error:

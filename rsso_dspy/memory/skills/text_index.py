@@ -1,6 +1,6 @@
 """Distinct texts, their embeddings and their similarities.
 
-A memory meets the same few hundred texts again and again, so each one is embedded once and known by its index.
+A memory meets the same few hundred texts repeatedly, so each one is embedded once and referred to by its index.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from rsso_dspy.records import State
 __all__ = ["Embed", "Integers", "TextIndex", "normalize_text"]
 
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]
-"""n texts to an (n, d) array of L2-normalised rows; the same text always gives the same row."""
+"""Maps n texts to an (n, d) array of L2-normalized rows; equal texts give equal rows."""
 
 Integers = NDArray[np.int64]
 
@@ -25,14 +25,13 @@ FILL_WORDS = frozenset({"to", "the", "for", "on", "in", "a", "an"})
 
 
 def normalize_text(text: str, keep_fill_words: bool = False) -> str:
-    """Lower-case words without punctuation around them and without fill words; what stays is compared for equality
-    (release, utils.py:12-20)."""
+    """Normalize a text for comparison: lower case, without punctuation and fill words (release, utils.py:12-20)."""
     words = (word.strip(PUNCTUATION) for word in text.lower().split())
     return " ".join(word for word in words if word and (keep_fill_words or word not in FILL_WORDS))
 
 
 def get_embedding_text(state: State, settings: SkillSettings) -> str:
-    """The text that stands for a state where states are compared."""
+    """Return the text of a state for comparison."""
     return state.inventory_first if settings.inventory_first else state.description
 
 
@@ -47,7 +46,7 @@ class TextIndex:
         self._rows: list[NDArray[np.float64]] = []
 
     def index_texts(self, texts: Iterable[str]) -> Integers:
-        """Index of each text; texts not met before are embedded now, in one call."""
+        """Return the index of each text; new texts are embedded in one call."""
         wanted = list(texts)
         new = [text for text in dict.fromkeys(wanted) if text not in self._index]
         if new:
@@ -55,7 +54,7 @@ class TextIndex:
             if rows.ndim != 2 or len(rows) != len(new) or not np.isfinite(rows).all():
                 raise BackendFailure(
                     f"the embedder answered {len(new)} texts with an array of shape {rows.shape}; expected "
-                    f"({len(new)}, d) finite numbers. Check the backend that `embed` stands for."
+                    f"({len(new)}, d) finite numbers. Check the backend of `embed`."
                 )
             for text, row in zip(new, rows, strict=True):
                 self._index[text] = len(self._rows)
@@ -64,7 +63,7 @@ class TextIndex:
         return np.array([self._index[text] for text in wanted], dtype=np.int64)
 
     def compute_similarities(self, left: Integers, right: Integers) -> Integers:
-        """(len(left), len(right)) cosines in billionths; texts that are equal once normalised count as 1."""
+        """Return (len(left), len(right)) cosines in billionths; texts that are equal after normalization count as 1."""
         rows, row = np.unique(left, return_inverse=True)
         columns, column = np.unique(right, return_inverse=True)
         cosines = self._stack_embeddings(rows) @ self._stack_embeddings(columns).T
