@@ -33,6 +33,6 @@ __all__ = ["METHODS", "Agent", "Variant", "__version__", "compile", "load", "met
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         if name == "Agent":
-            import_module(_PUBLIC["session"])  # which an agent opens by itself where none is open
+            import_module(_PUBLIC["session"])  # an agent opens it if no session is open
         return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'rsso_dspy' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -1,10 +1,10 @@
-"""Addresses of servers: what of one may be shown, whether it is this machine's, and which proxy stands before it.
+"""Server addresses: display without secrets, detection of this machine, and proxies.
 
-    find_proxy("http://model.example/v1")        # "http://127.0.0.1:3128", without user and password; "" when none does
-    bypass_proxy("http://127.0.0.1:8000/v1")     # no proxy stands before that, whatever the shell holds
+    find_proxy("http://model.example/v1")        # "http://127.0.0.1:3128", without user and password; "" without a
+    proxy bypass_proxy("http://127.0.0.1:8000/v1")     # reaches that without a proxy, whatever the shell sets
 
-The environment's proxies (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`, in either case) hold as for any HTTP
-tool, but not for this machine: a proxy elsewhere could not reach it, and would be shown prompts and keys.
+The environment's proxies (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`, in either case) apply as for any HTTP
+tool, except to this machine: a remote proxy could not reach it, and would see prompts and keys.
 """
 
 import os
@@ -15,11 +15,11 @@ from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
-"""Names of this machine that are kept from proxies whatever is configured: libraries know addresses by themselves."""
+"""Names of this machine that always bypass proxies; libraries recognize its addresses themselves."""
 
 
 def strip_credentials(address: str) -> str:
-    """The address without user, password, query and fragment."""
+    """Return the address without user, password, query and fragment."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -28,7 +28,7 @@ def strip_credentials(address: str) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Whether it is one of this machine: a loopback address, in any notation, or the machine's own name."""
+    """Return whether the address is of this machine: a loopback address in any notation, or its own name."""
     host = (urlsplit(address).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost") or host == socket.gethostname().lower():
         return True
@@ -44,7 +44,7 @@ def is_local(address: str) -> bool:
 
 
 def find_proxy(address: str) -> str:
-    """The proxy that requests for this address go through, without user and password; empty when there is none."""
+    """Return the proxy for this address without user and password, or an empty string."""
     parts = urlsplit(address)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -54,8 +54,10 @@ def find_proxy(address: str) -> str:
 
 
 def bypass_proxy(*addresses: str | None) -> None:
-    """Have every HTTP library of this process reach this machine without a proxy, by the names that libraries know and
-    those in `addresses`. They all read `no_proxy`, of which each understands something else, but plain names."""
+    """Make every HTTP library of this process reach this machine, and `addresses` on it, without a proxy.
+
+    All libraries read `no_proxy`, but only plain names mean the same to all.
+    """
     proxies = getproxies()
     if not {"http", "https", "all"} & set(proxies) or proxies.get("no", "").strip() == "*":
         return

@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all, whatever happens while they are written.
+"""Atomic file writes: a file is either complete or absent, whatever happens during the write.
 
 atomic_write_text(path, text)
-with atomic_path(path) as temporary:      # for what writes a file itself
+with atomic_path(path) as temporary:      # for code that writes a file itself
     writer = ParquetWriter(temporary, ...)
 """
 
@@ -18,18 +18,20 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.redaction import redact, redact_json
 
 HEAD = 4096
-"""Bytes at the beginning of a file in which a mark is looked for."""
+"""Number of bytes at the beginning of a file to search for a mark."""
 
 OWN_FOLDERS = ("units", "trainings", "started", "given", "recordings")
 OWN_FILES = ("run.json", "mlflow.json", ".lock")
-"""What a run keeps in its folder, beside its journals (*.jsonl)."""
+"""Files and folders that a run keeps in its folder, besides its journals (*.jsonl)."""
 
 
 @contextmanager
 def atomic_path(path: Path, folders: bool = True) -> Iterator[Path]:
-    """A file beside `path` to write to, which takes its place when the block ends well, and is gone when it does not.
-    Folders are made, unless `folders` says no. Raises `OSError` that names `path` where nothing can be written, or what
-    is there is a device or a folder."""
+    """Yield a temporary file beside `path`, which replaces it at the end of the block, or is removed after an error.
+
+    Creates parent folders if `folders` is true. Raises `OSError` that names `path` if it cannot be written, or is a
+    device or a folder.
+    """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "that is no file", str(path))
     try:
@@ -52,7 +54,7 @@ def atomic_path(path: Path, folders: bool = True) -> Iterator[Path]:
 
 
 def atomic_write_text(path: Path, text: str, folders: bool = True) -> None:
-    """Write a text so, without the secrets in it; of JSON, by the name's ending, only strings change."""
+    """Write a text atomically with secrets redacted; in JSON files (by suffix) only strings change."""
     text = redact_json(text) if path.suffix in (".json", ".jsonl") else redact(text)
     with atomic_path(path, folders) as temporary:
         temporary.write_text(text, encoding="utf-8")
@@ -60,16 +62,16 @@ def atomic_write_text(path: Path, text: str, folders: bool = True) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """Files that a command writes, and so may write over."""
+    """A kind of file that a command writes and may overwrite."""
 
     name: str
-    """What one of them is called, e.g. ``skill library``."""
+    """Name of the kind, e.g. ``skill library``."""
     holds: Callable[[Path], bool]
-    """Whether a file is one."""
+    """Returns whether a file is of this kind."""
 
 
 def make_json_kind(name: str, kind: str) -> FileKind:
-    """JSON objects whose ``kind`` says what they are."""
+    """Return the kind of JSON objects with this ``kind`` field."""
 
     def has_json_kind(path: Path) -> bool:
         try:
@@ -82,7 +84,7 @@ def make_json_kind(name: str, kind: str) -> FileKind:
 
 
 def make_marked_kind(name: str, *marks: bytes) -> FileKind:
-    """Files near whose beginning one of these stands."""
+    """Return the kind of files with one of these marks near the beginning."""
 
     def has_mark(path: Path) -> bool:
         with path.open("rb") as file:
@@ -93,26 +95,27 @@ def make_marked_kind(name: str, *marks: bytes) -> FileKind:
 
 
 def check_output_path(path: Path, option: str = "-o", kind: FileKind | None = None) -> None:
-    """Raise `UsageError` when no file or folder can be made at `path`, which `option` names, or none may be: a run
-    keeps its own files there, or a file is there that is not of the `kind` that would be written. Known before any
-    work. An empty file is nobody's."""
+    """Raise `UsageError`, before any work, if `path` cannot or must not be written; `option` names it.
+
+    It must not be written if a run keeps its own files there, or if it is a non-empty file of another `kind`.
+    """
     if why := find_obstacle(path):
         raise UsageError(f"{path} cannot be written: {why}; name another {option}")
     if run := find_owning_run(path):
-        raise UsageError(f"{path} is where the run in {run} keeps its own files; name another {option}")
+        raise UsageError(f"the run in {run} keeps its own files at {path}; name another {option}")
     if kind is None or not path.exists():
         return
     if not path.is_file():
-        raise UsageError(f"{path} is no file; name another {option}")
+        raise UsageError(f"{path} is not a file; name another {option}")
     if path.stat().st_size and not kind.holds(path):
         raise UsageError(
-            f"{path} is there and is no {kind.name} of rsso-dspy: nothing is written over it; name another {option}, "
+            f"{path} exists and is not a {kind.name} of rsso-dspy, so it is not overwritten; name another {option}, "
             "or move it away"
         )
 
 
 def find_owning_run(path: Path) -> Path | None:
-    """The folder of the run that keeps its own files at `path`; None when that is no run's."""
+    """Return the folder of the run that keeps its own files at `path`, or None."""
     whole = path.resolve()
     for folder in whole.parents:
         first, *rest = whole.relative_to(folder).parts
@@ -123,12 +126,12 @@ def find_owning_run(path: Path) -> Path | None:
 
 
 def find_obstacle(path: Path) -> str:
-    """Why no file or folder can be made at `path`, in words; empty when nothing is known to be in the way."""
+    """Return why `path` cannot be created, or an empty string if no obstacle is known."""
     nearest = next(filter(os.path.lexists, path.parents), Path("/"))
     if os.path.isdir(path) or (os.path.islink(path) and not os.path.exists(path)):
         nearest = path
     if not os.path.exists(nearest):
-        return f"{nearest} is a link to what is not there"
+        return f"{nearest} is a broken link"
     if not os.path.isdir(nearest):
         return f"{nearest} is a file"
     return "" if os.access(nearest, os.W_OK | os.X_OK) else f"{nearest} cannot be written to"

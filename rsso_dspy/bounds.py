@@ -1,58 +1,58 @@
-"""The largest numbers that options and settings take. What is larger is a mistake, and is refused before anything is
-planned: a plan of a billion units would fill the memory first."""
+"""Upper bounds of options and settings. Larger numbers are mistakes and refused before planning: a plan of a billion
+units would exhaust memory."""
 
 MOST_SEED = 2**31 - 1
-"""The largest seed: what any generator of random numbers takes, and far from the 64 bits that tables hold."""
+"""Largest seed: accepted by any random number generator, and well within 64 bits."""
 
 MOST_TRIALS = 1000
-"""Trials at most of a unit, or of a variant in training: as many have rollout numbers of their own under one seed."""
+"""Maximum trials of a unit, or of a variant in training: so many have distinct rollout numbers under one seed."""
 
 MOST_PER_TASK = 1000
-"""Variants of a task at most: no task has as many."""
+"""Maximum variants of a task: no task has as many."""
 
 MOST_SECONDS = 1_000_000
-"""The longest time that a setting may name, eleven days: what any clock and socket of the system takes."""
+"""Longest time in seconds, eleven days: accepted by any clock and socket of the system."""
 
 MOST_RETRIES = 1000
-"""Further tries of a request at most."""
+"""Maximum retries of a request."""
 
 MOST_TEMPERATURE = 100.0
-"""The highest sampling temperature: providers take 1 or 2 at most."""
+"""Highest sampling temperature: providers accept at most 1 or 2."""
 
 MOST_TOKENS = 1_000_000_000
-"""Tokens of an answer at most."""
+"""Maximum tokens of an answer."""
 
 MOST_STATES = 1000
-"""States in a window, or skills in a prompt, at most: more than any trial has steps."""
+"""Maximum states in a window, or skills in a prompt: more than any trial has steps."""
 
 MOST_KEPT = 1_000_000
-"""Entries of a memory at most, and steps or tasks between two writings."""
+"""Maximum entries of a memory, and steps or tasks between two writings."""
 
 MOST_DOLLARS = 1_000_000_000
-"""US dollars that a price or a limit may name at most."""
+"""Maximum price or spend limit in US dollars."""
 
 MOST_JOBS = 256
-"""Units played at once at most."""
+"""Maximum number of parallel units."""
 
 MOST_SHARDS = 10_000
-"""Parts of a run at most: far more than there are variants."""
+"""Maximum shards of a run: far more than there are variants."""
 
 MOST_POINTS = 10_000
-"""Points of a sweep at most, each a run of its own."""
+"""Maximum points of a sweep, each a run of its own."""
 
 MOST_EPISODES = 1000
-"""Episodes without a task before a constitution is built, at most."""
+"""Maximum exploration episodes before building a constitution."""
 
 MOST_STEPS = 1_000_000
-"""Steps of a trial at most."""
+"""Maximum steps of a trial."""
 
 MOST_DIGITS = 9
-"""Digits of a count in a text at most: Python itself refuses to read thousands of them."""
+"""Maximum digits of a count in a text: Python refuses to read thousands of them."""
 
 SHOWN = 80
-"""Characters of a wrong text that a message repeats."""
+"""Maximum characters of a wrong text repeated in a message."""
 
 
 def shorten_text(text: str) -> str:
-    """A text for a message that it must not fill."""
+    """Shorten a text for a message."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

@@ -1,22 +1,22 @@
-"""Every exception of the project. Each message says what was wrong, what was expected and what mends it.
+"""The exceptions of the project. Each message says what was wrong, what was expected and how to fix it.
 
 RssoError                       exit code 1
 ├── UsageError                  exit code 2: the call or its input is wrong
 │   ├── UnknownName             no such task, method, backend, config key, ...: the nearest names are offered
-│   ├── ConfigError             a value in the configuration does not fit
+│   ├── ConfigError             a value in the configuration is invalid
 │   ├── NotInstalled            an extra of the package is needed
-│   ├── DamagedFile             a file that was to be read is none, or does not hold what it should
-│   ├── SplitError              a variant outside the split it was asked from
+│   ├── DamagedFile             an input is not a regular file, or has invalid content
+│   ├── SplitError              a variant is not in the requested split
 │   └── RunMismatch             an output folder holds a run of another configuration
-├── LimitReached                the run has cost what it was allowed to
-├── NotRecorded                 a request that recordings were to answer is not in them
-├── FolderGone                  what is written to was moved, deleted or unmounted meanwhile
+├── LimitReached                the run reached its spend limit
+├── NotRecorded                 recordings lack a request during a replay
+├── FolderGone                  the output folder was moved, deleted or unmounted
 ├── EnvironmentFailure          the simulator's side
 │   ├── JavaMissing             no Java runtime can be started
 │   ├── SimulatorDied           the simulator process ended or was killed
 │   └── GoldUnknown             no gold length for a variant, so no step budget
 └── BackendFailure              the model's side
-    ├── MissingKey              the environment variable that should hold a key is not set
+    ├── MissingKey              the environment variable for a key is not set
     └── BackendUnreachable      the endpoint does not answer, or refuses every request
 """
 
@@ -24,28 +24,27 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 FEW = 8
-"""Names that a message lists, whatever was meant."""
+"""Maximum number of names that a message lists in full."""
 
 
 class Stopped(BaseException):
-    """The run is being stopped: the trial under way is abandoned. Not an error, and nothing should catch it as one."""
+    """The run is being stopped and abandons the current trial. Not an error; do not catch it as one."""
 
 
 class RssoError(Exception):
-    """Base of all errors of this project."""
+    """Base class of all errors of this project."""
 
     exit_code = 1
 
 
 class UsageError(RssoError):
-    """The call, or what was given to it, is wrong."""
+    """The call or its input is wrong."""
 
     exit_code = 2
 
 
 class UnknownName(UsageError):
-    """A name that is not in a table; the message offers the nearest ones, and lists all where they are few or none is
-    near."""
+    """An unknown name; the message offers the nearest known ones, or all if they are few or none is near."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = ""):
         names = sorted(known)
@@ -59,7 +58,7 @@ class UnknownName(UsageError):
 
 
 class ConfigError(UsageError):
-    """A configuration value does not fit."""
+    """A configuration value is invalid."""
 
 
 class NotInstalled(UsageError):
@@ -67,7 +66,7 @@ class NotInstalled(UsageError):
 
 
 class DamagedFile(UsageError):
-    """A file that was to be read is none, or does not hold what it should."""
+    """An input is not a regular file, or has invalid content."""
 
     def __init__(self, path: object, why: str):
         self.why = why
@@ -75,7 +74,7 @@ class DamagedFile(UsageError):
 
 
 class SplitError(UsageError):
-    """A variant outside the split it was asked from."""
+    """A variant is not in the requested split."""
 
 
 class RunMismatch(UsageError):
@@ -83,15 +82,15 @@ class RunMismatch(UsageError):
 
 
 class LimitReached(RssoError):
-    """The run has cost what it was allowed to."""
+    """The run reached its spend limit."""
 
 
 class NotRecorded(RssoError):
-    """A request that recordings were to answer is not in them; nothing was played on."""
+    """Recordings lack a request during a replay; the replay stops."""
 
 
 class FolderGone(RssoError):
-    """The folder that is written to is no longer where it was; nothing was written there since."""
+    """The output folder is no longer at its place; nothing was written since."""
 
 
 class EnvironmentFailure(RssoError):
@@ -115,7 +114,7 @@ class BackendFailure(RssoError):
 
 
 class MissingKey(BackendFailure, UsageError):
-    """The environment variable that should hold a key is not set."""
+    """The environment variable for a key is not set."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""Where this user's computed things are kept between runs. Anything in there can be deleted and comes back when needed.
+"""The user's cache folder. Its content can be deleted and is recreated on demand.
 
 gold_lengths/   lengths of gold paths that are not shipped
 embeddings/     vectors of texts
@@ -13,7 +13,7 @@ CACHE_VARIABLE = "RSSO_DSPY_CACHE"
 
 
 def get_cache_folder() -> Path:
-    """``RSSO_DSPY_CACHE``, else the platform's place for caches. It need not exist yet."""
+    """Return ``RSSO_DSPY_CACHE``, else the platform's cache folder. It may not exist yet."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
     from platformdirs import user_cache_path

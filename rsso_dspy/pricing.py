@@ -1,7 +1,7 @@
-"""What tokens cost. US dollars throughout; a price that is not known is None and never 0.
+"""Costs of tokens in US dollars; an unknown price is None, never 0.
 
 compute_cost(usage, Price(input=3e-6, output=15e-6, cached=0.3e-6, cache_write=3.75e-6))
-itemize_costs(records, price_of)         # billed so far, by arm and role
+itemize_costs(records, price_of)         # costs so far, by arm and role
 """
 
 from collections import defaultdict
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from rsso_dspy.records import TrialsRecord, Usage
 
 PriceOf = Callable[[str], "Price | None"]
-"""The price of a model, ``provider/model``; None when it is not known."""
+"""Returns the price of a model ``provider/model``, or None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per token of each class."""
+    """Dollars per token by class."""
 
     input: float
     output: float
     cached: float
-    """Input that the provider reads from its cache."""
+    """Input tokens read from the provider's cache."""
     cache_write: float
-    """Input that it writes to its cache."""
+    """Input tokens written to the provider's cache."""
 
     @property
     def is_free(self) -> bool:
@@ -34,7 +34,7 @@ FREE = Price(0.0, 0.0, 0.0, 0.0)
 
 
 def compute_cost(usage: Usage, price: Price) -> float:
-    """What the tokens cost."""
+    """Return the cost of the tokens."""
     plain = max(0, usage.input - usage.cached - usage.cache_write)
     return (
         plain * price.input
@@ -45,25 +45,25 @@ def compute_cost(usage: Usage, price: Price) -> float:
 
 
 def compute_uncached_cost(usage: Usage, price: Price) -> float:
-    """What the same tokens would have cost had the provider cached nothing."""
+    """Return the cost of the same tokens without the provider's cache."""
     return usage.input * price.input + usage.output * price.output
 
 
 @dataclass(frozen=True, slots=True)
 class CostEntry:
-    """What one role of one arm came to."""
+    """The cost of one role of one arm."""
 
     arm: str
     role: str
     model: str
     usage: Usage
     billed: float | None
-    """None when the model's price is not known, or the server did not tell all tokens."""
+    """None if the model's price is unknown or the server did not report all tokens."""
     without_cache: float | None
 
 
 def itemize_costs(records: Iterable[TrialsRecord], price_of: PriceOf) -> list[CostEntry]:
-    """Entries by arm, role and model, in the order in which they first appear."""
+    """Return costs by arm, role and model, in order of first appearance."""
     totals: dict[tuple[str, str, str], Usage] = defaultdict(Usage)
     for record in records:
         arm = record.arm + (" (taken over)" if "forked_from" in record.provenance else "")
@@ -80,18 +80,18 @@ def itemize_costs(records: Iterable[TrialsRecord], price_of: PriceOf) -> list[Co
 
 
 def sum_amounts(amounts: Iterable[float | None]) -> float | None:
-    """The sum; None when one of them is not known."""
+    """Return the sum, or None if any value is unknown."""
     known = list(amounts)
     return None if None in known else sum(amount for amount in known if amount is not None)
 
 
 def format_dollars(amount: float | None) -> str:
-    """In words; small amounts with more digits."""
+    """Format dollars; small amounts with more digits."""
     if amount is None:
         return "unpriced"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
 
 
 def format_tokens(number: float) -> str:
-    """In words, three or more digits of it: thousands below a tenth of a million."""
+    """Format a number of tokens with at least three digits, in thousands below a tenth of a million."""
     return f"{number / 1e6:,.2f}M" if number >= 1e5 else f"{number / 1e3:,.1f}k"

@@ -1,15 +1,15 @@
-"""Every exchange with a model, kept: what was asked, what came back, from whom, and what it took.
+"""Recordings of exchanges with models: request, answer, source, usage and time.
 
-    RUN/recordings/about.json                                 which backend answered, with its settings
+    RUN/recordings/about.json                                 the backend and its settings
     RUN/recordings/units/ARM/TASK/VARIANT-sSEED.jsonl.gz      a unit's, one gzip member a trial
     RUN/recordings/trainings/ARM/TASK/sSEED.jsonl.gz          a training's, likewise
-    RUN/recordings/left-out.jsonl                             what did not fit any more
+    RUN/recordings/left-out.jsonl                             trials beyond the size limit
 
     recordings = Recordings.of(Path("runs/x"))
     recordings.trials("units/sso/boil/22-s0")                 # trial to exchanges, in order
 
-A member ends with a line that names its trial. What a kill cut off at the end of a file is read past. Nothing that
-redaction knows as secret is in any of it. A compile and the building of a constitution leave ``FILE.recordings``.
+A member ends with a line that names its trial. Readers skip an incomplete end of a file, left by a kill. Secrets are
+redacted. A compile and the building of a constitution write to ``FILE.recordings``.
 """
 
 import hashlib
@@ -34,51 +34,54 @@ EMBEDDER = "embedder"
 KIND, SCHEMA = "rsso-dspy recordings", 1
 
 MOST_RECORDED = 4 << 30
-"""Bytes of the recordings of one run at most, compressed: hundreds of thousands of exchanges and more."""
+"""Maximum compressed size of a run's recordings in bytes: hundreds of thousands of exchanges and more."""
 MOST_UNPACKED = 1 << 31
-"""Bytes that one file may unpack to."""
+"""Maximum uncompressed size of one file in bytes."""
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One question to a model, with what became of it. Requests that failed before the answer came are part of it."""
+    """One question to a model with its answer or error, including earlier failed attempts."""
 
     role: str
     request: Mapping[str, Any]
-    """``model``, ``messages`` and ``parameters``: all that an answer depends on, no way to the model."""
+    """``model``, ``messages`` and ``parameters``: all that an answer depends on, without the connection."""
     step: int = 0
-    """The actor's step that it belongs to, or that came before it; 0 outside of a trial."""
+    """The actor's current or previous step; 0 outside of a trial."""
     answer: list[Any] | None = None
-    """As DSPy's client gave it; None when there is an error in its place."""
+    """The response of DSPy's client; None if there is an error instead."""
     error: Mapping[str, Any] | None = None
-    """``kind``, ``message`` and what else the error said of itself."""
+    """``kind``, ``message`` and further fields of the error."""
     failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
-    """Kind of error, and usage as the provider said it, of every request before that got no answer."""
+    """Kind of error and reported usage of each earlier failed attempt."""
     usage: list[dict[str, Any]] = field(default_factory=list)
-    """As the provider said it."""
+    """Usage as reported by the provider."""
     model: str = ""
-    """What the server called the model that answered."""
+    """Name of the answering model as reported by the server."""
     refused: bool = False
-    """The answer was too long to be read, and was taken for an empty one."""
+    """The answer was too long and was read as empty."""
     seconds: float = 0.0
-    """From the request that was answered to its answer."""
+    """Seconds from the answered request to its answer."""
 
     @property
     def key(self) -> str:
-        """Equal for requests that are equal to the letter, in the same role."""
+        """Return a key that is equal for identical requests of the same role."""
         return key_of(self.role, self.request)
 
     @property
     def text(self) -> str:
-        """The answer as text; empty when there is none."""
+        """The answer as text; empty if there is none."""
         first = self.answer[0] if self.answer else ""
         return str(first.get("text") or "") if isinstance(first, dict) else str(first or "")
 
 
 def key_of(role: str, request: Mapping[str, Any]) -> str:
-    """See `Exchange.key`. Of a seed it counts whether there is one: it follows from unit, trial and number of the
-    request, which are matched apart."""
+    """Compute `Exchange.key`.
+
+    Only the presence of a seed counts, because it follows from unit, trial and request number, which are matched
+    separately.
+    """
     parameters = dict(request["parameters"])
     if "seed" in parameters:
         parameters["seed"] = True
@@ -87,23 +90,25 @@ def key_of(role: str, request: Mapping[str, Any]) -> str:
 
 
 def text_of(content: object) -> str:
-    """A message's content as text."""
+    """Return a message's content as text."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return str(content or "")
 
 
 def find_recordings(path: Path) -> Path:
-    """The folder of recordings of a run, or of a compiled program or a constitution, by its own name or theirs. Raises
-    `UsageError` when there are none."""
+    """Find the folder of recordings of a run, compiled program or constitution, by its own name or theirs.
+
+    Raises `UsageError` if there is none.
+    """
     for folder in (path / FOLDER, path, path.with_name(f"{path.name}.{FOLDER}")):
         if (folder / ABOUT).is_file():
             return folder
-    raise UsageError(f"{path} holds no recordings; a run, a compile or a build with --record makes some")
+    raise UsageError(f"{path} holds no recordings; run, compile or build with --record to make them")
 
 
 def read_about(path: Path) -> dict[str, Any]:
-    """What `about.json` says: ``backend`` and its ``settings``. Raises `UsageError` when it says no such thing."""
+    """Read ``backend`` and ``settings`` from `about.json`. Raises `UsageError` if they are missing."""
     file = find_recordings(path) / ABOUT
     try:
         data = read_json(file)
@@ -118,28 +123,28 @@ def read_about(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Recordings:
-    """A folder of recordings, to be read."""
+    """A folder of recordings, read-only."""
 
     folder: Path
     part: str = ""
-    """A folder in it, of a build that has several."""
+    """Subfolder, for a build with several."""
 
     @classmethod
     def of(cls, path: Path) -> "Recordings":
-        """Those of a run, a compiled program or a constitution. Raises what `read_about` raises."""
+        """Open the recordings of a run, compiled program or constitution. Raises what `read_about` raises."""
         read_about(path)
         return cls(find_recordings(path))
 
     def below(self, part: str) -> "Recordings":
-        """A part of them."""
+        """Return the recordings of a subfolder."""
         return Recordings(self.folder, part)
 
     def file(self, name: str) -> Path:
-        """The file called `name`."""
+        """Return the file called `name`."""
         return self.folder / self.part / f"{name}{ENDING}"
 
     def trials(self, name: str) -> dict[int, list[Exchange]]:
-        """Trial to its exchanges in order. Raises `NotRecorded` when there is no such file."""
+        """Return the exchanges of each trial, in order. Raises `NotRecorded` if there is no such file."""
         try:
             data = read_bytes(self.file(name))
         except FileNotFoundError:
@@ -156,14 +161,14 @@ class Recordings:
 
 
 def left_out_of(folder: Path) -> list[dict[str, Any]]:
-    """Notes of what did not fit: ``name`` and ``trial``."""
+    """Return ``name`` and ``trial`` of trials beyond the size limit."""
     entries = (parse_entry(line) for line in read_lines(folder / LEFT_OUT))
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """The exchanges of one trial, and where in the file they end."""
+    """The exchanges of one trial, and their end in the file."""
 
     trial: int
     end: int
@@ -171,12 +176,12 @@ class Member:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """Lines that say nothing are left out: then what they told is missing."""
+        """Parse lines, skipping broken ones."""
         return [found for line in self.text.split(b"\n") if (found := _read_record(line))]
 
 
 def members(data: bytes) -> Iterator[Member]:
-    """The whole members of a file, in order; it ends where a kill cut it off, or where it is damaged."""
+    """Yield the complete members of a file, in order, up to a truncated or damaged end."""
     at, total = 0, 0
     while at < len(data):
         unpack, parts = zlib.decompressobj(31), []
@@ -201,7 +206,7 @@ def members(data: bytes) -> Iterator[Member]:
 
 
 def _read_record(line: bytes) -> Exchange | None:
-    """An exchange; None for a line that tells of none."""
+    """Parse an exchange; None for any other line."""
     from pydantic import ValidationError
 
     entry = parse_entry(line)

@@ -1,8 +1,8 @@
-"""The records everything else is made of. Frozen: written once, never mutated; no behaviour beyond properties.
+"""The records, frozen: written once, never mutated; no behaviour beyond properties.
 
-Variant      one concrete problem of a task type
-State        what the agent can see at one moment
-Step         one action and the state it led to
+Variant      one concrete case of a task type
+State        what the agent sees at one moment
+Step         one action and the resulting state
 Trajectory   one trial, from reset to its end
 Lesson       what a piece of experience teaches: one sentence for a constitution
 TrialResult  the trial as it stands in a unit's file: trajectory, what was learnt, what it cost
@@ -24,23 +24,23 @@ SCHEMA_VERSION = 1
 SOLVED_SCORE = 100
 
 ZERO_SHOT = "zero-shot"
-"""Name of the program whose prompts nobody compiled."""
+"""Name of the uncompiled program."""
 
 RULE_BASED_NOTE = (
     "The embedded rule-based model answered here in place of a language model: these scores say nothing about "
     "language models."
 )
-"""Stands beside every result in which the offline model had a role."""
+"""Shown beside every result in which the offline model had a role."""
 
 Split = Literal["train", "dev", "test"]
 Outcome = Literal["solved", "failed", "budget", "stalled", "repeated", "error"]
-"""How a trial ended: score reached 100; the environment ended it below 100; the step budget was used up; one step
-took too long; the same action too often in a row; infrastructure failed (such a trial has no score)."""
+"""How a trial ended: score 100; ended by the environment below 100; step budget used up; a step took too long; the
+same action too often in a row; infrastructure failure (such a trial has no score)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One variation of a task type, e.g. ``find-plant::228``."""
+    """One variant of a task type, e.g. ``find-plant::228``."""
 
     task: str
     index: int
@@ -54,7 +54,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What can be seen at one moment: the text an action produced, the surroundings and the inventory."""
+    """What the agent sees at one moment: observation, surroundings and inventory."""
 
     observation: str
     look: str
@@ -62,9 +62,10 @@ class State:
 
     @property
     def description(self) -> str:
-        """The whole state as one text, the one that is embedded: the observation, then the surroundings unless it
-        lists them already, then the inventory unless it holds it (SSO reference, state_description). An observation
-        that the surroundings begin with, as after looking around, is not said twice."""
+        """The whole state as one text, used for embedding: observation, surroundings, inventory, without repetitions.
+
+        As in the SSO reference (state_description).
+        """
         parts = [] if self.look.startswith(self.observation) else [self.observation]
         if "you see" not in self.observation.lower():
             parts.append(self.look)
@@ -74,7 +75,7 @@ class State:
 
     @property
     def inventory_first(self) -> str:
-        """The same text with the inventory before the rest, for embedders that cut off the end of long texts."""
+        """The same text with the inventory first, for embedders that cut off long texts."""
         whole, carried = self.description, f"\n{self.inventory}"
         if not self.inventory or not whole.endswith(carried):
             return whole
@@ -83,12 +84,12 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One action of the actor and the state it led to. Points are of 100."""
+    """One action of the actor and the resulting state. Rewards and scores are in points of 100."""
 
     proposed: str
     """The action as the actor wrote it."""
     action: str
-    """The text that was sent, after action repair; empty when the answer was malformed."""
+    """The text sent to the environment, after repair; empty for a malformed answer."""
     state: State
     reward: int
     """Change of the environment score."""
@@ -97,19 +98,19 @@ class Step:
     understood: bool
     reasoning: str = ""
     subgoal: str | None = None
-    """Target of the recalled skill that the actor said it pursues."""
+    """Target of the recalled skill that the actor named as its subgoal."""
     recalled: tuple[str, ...] = ()
-    """Ids of the skills that stood in the prompt of this step."""
+    """Ids of the skills in the prompt of this step."""
     malformed: bool = False
-    """The language model's answer held no action; nothing was sent."""
+    """The model's answer held no action, so nothing was sent."""
     unread: str = ""
-    """What it said, when that could not be read."""
+    """The answer, if it could not be parsed."""
     rejected: str = ""
-    """What the actor gave as its subgoal, when it is none that it was offered."""
+    """The actor's subgoal, if it was not among those offered."""
     asked_back: bool = False
-    """The environment asked which of several actions was meant; nothing was done."""
+    """The environment asked which of several actions was meant and did nothing."""
     no_effect: bool = False
-    """The environment understood the action and says that nothing came of it."""
+    """The environment understood the action but reports that it had no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,10 @@ class Trajectory:
 
     @property
     def accumulator(self) -> int:
-        """Sum of positive rewards, the paper's score (section 4): a final -100 does not erase it, and points already
-        held after reset are not in it."""
+        """Sum of positive rewards, the paper's score (section 4).
+
+        A final -100 does not erase it, and it excludes points held at reset.
+        """
         return sum(step.reward for step in self.steps if step.reward > 0)
 
     @property
@@ -147,38 +150,38 @@ class Trajectory:
 
     @property
     def invalid_actions(self) -> int:
-        """Actions that were malformed or that the environment did not understand."""
+        """Number of malformed or misunderstood actions."""
         return sum(not step.understood for step in self.steps)
 
     @property
     def asked_back(self) -> int:
-        """Steps that the environment answered with a question; none where an older version did not say."""
+        """Number of steps answered with a question; 0 in records of older versions."""
         return sum(step.asked_back for step in self.steps)
 
     @property
     def no_effect(self) -> int:
-        """Steps whose action was understood and did nothing; none where an older version did not say."""
+        """Number of steps with an understood action without effect; 0 in records of older versions."""
         return sum(step.no_effect for step in self.steps)
 
 
 Category = Literal["abstract", "error", "progress"]
-"""abstract: what holds in the environment or for a type of task. error: a mistake that was made, and its solution.
-progress: what is done and left in the present task; dropped at its end (OmniReflect, section 2.2)."""
+"""abstract: holds in the environment or for a type of task. error: a mistake and its solution. progress: what is done
+and left in the current task; dropped at its end (OmniReflect, section 2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What one piece of experience teaches."""
+    """A lesson from one piece of experience."""
 
     category: Category
     text: str
-    """The rule; of an error, the mistake."""
+    """The rule; for an error, the mistake."""
     solution: str = ""
-    """Of an error: what to do instead."""
+    """For an error: what to do instead."""
 
     @property
     def line(self) -> str:
-        """As it stands in a prompt."""
+        """The lesson as prompt text."""
         if self.category != "error" or not self.solution:
             return self.text
         return f"Mistake: {self.text.rstrip('.')}. Instead: {self.solution}"
@@ -189,25 +192,25 @@ class Usage:
     """Calls and tokens of one role."""
 
     calls: int = 0
-    """Answers that came."""
+    """Number of answers."""
     input: int = 0
-    """All tokens sent, `cached` and `cache_write` among them."""
+    """Input tokens, including `cached` and `cache_write`."""
     output: int = 0
-    """All tokens answered, `reasoning` among them."""
+    """Output tokens, including `reasoning`."""
     malformed: int = 0
-    """Answers that could not be parsed, also not when asked for once more in another format."""
+    """Answers that could not be parsed, even after a second request in another format."""
     repaired: int = 0
-    """Answers that were read although they did not keep to the format."""
+    """Answers parsed although they violated the format."""
     truncated: int = 0
-    """Answers cut off at the longest length allowed, or too long to be read at all."""
+    """Answers cut off at the length limit, or too long to be read."""
     failed: int = 0
-    """Requests that got no answer, whether or not they were asked again."""
+    """Requests without an answer, retried or not."""
     unmetered: int = 0
-    """Answers whose tokens the server did not tell: what they cost is not known."""
+    """Answers without a token count from the server; their cost is unknown."""
     cached: int = 0
-    """Input tokens that the provider read from its cache."""
+    """Input tokens read from the provider's cache."""
     cache_write: int = 0
-    """Input tokens that it wrote to its cache."""
+    """Input tokens written to the provider's cache."""
     reasoning: int = 0
     """Output tokens of hidden reasoning."""
 
@@ -215,17 +218,17 @@ class Usage:
         return Usage(*map(operator.add, _counts_of(self), _counts_of(other)))
 
     def subtract(self, other: "Usage") -> "Usage":
-        """What is left without the other; nothing is less than none."""
+        """Subtract another usage; counts do not go below 0."""
         return Usage(*(max(0, left) for left in map(operator.sub, _counts_of(self), _counts_of(other))))
 
 
 _counts_of: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*(count.name for count in fields(Usage)))
-"""The counts of a usage in order; `astuple` would copy each deeply, once per answer."""
+"""Return the counts in order; `astuple` would deep-copy them, once per answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a trial has no score. Whoever decides by it decides by its kind; the message is for a person."""
+    """Why a trial has no score. Code decides by its kind; the message is for people."""
 
     kind: str
     """Name of the error's class, e.g. ``LMServerError``."""
@@ -233,7 +236,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> "Failure":
-        """The failure that an error is."""
+        """Convert an error to a failure."""
         return cls(type(error).__name__, str(error))
 
     def __str__(self) -> str:
@@ -242,35 +245,34 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """One trial as recorded. ``trajectory`` is None exactly when infrastructure failed: an error is not a score."""
+    """One recorded trial. ``trajectory`` is None exactly after an infrastructure failure: an error is not a score."""
 
     trial: int
     trajectory: Trajectory | None
     learnt: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Per memory what its ``learn`` reported after this trial."""
+    """Memory to the counts of its ``learn`` after this trial."""
     usage: dict[str, Usage] = field(default_factory=dict)
-    """Per role, this trial and the learning after it."""
+    """Role to usage, in this trial and the learning after it."""
     shown: dict[str, str] = field(default_factory=dict)
-    """What memories put into the prompt: the text of a region, under its name alone for what stood there throughout
-    the trial, under ``region:id,id`` for what stood there at the steps that recalled those ids, under ``region@n`` for
-    what stood there from step n on, until the next such entry. ``action_templates`` are those of the variant; where
-    they are missing, the default benchmark's were shown."""
+    """Texts of prompt regions. Key ``region``: shown throughout the trial; ``region:id,id``: shown at steps that
+    recalled these ids; ``region@n``: shown from step n on, until the next such entry. ``action_templates`` are those of
+    the variant; if missing, the default benchmark's."""
     error: str | None = None
     """The failure as one text, ``Kind: message``."""
     replayed: int = 0
-    """How often the trial was played again because the simulator died."""
+    """Number of replays of the trial because the simulator died."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Requests that failed, by kind of error."""
+    """Number of failed requests by kind of error."""
     sent: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Per role the decoding settings that its requests carried: ``temperature``, ``top_p``, ``top_k``,
-    ``repetition_penalty``, ``max_tokens``, and the ``seed`` of the first, which is one higher in every further one.
-    Empty for the embedded model, and where an older version did not say."""
+    """Role to decoding settings of its requests: ``temperature``, ``top_p``, ``top_k``, ``repetition_penalty``,
+    ``max_tokens``, and the ``seed`` of the first, which grows by one per request. Empty for the embedded model and in
+    records of older versions."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per role the names under which the server said that its models answered; empty likewise."""
+    """Role to the model names that the server reported; empty likewise."""
     unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per role, less the actor, whose steps hold theirs: answers that could not be read, cut short."""
+    """Role to unparsed answers, shortened; those of the actor are in its steps."""
     failure: Failure | None = None
-    """What failed, when infrastructure did."""
+    """The infrastructure failure, if any."""
 
     def __post_init__(self) -> None:
         if self.failure is not None and self.error is None:
@@ -278,16 +280,16 @@ class TrialResult:
 
     @property
     def stalled(self) -> bool:
-        """Whether a step that took too long ended it: its score is what it had until then."""
+        """Whether a step took too long; the trial keeps its score until then."""
         return self.trajectory is not None and self.trajectory.outcome == "stalled"
 
 
 RoleUsage = tuple[str, str, Usage]
-"""Arm, role and usage of what no record tells of: trials cut short, or errored and played again."""
+"""Arm, role and usage of abandoned trials: cut short, or errored and played again."""
 
 
 def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
-    """What several trials cost together, by role."""
+    """Sum the usage of several trials by role."""
     total: dict[str, Usage] = {}
     for trial in trials:
         for role, usage in trial.usage.items():
@@ -296,29 +298,29 @@ def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
 
 
 SourceKind = Literal["file", "training", "stream"]
-"""A file that was given to the run; the training before it; the unit before it in its stream."""
+"""An input file of the run; a training; the previous unit of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a memory has what it holds before the first trial, when it does not start empty."""
+    """The source of a memory that does not start empty."""
 
     memory: str
     """``reflections``, ``skills`` or ``constitution``."""
     kind: SourceKind
     name: str
-    """Of the file; of the task that was trained; which place of how many in which stream, ``3/36 of 1f0c9a``."""
+    """Name of the file, task of the training, or place in the stream: ``3/36 of 1f0c9a``."""
     digest: str = ""
     """12 hexadecimal digits over the content of a file."""
     place: int = 0
-    """Which one of its stream the unit is, from 1."""
+    """Place of the unit in its stream, from 1."""
     size: int | None = None
-    """Entries that the memory then holds: reflections, skills, rules. None where that is not known."""
+    """Number of entries in the memory: reflections, skills, rules. None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialsRecord:
-    """Serial trials of one program, whose memories go from each to the next. The content of one JSON file."""
+    """Serial trials of one program with shared memories; the content of one JSON file."""
 
     protocol: str
     arm: str
@@ -329,23 +331,23 @@ class TrialsRecord:
     model: str
     """The acting model, ``provider/model``."""
     rule_based: bool
-    """The offline rule-based model answered in some role; such scores say nothing about language models."""
+    """Whether the offline rule-based model answered in any role; such scores say nothing about language models."""
     seed: int
     trials: tuple[TrialResult, ...]
     memories: dict[str, Any] = field(default_factory=dict)
-    """Snapshot of every memory after the last trial; empty where they only read what a training had learnt."""
+    """Snapshot of every memory after the last trial; empty if they only read a training's memories."""
     start: str = ""
-    """`sources` in words: nothing, or the names of what was learnt elsewhere."""
+    """`sources` in words; empty if memories started empty."""
     learnt_on: tuple[str, ...] = ()
-    """Keys of the variants that this was learnt on, however long ago."""
+    """Keys of all variants that the memories were learned on."""
     models: dict[str, str] = field(default_factory=dict)
     """Role to the model that answered in it."""
     provenance: dict[str, str] = field(default_factory=dict)
     """Config hash, program hash, versions, git commit."""
     schema: int = SCHEMA_VERSION
     sources: tuple[Source, ...] = ()
-    """What the memories held before the first trial, and where from. Later ones go over earlier ones: a training that
-    itself started from a file comes after that file."""
+    """Sources of the initial memories. Later ones build on earlier ones: a training that started from a file comes
+    after that file."""
 
     @property
     def stream(self) -> Source | None:
@@ -358,7 +360,7 @@ class TrialsRecord:
 
     @property
     def stalled_trials(self) -> int:
-        """Trials that stalled."""
+        """Stalled trials."""
         return sum(trial.stalled for trial in self.trials)
 
     @property
@@ -374,7 +376,7 @@ class UnitRecord(TrialsRecord):
     budget: int
     """Steps allowed per trial."""
     trials_allowed: int = 0
-    """Trials that it may play, though a solved one ends it; 0 where an older version did not say."""
+    """Maximum number of trials; 0 in records of older versions."""
 
     @property
     def key(self) -> str:
@@ -383,8 +385,10 @@ class UnitRecord(TrialsRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRecord(TrialsRecord):
-    """One (arm, task, seed) of the transfer setting: one trial on each training variant in turn, as often as the
-    setting says (the transfer setting of SSO). A trial's trajectory names its variant."""
+    """One (arm, task, seed) of the transfer setting (of SSO): several rounds of one trial on each training variant.
+
+    A trial's trajectory names its variant.
+    """
 
     task: str
     budgets: tuple[int, ...]

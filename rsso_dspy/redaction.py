@@ -1,17 +1,17 @@
-"""Keys and passwords, struck out of every text that leaves the process.
+"""Redaction of keys and passwords in all text that leaves the process.
 
-    watch_variable("MY_KEY")                # whatever it holds when a text leaves is a secret
+    watch_variable("MY_KEY")                # its value at the time of output is a secret
     redact("invalid key sk-abc123...")      # "invalid key ***"
-    redact_json('{"error": "..."}')         # the same in its strings: names, numbers and structure stay
+    redact_json('{"error": "..."}')         # changes only strings: names, numbers and structure stay
 
-Files, logs, the terminal, pages, tables and what a server is told pass through here. Secrets are the values of
-variables whose name says so (`*_API_KEY`, `*_TOKEN`, `*_PASSWORD`, ...), of every `key_variable` of a configuration,
-whatever else was sent as a key, and user and password in any address. Struck out are the value itself, quoted, escaped,
-percent-encoded and in base64 (alone or behind a user's name), and every stretch longer than 12 characters of it or of
-its base64.
+Files, logs, the terminal, pages, tables and data for servers pass through here. Secrets are the values of variables
+with telling names (`*_API_KEY`, `*_TOKEN`, `*_PASSWORD`, ...), of every `key_variable` of a configuration, everything
+sent as a key, and user and password in any address. The filter removes the value itself, quoted, escaped,
+percent-encoded and in base64 (alone or after a user's name), and every part of it or its base64 longer than 12
+characters.
 
-No secret is what is shorter than 8 characters (a placeholder like EMPTY) or looks like a word: letters of one case,
-fewer than 20. Ordinary text would be full of holes.
+Values shorter than 8 characters (placeholders like EMPTY) or that look like a word (letters of one case, fewer than 20)
+are not secrets, because ordinary text would be full of holes.
 """
 
 import base64
@@ -25,13 +25,13 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote
 STRUCK = "***"
 
 SHORTEST = 8
-"""Characters of a secret at least."""
+"""Minimum length of a secret."""
 LONGEST_WORD = 19
-"""Letters of one case that may be a word."""
+"""Maximum length of letters of one case that count as a word."""
 STRETCH = 13
-"""Characters of a secret that are struck out wherever they stand: providers quote keys in part."""
+"""Minimum length of a part of a secret that is removed: providers quote keys in part."""
 BLOCK = 7
-"""Every stretch holds, where a text is cut into blocks of this length, one of them whole."""
+"""Block length such that every part of a secret contains at least one whole block."""
 
 _SECRET_NAME = re.compile(
     r".*(API_?KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE).*|.*(KEY|KEY_ID|TOKEN|_PAT)(_\d+)?", re.IGNORECASE
@@ -40,10 +40,10 @@ _SECRET_FIELD = re.compile(r".*(key|token|secret|passw|sig).*|code|auth", re.IGN
 _USERINFO = re.compile(r"//([^/?#\s]*)@")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
 _FIELD = re.compile(r"[A-Za-z][A-Za-z_]*\d?")
-"""Names of JSON objects as this program writes them."""
+"""Field names of JSON objects as this program writes them."""
 
 _SOLID = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<>&,;(){}[]`")
-"""What a stretch of a key may consist of: nothing that JSON, HTML or a sentence is built of."""
+"""Characters of parts of keys: none that structure JSON, HTML or sentences."""
 _WORD = re.compile(f"[{re.escape(_SOLID)}]{{{STRETCH},}}")
 _SPACED = bytes(code if chr(code) in _SOLID else 32 for code in range(256))
 
@@ -55,42 +55,42 @@ _addresses: set[str] = set()
 
 
 def register_secret(value: str | None) -> None:
-    """Strike out this value from now on."""
+    """Redact this value from now on."""
     if value:
         _registered.add(value)
 
 
 def watch_variable(name: str | None) -> None:
-    """Strike out whatever this environment variable holds."""
+    """Redact the value of this environment variable."""
     if name:
         _watched.add(name)
 
 
 def register_address(address: str | None) -> None:
-    """Strike out user, password and keys in this address."""
+    """Redact user, password and keys in this address."""
     if address and ("@" in address or "?" in address):
         _addresses.add(address)
 
 
 def redact(text: str) -> str:
-    """The text without any secret."""
+    """Return the text without secrets."""
     return make_redactor()(text)
 
 
 def redact_json(text: str) -> str:
-    """JSON, or JSON lines, without any secret in a string. Names of fields stay as they are."""
+    """Return JSON or JSON lines without secrets in strings; field names stay."""
     known = _build_current_filter()
     return known.redact_json(text) if known else text
 
 
 def make_redactor() -> Redactor:
-    """`redact` for many texts in a row: the environment is looked at once."""
+    """Return `redact` for many texts in a row, reading the environment once."""
     known = _build_current_filter()
     return known.redact if known else lambda text: text
 
 
 def _build_current_filter() -> "_SecretFilter | None":
-    """What strikes out all secrets of this moment; None when there are none."""
+    """Build the filter of all current secrets; None if there are none."""
     values, addresses = set(_registered), set(_addresses)
     for name in os.environ:
         value = os.environ.get(name, "")
@@ -110,7 +110,7 @@ def _is_secret_name(variable: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_location(value: str) -> bool:
-    """Whether it says where something is, an address or a file: messages are full of those."""
+    """Return whether the value is an address or a path, which messages often contain."""
     top = re.match(r"/[^/]+|~|\.\.?(?=/)", value)
     return bool(re.match(r"\w+://", value)) or (top is not None and os.path.exists(os.path.expanduser(top[0])))
 
@@ -131,14 +131,16 @@ def _build_filter(values: frozenset[str], addresses: frozenset[str]) -> "_Secret
 
 
 def _is_secret(value: str) -> bool:
-    """Whether it is one, and no placeholder and no word."""
+    """Return whether the value is a secret rather than a placeholder or a word."""
     one_case = value.isalpha() and (value.islower() or value.isupper() or value.istitle())
     return len(value) >= SHORTEST and len(set(value)) > 3 and not (one_case and len(value) <= LONGEST_WORD)
 
 
 def _find_address_secrets(address: str) -> tuple[set[str], dict[str, str]]:
-    """Secrets of an address, and what else in it is withheld and what stands in its place: short passwords are struck
-    out together with their user."""
+    """Return the secrets of an address, and further texts with their replacements.
+
+    Short passwords are removed together with their user.
+    """
     secrets: set[str] = set()
     withheld: dict[str, str] = {}
     if found := _USERINFO.search(address):
@@ -156,7 +158,7 @@ def _find_address_secrets(address: str) -> tuple[set[str], dict[str, str]]:
 
 
 def _list_written_forms(secret: str) -> Iterator[str]:
-    """How a whole secret may stand in a text."""
+    """Return the encodings in which a whole secret may appear."""
     from html import escape
 
     yield from (
@@ -173,7 +175,7 @@ def _list_written_forms(secret: str) -> Iterator[str]:
 
 
 def _list_base64_forms(secret: str) -> Iterator[str]:
-    """What base64 makes of a secret whatever stands before and behind it, such as `user:`."""
+    """Return the base64 forms of a secret for any text around it, such as `user:`."""
     data = secret.encode("utf-8", "surrogatepass")
     for ahead in range(3):
         whole = base64.b64encode(bytes(ahead) + data).decode().rstrip("=")
@@ -183,12 +185,12 @@ def _list_base64_forms(secret: str) -> Iterator[str]:
 
 
 class _SecretFilter:
-    """Strikes out `literals`, each for what it maps to, and every stretch of `runs`."""
+    """Replaces `literals` by their values and removes every part of `runs`."""
 
     def __init__(self, literals: dict[str, str], runs: set[str]):
         self._literals = dict(sorted(literals.items(), key=lambda each: -len(each[0])))
         stretches = {run[at : at + STRETCH] for run in runs for at in range(len(run) - STRETCH + 1)}
-        self._stretches = {each for each in stretches if len(set(each)) > 4}  # a ruled line is none
+        self._stretches = {each for each in stretches if len(set(each)) > 4}  # a ruled line is not a secret
         self._blocks = {each[at : at + BLOCK].encode() for each in self._stretches for at in range(STRETCH - BLOCK + 1)}
 
     def redact(self, text: str) -> str:
@@ -198,7 +200,7 @@ class _SecretFilter:
         return _STRING.sub(self._redact_string, text) if self._is_suspect(text) else text
 
     def _is_suspect(self, text: str) -> bool:
-        """Whether there may be something to strike out: quick, since there hardly ever is."""
+        """Return quickly whether there may be a secret; usually there is none."""
         if any(literal in text for literal in self._literals):
             return True
         if not self._blocks or len(text) < STRETCH:
@@ -212,7 +214,7 @@ class _SecretFilter:
         return _WORD.sub(self._redact_word, text) if self._blocks else text
 
     def _redact_word(self, match: re.Match[str]) -> str:
-        """The word without the stretches in it, each as long as it goes."""
+        """Return the word without parts of secrets, each as long as possible."""
         word, kept, at = match[0], "", 0
         while at < len(word):
             end = at
@@ -225,7 +227,7 @@ class _SecretFilter:
         return kept
 
     def _redact_string(self, match: re.Match[str]) -> str:
-        """A JSON string, decoded and encoded again where something is struck out of it."""
+        """Redact a JSON string, decoding and encoding it if something changes."""
         token, colon = match[0], match[1] or ""
         try:
             said = json.loads(token.removesuffix(colon), strict=False)

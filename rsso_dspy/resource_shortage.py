@@ -1,7 +1,8 @@
-"""What this machine has too little of, told from failures of anything else: files that may be open, memory, processes
-and threads, room on the disk. Asking a provider again, or taking a new simulator, mends none of it.
+"""Detects exhausted resources of this machine: open files, memory, processes, threads, disk space.
 
-    if lack := find_shortage(error):         # somewhere below the error, too
+Retrying a request or replacing a simulator does not fix these.
+
+    if lack := find_shortage(error):         # also finds it among the causes
         raise lack
 """
 
@@ -9,20 +10,20 @@ import errno
 import os
 
 OPEN_FILES = (errno.EMFILE, errno.ENFILE)
-"""No further file, pipe or socket may be open."""
+"""Codes for too many open files, pipes or sockets."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Nothing more fits."""
+"""Codes for a full disk."""
 
 PROCESSES = (errno.EAGAIN, errno.ENOMEM)
-"""No further process or thread, or no memory."""
+"""Codes for too many processes or threads, or no memory."""
 
 NO_THREAD = "can't start new thread"
-"""How Python says that the system refused a thread, in a `RuntimeError`."""
+"""Message of Python's `RuntimeError` when the system refuses a thread."""
 
 
 def find_shortage(error: BaseException) -> OSError | None:
-    """The error of this machine that is behind an error, be it the error itself; None when there is none."""
+    """Return the resource error that an error is or was caused by, or None."""
     seen: set[int] = set()
     below: BaseException | None = error
     while below is not None and id(below) not in seen:

@@ -1,13 +1,13 @@
-"""Files read with suspicion: whatever stands at a path, reading it neither hangs nor ends in a traceback.
+"""Safe reading of files: whatever is at a path, reading neither hangs nor ends in a traceback.
 
     data = read_json(path)          # JSON data
     table = read_toml(path)         # a table
-    lines = read_lines(path)        # the lines of a journal, none of one that is not there
-    entry = parse_entry(lines[0])   # what a line says, None when it says nothing
+    lines = read_lines(path)        # the lines of a journal; empty if it is missing
+    entry = parse_entry(lines[0])   # the data of a line, or None
 
-What is no regular file (a named pipe, a socket, a device, a folder, a link to itself), is too large, is no UTF-8, no
-JSON or no TOML, or is nested too deeply raises `DamagedFile`. What the system refuses today and may give tomorrow (a
-file that is not there, not allowed, on a disk that fails) stays the `OSError` it is.
+`DamagedFile` is raised for anything but a regular file (named pipe, socket, device, folder, link to itself), for files
+that are too large, not UTF-8, not JSON or TOML, or nested too deeply. Failures of the system (missing file, no
+permission, disk error) stay `OSError`.
 """
 
 import errno
@@ -22,10 +22,10 @@ from typing import Any
 from rsso_dspy.errors import DamagedFile
 
 MOST_BYTES = 1 << 28
-"""Bytes of the largest file that is read whole: more than any that is written."""
+"""Maximum size in bytes of a file read as a whole: larger than any that is written."""
 
 MOST_LEVELS = 100
-"""Levels of lists and objects in one another: more than anything that is written has, and few enough to walk."""
+"""Maximum nesting of lists and objects: more than any written file has, and safe to traverse."""
 
 KINDS = (
     (stat.S_ISDIR, "it is a folder"),
@@ -36,11 +36,11 @@ KINDS = (
 )
 
 HANDED_OVER = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
-"""Where a shell puts what it pipes into a command: whoever names these has something to say."""
+"""Paths under which a shell passes pipes to a command; naming one is intentional."""
 
 
 def explain_unreadable(path: Path) -> str:
-    """Why what stands at a path is no file to read; empty when it is one, or nothing is there. Opens nothing."""
+    """Return why a path is not a readable file, or an empty string if it is one or missing. Opens nothing."""
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
@@ -51,12 +51,12 @@ def explain_unreadable(path: Path) -> str:
 
 
 def pick_quarantine_path(path: Path, ending: str = "damaged") -> Path:
-    """A name beside `path` that is free, for what stands there and is no use."""
+    """Return a free name beside `path`, to move a useless file away."""
     return next(name for n in count() if not os.path.lexists(name := Path(f"{path}.{ending}{n or ''}")))
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content. Raises `DamagedFile` and `OSError`, as the module's docstring says."""
+    """Read the content as bytes. Raises `DamagedFile` and `OSError`, see the module's docstring."""
     if why := explain_unreadable(path):
         raise DamagedFile(path, why)
     with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | _get_nonblocking_flag(path)), "rb") as file:
@@ -67,21 +67,23 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The content as text, which is UTF-8."""
+    """Read the content as UTF-8 text."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DamagedFile(path, f"it is no UTF-8 text ({error})") from None
+        raise DamagedFile(path, f"it is not UTF-8 text ({error})") from None
 
 
 def read_json(path: Path) -> Any:
-    """The content as JSON data: no NaN, and no key twice in one object, of which readers would take either. Infinity is
-    data: settings without a limit are written so."""
+    """Read the content as JSON data.
+
+    Refuses NaN and duplicate keys, which readers treat differently. Infinity is allowed: it stands for no limit.
+    """
     return parse_json(read_text(path), path)
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """JSON data in the text of a file."""
+    """Parse JSON data in the text of a file."""
     try:
         return _check_depth(_parse_strict_json(text))
     except (ValueError, RecursionError) as error:
@@ -89,7 +91,7 @@ def parse_json(text: str, path: Path) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content as a TOML table."""
+    """Read the content as a TOML table."""
     text = read_text(path)
     try:
         return parse_toml(text)
@@ -98,7 +100,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """A TOML table. Raises `ValueError`."""
+    """Parse a TOML table. Raises `ValueError`."""
     try:
         table = tomllib.loads(text)
         return dict(_check_depth(table))
@@ -107,7 +109,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text that was appended to, none of one that is not there. Damaged characters are marked."""
+    """Read the lines of a journal; empty if it is missing. Invalid characters are replaced."""
     try:
         return read_bytes(path).decode("utf-8", errors="replace").split("\n")
     except FileNotFoundError:
@@ -115,7 +117,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def parse_entry(line: str | bytes) -> Any:
-    """The JSON data that a line holds; None for what is none, as a line that a kill cut off."""
+    """Parse the JSON data of a line; None for a broken one, e.g. cut off by a kill."""
     try:
         return _check_depth(_parse_strict_json(line.decode(errors="replace") if isinstance(line, bytes) else line))
     except (ValueError, RecursionError):
@@ -123,7 +125,7 @@ def parse_entry(line: str | bytes) -> Any:
 
 
 def _get_nonblocking_flag(path: Path) -> int:
-    """A pipe that took the place of a file since it was looked at must not be waited for."""
+    """Open without blocking, in case a pipe has replaced the file since the check."""
     return 0 if str(path).startswith(HANDED_OVER) else getattr(os, "O_NONBLOCK", 0)
 
 
@@ -135,18 +137,18 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} occurs twice in one object")
     return found
 
 
 def _parse_constant(name: str) -> float:
     if name == "NaN":
-        raise ValueError("NaN is no number")
+        raise ValueError("NaN is not a number")
     return float(name)
 
 
 def _check_depth(data: Any) -> Any:
-    """The data itself. Raises `RecursionError` when it is nested too deeply to be walked."""
+    """Return the data. Raises `RecursionError` if it is nested too deeply."""
     level = [data] if _is_container(data) else []
     for _ in range(MOST_LEVELS):
         level = [

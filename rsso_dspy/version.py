@@ -1,3 +1,3 @@
-"""The version of this package, where nothing else has to be imported to know it."""
+"""The version of this package, without other imports."""
 
 __version__ = "0.1.0"

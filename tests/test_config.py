@@ -138,5 +138,5 @@ def test_the_hash_depends_on_the_backend_in_use_and_on_nothing_of_the_others():
 
 def test_a_simplification_the_simulator_does_not_know_is_refused():
     assert load_config(overrides=['environment.simplification="teleportAction,openDoors"']).environment.simplification
-    with pytest.raises(ConfigError, match="openDors is none of easy, teleportAction"):
+    with pytest.raises(ConfigError, match="openDors is not one of easy, teleportAction"):
         load_config(overrides=["environment.simplification=openDors"])

@@ -1,4 +1,4 @@
-"""Text to vectors, each distinct text once per run, by a model that the configuration names.
+"""Text embeddings, each distinct text encoded once per run by the configured model.
 
     embed = Embedder("all-MiniLM-L6-v2")
     vectors = embed(["a red door", "an open door"])     # (2, 384), float32, rows of length 1
@@ -9,10 +9,10 @@
 | `onnx/NAME` | the same model in onnxruntime, one thread, without torch | its files and the extra `onnx` |
 | `litellm/PROVIDER/MODEL` | a provider's model, 64 texts a request | its key or its server |
 | `lexical` | hashed words and word pairs, well below 1 ms a text | nothing |
-| `hash` | a random direction a text, knows no meaning: for tests | nothing |
+| `hash` | a random direction per text, meaningless: for tests | nothing |
 
-The first three keep their vectors in the user's cache folder (see `vector_cache.py`), so that a later run neither
-computes nor pays for them again, nor loads a model when it meets no new text; `embedder.cache=false` turns that off.
+The first three cache their vectors in the user's cache folder (see `vector_cache.py`), so a later run neither computes
+nor pays for them again, and loads no model without new texts; `embedder.cache=false` disables this.
 """
 
 import threading
@@ -36,12 +36,14 @@ __all__ = ["MINILM", "Embedder"]
 
 
 class Embedder:
-    """A text encoder that remembers. Thread-safe: a text that several threads want is encoded by one of them, and
-    requests to a provider go out side by side. Nothing is loaded or asked for before a text arrives that is not
-    known."""
+    """A caching text encoder.
+
+    Thread-safe: if several threads need a text, one encodes it, and requests to a provider run in parallel. Loads
+    nothing and sends no request before the first unknown text.
+    """
 
     def __init__(self, config: EmbedderConfig | str = MINILM):
-        """`config`: the section of the configuration, or just a name. Raises `ConfigError` for a name of no route."""
+        """`config` is the section of the configuration or a name. Raises `ConfigError` for an unknown route."""
         self.config = _build_embedder_config(config) if isinstance(config, str) else config
         self.model = self.config.model
         self._route = _select_route(self.config)
@@ -52,8 +54,10 @@ class Embedder:
         self._opening = threading.Lock()
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        """Vectors of unit length, shape (len(texts), d), float32. Raises `BackendFailure` or one of its kinds when the
-        model's side fails; what was encoded until then stays known."""
+        """Return vectors of unit length, shape (len(texts), d), float32.
+
+        Raises `BackendFailure` or a subclass if the model's side fails; texts encoded until then stay cached.
+        """
         texts = [_make_encodable(text) for text in texts]
         taped = self._route.remote and is_taped()
         if taped:
@@ -64,35 +68,37 @@ class Embedder:
                 self._encode_texts(own)
             finally:
                 self._release_texts(own)
-            for other in others:  # if its owner failed, the text is missing still and claimed in the next round
+            for other in others:  # if its owner failed, the text is still missing and claimed in the next round
                 other.wait()
         if taped:
             keep_vectors(self.model, {text: self._known[text].tobytes() for text in dict.fromkeys(texts)})
         return np.stack([self._known[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def check(self, replayed: bool = False) -> None:
-        """Raise now what would stop every unit: `BackendUnreachable` for missing files or packages, `MissingKey`,
-        `ConfigError` for a model that the route cannot run. Loads nothing. Where recordings answer, no server has
-        to."""
+        """Raise errors that would stop every unit, without loading anything.
+
+        `BackendUnreachable` for missing files or packages, `MissingKey`, and `ConfigError` for a model that the route
+        cannot run. With `replayed`, recordings answer and a remote route is not checked.
+        """
         if not (replayed and self._route.remote):
             self._route.check()
 
     def __len__(self) -> int:
-        """Distinct texts met so far."""
+        """Number of distinct texts so far."""
         return len(self._known)
 
     @property
     def tokens(self) -> int:
-        """Tokens that a provider counted so far; 0 for models on this machine."""
+        """Tokens counted by a provider so far; 0 for local models."""
         return self._route.tokens
 
     @property
     def route(self) -> str:
-        """What encodes, in words."""
+        """Description of the route."""
         return self._route.name
 
     def describe_source(self) -> str:
-        """Where the model comes from: its files or its endpoint; empty when there are none."""
+        """The model's files or endpoint; empty if it has none."""
         return self._route.describe_source()
 
     @cached_property
@@ -101,7 +107,7 @@ class Embedder:
         return None if identity is None else VectorCache(identity)
 
     def _claim_texts(self, texts: Sequence[str]) -> tuple[list[str], list[threading.Event]]:
-        """Of these texts, those that this thread is to encode, and what to wait for as to the rest."""
+        """Return the texts that this thread must encode, and the events to wait for the others."""
         own, others = [], []
         with self._lock:
             for text in texts:
@@ -138,15 +144,15 @@ class Embedder:
         self._store_vectors({text: np.frombuffer(row, np.float32) for text, row in found.items()})
 
     def _store_vectors(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Know these vectors from now on, and let go of who waits for them."""
+        """Store these vectors and wake the threads that wait for them."""
         with self._lock:
             for vector in vectors.values():
                 self._dimensions = self._dimensions or vector.size
                 if vector.size != self._dimensions:
                     raise BackendFailure(
-                        f"the embedder {self.model} gave a vector of {vector.size} dimensions after ones of "
-                        f"{self._dimensions}: what it stands for has changed; with embedder.cache=false no earlier "
-                        "run's vectors are used"
+                        f"the embedder {self.model} returned a vector of {vector.size} dimensions after vectors of "
+                        f"{self._dimensions}: the model behind this name has changed; set embedder.cache=false to "
+                        "ignore vectors of earlier runs"
                     )
             self._known.update(vectors)
         self._release_texts(vectors)
@@ -179,5 +185,5 @@ def _iter_batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 def _make_encodable(text: str) -> str:
-    """The text itself, half characters (as in broken emoji) replaced: no tokenizer and no request can hold them."""
+    """Replace lone surrogates (as in broken emoji), which no tokenizer or request accepts."""
     return text.encode("utf-8", "replace").decode("utf-8")

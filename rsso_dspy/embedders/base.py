@@ -1,4 +1,4 @@
-"""What a way to vectors offers. `Embedder` puts memory, cache and threads around it."""
+"""The contract of an embedding route. `Embedder` adds memory, cache and threads."""
 
 from collections.abc import Sequence
 from importlib import metadata
@@ -8,42 +8,41 @@ import numpy as np
 
 
 class EmbedderRoute(Protocol):
-    """One model behind one way to reach it. `encode` may be called from several threads at once."""
+    """One model and its route. `encode` may be called from several threads at once."""
 
     name: str
-    """What doctor calls it."""
+    """Description for doctor."""
     batch: int
-    """How many texts `encode` takes at most. Local models take one: a batch pads its texts to one length, and the
-    padding shows in the last digits."""
+    """Maximum texts per `encode`. Local models take one: padding in a batch changes the last digits."""
     remote: bool
-    """Whether a server answers, whose vectors a recording has to keep."""
+    """Whether a server answers, so that recordings must keep its vectors."""
     tokens: int
-    """Tokens that were paid for so far; 0 for what runs on this machine."""
+    """Tokens paid for so far; 0 for local models."""
 
     def check(self) -> None:
-        """Raise now what would stop every unit later: missing files, a missing package, a missing key."""
+        """Raise errors that would stop every unit: missing files, packages or keys."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Sequence[np.ndarray]:
-        """One float32 row of length 1 for every text, in order. Raises `BackendFailure` when the model's side fails."""
+        """Return one float32 row of length 1 per text, in order. Raises `BackendFailure` if the model's side fails."""
         ...
 
     def cache_identity(self) -> dict[str, str] | None:
-        """Everything that a text's vector depends on beside the text; None where keeping vectors does not pay."""
+        """Return everything that a vector depends on besides its text; None if caching is not worthwhile."""
         ...
 
     def describe_source(self) -> str:
-        """Where the model comes from, for people; empty when there are no files and no endpoint."""
+        """Describe the model's files or endpoint; empty if it has none."""
         ...
 
 
 def normalize_vector(vector: np.ndarray) -> np.ndarray:
-    """The same direction with length 1, float32."""
+    """Normalize a vector to length 1, float32."""
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
 def read_package_versions(*packages: str) -> dict[str, str]:
-    """Installed versions by package name, without importing the packages; absent ones are empty."""
+    """Return installed versions by package name without importing; empty if not installed."""
     found = {}
     for package in packages:
         try:

@@ -1,4 +1,4 @@
-"""Vectors that cost next to nothing and need no model."""
+"""Cheap embeddings without a model."""
 
 import hashlib
 import math
@@ -35,9 +35,11 @@ class _ModelFreeRoute:
 
 
 class HashRoute(_ModelFreeRoute):
-    """A random direction fixed by the text's digest, shape (384,): equal texts are equal, all others unrelated. It is
-    the direction that sso_golden.json was computed with, rounded to single precision: mean cosines differ by less than
-    5e-9."""
+    """Return a random direction seeded by the text's digest, shape (384,).
+
+    Equal texts are equal, all others unrelated. sso_golden.json was computed with the same directions in double
+    precision: mean cosines differ by less than 5e-9.
+    """
 
     name = "random directions"
 
@@ -51,8 +53,10 @@ class HashRoute(_ModelFreeRoute):
 
 
 class LexicalRoute(_ModelFreeRoute):
-    """Words and pairs of neighbouring words, hashed into 512 dimensions: texts are alike as far as they share words.
-    The same on every machine and in every process."""
+    """Hash words and pairs of neighbouring words into 512 dimensions: similarity measures shared words.
+
+    Equal on every machine and in every process.
+    """
 
     name = "shared words"
 
@@ -75,7 +79,6 @@ class LexicalRoute(_ModelFreeRoute):
 
 @lru_cache(maxsize=100_000)
 def _hash_feature(feature: str) -> tuple[int, float]:
-    """Dimension and sign of a feature. With signs, features that meet in one dimension cancel out on average instead
-    of making long texts alike."""
+    """Return dimension and sign of a feature; signs make collisions cancel on average instead of adding up."""
     value = zlib.crc32(feature.encode())
     return value % DIMENSIONS, 1.0 if value >> 31 else -1.0

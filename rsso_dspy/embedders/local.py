@@ -1,8 +1,8 @@
 """sentence-transformers models on this machine, with torch or with onnxruntime.
 
-Texts are encoded one at a time on one thread: a batch pads its texts to one length, which changes the last digits of
-every vector with the company a text keeps, and two threads are slower than one on small machines. So a run gives the
-same vectors whatever the order and the number of jobs.
+Texts are encoded one at a time on one thread: padding in a batch would make the last digits of a vector depend on the
+other texts, and two threads are slower than one on small machines. So vectors do not depend on the order or the number
+of jobs.
 """
 
 import platform
@@ -23,7 +23,7 @@ Encoder = Callable[[str], np.ndarray]
 
 
 class _LocalRoute(ABC):
-    """A model that is loaded when the first text arrives."""
+    """A model that is loaded with the first text."""
 
     batch = 1
     remote = False
@@ -36,7 +36,7 @@ class _LocalRoute(ABC):
 
     @cached_property
     def folder(self) -> Path:
-        """The model's files; looked for once."""
+        """Folder of the model's files, located once."""
         return find_weights(self.model)
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
@@ -82,8 +82,7 @@ class TorchRoute(_LocalRoute):
 
 
 class OnnxRoute(_LocalRoute):
-    """The same model in onnxruntime, on one thread: equal to `TorchRoute` up to rounding, without torch in the
-    process."""
+    """The same model in onnxruntime, on one thread, without torch: equal to `TorchRoute` up to rounding."""
 
     name = "onnxruntime"
 
@@ -99,7 +98,7 @@ class OnnxRoute(_LocalRoute):
 
     @cached_property
     def file(self) -> Path:
-        """The model in ONNX format: the one in its folder, or an export made now if there is none yet."""
+        """The model in ONNX format, from its folder or exported now."""
         return ensure_onnx_file(self.folder)
 
     def describe_source(self) -> str:
@@ -121,7 +120,7 @@ class OnnxRoute(_LocalRoute):
             network = onnxruntime.InferenceSession(str(self.file), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise BackendFailure(
-                f"onnxruntime cannot load {self.file} ({type(error).__name__}: {error}); delete it to have it made "
+                f"onnxruntime cannot load {self.file} ({type(error).__name__}: {error}); delete it to export it "
                 f"again, or reinstall: {INSTALL}"
             ) from error
         inputs = {wanted.name for wanted in network.get_inputs()}

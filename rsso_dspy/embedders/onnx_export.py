@@ -1,5 +1,6 @@
-"""A sentence-transformers model as onnxruntime runs it: what it is made of, and its ONNX file. Exporting
-happens once, in a process of its own, which takes torch along when it ends."""
+"""A sentence-transformers model for onnxruntime: its recipe and its ONNX file.
+
+The export happens once, in a separate process, so that torch is not loaded here."""
 
 import inspect
 import logging
@@ -22,9 +23,9 @@ from rsso_dspy.safe_read import read_json
 
 INSTALL = "pip install 'rsso-dspy[onnx]'"
 EXPORTER = ("onnx", "torch", "transformers")
-"""Packages that exporting needs, once."""
+"""Packages needed for the export."""
 PATIENCE = 1800.0
-"""Seconds that an export may take, one by another process included."""
+"""Time limit of an export in seconds, including one by another process."""
 CLOSE = 1e-4
 """Largest difference between torch and the exported network in any number of a token's state (they are around 1)."""
 
@@ -40,21 +41,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EncodingRecipe:
-    """How a model makes one vector of a text, as far as it is the usual way: tokens, network, mean, length 1."""
+    """The recipe of a standard model: tokens, network, mean, normalization."""
 
     network: Path
     """Folder of the transformer."""
     tokenizer: Path
     """The fast tokenizer's file."""
     tokens: int
-    """Tokens that are read of a text, the marks at both ends included."""
+    """Maximum tokens of a text, including special tokens."""
     lower: bool
-    """Whether texts are lower-cased first, whatever the tokenizer does."""
+    """Whether to lower-case texts first, independent of the tokenizer."""
 
     @classmethod
     def from_folder(cls, folder: Path) -> "EncodingRecipe":
-        """The recipe of the model in a folder. Raises `ConfigError` for a model that works in another way, and
-        `BackendUnreachable` when a file is missing."""
+        """Read the recipe of the model in a folder.
+
+        Raises `ConfigError` for a model of another kind, and `BackendUnreachable` if a file is missing.
+        """
         modules = _read_optional_json(folder / "modules.json") or []
         kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules] or ["Transformer", "Pooling"]
         if kinds[:2] != ["Transformer", "Pooling"] or kinds[2:] not in ([], ["Normalize"]):
@@ -86,7 +89,7 @@ def _build_unsupported_error(folder: Path, how: str) -> ConfigError:
 
 
 def _list_poolings(settings: dict[str, Any]) -> list[str]:
-    """Names of the poolings in use; both spellings of the file are known. Without any the mean is meant."""
+    """Return the poolings in use, in either spelling of the file; the default is mean."""
     if named := settings.get("pooling_mode"):
         return [named] if isinstance(named, str) else list(named)
     flags = {key: on for key, on in settings.items() if key.startswith("pooling_mode_")}
@@ -95,7 +98,7 @@ def _list_poolings(settings: dict[str, Any]) -> list[str]:
 
 
 def _find_token_limit(network: Path) -> int:
-    """Longest input of a model that does not say where texts are cut: what its tokenizer and its positions allow."""
+    """Return the maximum input length from tokenizer and positions, for a model that does not state it."""
     sizes = [
         (_read_optional_json(network / "tokenizer_config.json") or {}).get("model_max_length"),
         (_read_optional_json(network / "config.json") or {}).get("max_position_embeddings"),
@@ -104,26 +107,28 @@ def _find_token_limit(network: Path) -> int:
 
 
 def _read_optional_json(file: Path) -> Any:
-    """The file's content; None when there is no such file."""
+    """Read the file; None if it does not exist."""
     try:
         return read_json(file)
     except FileNotFoundError:
         return None
     except (OSError, DamagedFile) as error:
-        raise BackendUnreachable(f"{file} cannot be read ({error}); get the model anew") from error
+        raise BackendUnreachable(f"{file} cannot be read ({error}); download the model again") from error
 
 
 def require_package(package: str, what: str) -> None:
-    """Raise `BackendUnreachable` when a package of the `onnx` extra is not installed; imports nothing."""
+    """Raise `BackendUnreachable` if a package of the `onnx` extra is not installed; imports nothing."""
     if find_spec(package) is None:
         raise BackendUnreachable(f"{what} needs the package {package}, which is not installed: {INSTALL}")
 
 
 def ensure_onnx_file(folder: Path, export: bool = True) -> Path:
-    """The model's ONNX file: `onnx/model.onnx` in its folder, else the export in the user's cache folder, named by the
-    digest of the weights. Unless `export_to_onnx` is off it is made when missing, by one process while others wait;
-    where it is off, only what making it would need is checked. Raises `BackendUnreachable` when a package is missing,
-    `BackendFailure` when exporting fails."""
+    """Return the model's ONNX file: `onnx/model.onnx` in its folder, else the export in the user's cache folder.
+
+    The export is named by the digest of the weights. With `export_to_onnx`, one process creates it if missing while
+    others wait; without, only the requirements are checked. Raises `BackendUnreachable` if a package is missing, and
+    `BackendFailure` if the export fails.
+    """
     if (own := folder / "onnx" / "model.onnx").is_file():
         return own
     file = get_cache_folder() / "onnx" / f"{hash_weights(folder)}.onnx"
@@ -138,13 +143,13 @@ def ensure_onnx_file(folder: Path, export: bool = True) -> Path:
                         _export_in_subprocess(folder, file)
             except OSError as error:
                 raise BackendFailure(
-                    f"cannot write {file} ({error}); make room there, or name another folder with {CACHE_VARIABLE}"
+                    f"cannot write {file} ({error}); free disk space, or set another folder with {CACHE_VARIABLE}"
                 ) from error
     return file
 
 
 def _export_in_subprocess(folder: Path, file: Path) -> None:
-    """Export in a process of its own, to a temporary name that becomes the file's when all is well."""
+    """Export in a separate process to a temporary name, renamed on success."""
     log.info("exporting %s to %s, once", folder, file)
     with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
         made = Path(scratch) / file.name
@@ -166,8 +171,10 @@ def _export_in_subprocess(folder: Path, file: Path) -> None:
 
 
 def export_to_onnx(network: Path, file: Path) -> None:
-    """Write the transformer in a folder as an ONNX file and hold it against torch on inputs of other lengths than the
-    one it was traced with. Raises `BackendFailure` when they differ."""
+    """Write the transformer in a folder as an ONNX file and compare it with torch on inputs of other lengths.
+
+    Raises `BackendFailure` if they differ.
+    """
     import torch
     from transformers import AutoModel
 
@@ -179,7 +186,7 @@ def export_to_onnx(network: Path, file: Path) -> None:
     class TokenStates(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = model  # as a part of this module its weights are exported as such
+            self.model = model  # as a submodule, so that its weights are exported
 
         def forward(self, *given: Any) -> Any:
             return self.model(**dict(zip(names, given, strict=True))).last_hidden_state

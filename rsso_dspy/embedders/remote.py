@@ -1,4 +1,4 @@
-"""Vectors from a provider, through LiteLLM: `litellm/PROVIDER/MODEL`."""
+"""Embeddings from a provider, through LiteLLM: `litellm/PROVIDER/MODEL`."""
 
 import os
 from collections.abc import Sequence
@@ -18,21 +18,21 @@ from rsso_dspy.redaction import redact
 from rsso_dspy.resource_shortage import find_shortage
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
-"""Seconds before the first further try, which double from try to try, and the longest wait a provider may ask for."""
+"""Seconds before the first retry, doubled each time, and the longest wait that a provider may ask for."""
 
 REFUSED = (401, 403, 404)
-"""Statuses that every further request would get too."""
+"""HTTP statuses that every further request would get too."""
 
 
 class _ExplicitZero(int):
-    """A zero that counts as given: the OpenAI route of LiteLLM takes a plain 0 for "not said" and tries three times."""
+    """A zero that is not falsy: LiteLLM's OpenAI route treats a plain 0 as unset and tries three times."""
 
     def __bool__(self) -> bool:
         return True
 
 
 class _LiteLLMRetrier(RequestRetrier):
-    """Patience with what LiteLLM raises. A provider that asks for more than the longest wait is asked after that."""
+    """Retry policy for LiteLLM's errors; waits are limited to the longest wait."""
 
     def wait_after(self, error: BaseException, attempt: int) -> float | None:
         if attempt == self.retries or find_shortage(error) or not _is_retryable(error):
@@ -41,7 +41,7 @@ class _LiteLLMRetrier(RequestRetrier):
 
 
 class LiteLLMRoute:
-    """A LiteLLM embedding model. Requests from several threads go out side by side."""
+    """A LiteLLM embedding model. Requests from several threads run in parallel."""
 
     name = "LiteLLM"
     batch = 64
@@ -56,7 +56,7 @@ class LiteLLMRoute:
         bypass_proxy(config.base_url)
 
     def check(self) -> None:
-        """Raise `MissingKey` when the variable that should hold the key is empty, `ConfigError` when that is no key."""
+        """Raise `MissingKey` if the key's variable is empty, `ConfigError` if it holds no valid key."""
         self._find_api_key()
 
     def cache_identity(self) -> dict[str, str]:
@@ -66,7 +66,7 @@ class LiteLLMRoute:
         return strip_credentials(self.config.base_url or "") or f"the endpoint of {self.model.partition('/')[0]}"
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """A text without a word is sent as one space: providers refuse empty ones."""
+        """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
         key = self._find_api_key()
         litellm = _import_litellm()
         request: dict[str, Any] = {
@@ -81,22 +81,20 @@ class LiteLLMRoute:
             answer = self._patience.send_with_retries(
                 lambda: call_with_timeout(self.config.timeout, lambda: litellm.embedding(**request))
             )
-        except Exception as error:  # LiteLLM lets errors of any library through
+        except Exception as error:  # LiteLLM raises errors of any library
             failure: Exception = find_shortage(error) or self._translate_error(error, litellm)
         else:
             return self._parse_vectors(answer, len(texts))
-        raise failure  # outside of the handler: what it was made from would be printed with it, keys and all
+        raise failure  # outside of the handler, or the original error would be printed too, with keys
 
     def _parse_vectors(self, answer: Any, count: int) -> list[np.ndarray]:
-        """The answer's rows in the order of the texts, each checked and brought to length 1."""
+        """Return the rows of the answer in the order of the texts, checked and normalized."""
         try:
             entries = sorted(answer.data, key=lambda entry: entry["index"])
             rows = [np.asarray(entry["embedding"], dtype=np.float64) for entry in entries]
             paid = int(answer.usage.total_tokens or answer.usage.prompt_tokens or 0) if answer.usage else 0
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._build_unusable_error(
-                f"something that holds no vectors ({type(error).__name__}: {error})"
-            ) from error
+            raise self._build_unusable_error(f"something without vectors ({type(error).__name__}: {error})") from error
         with self._lock:
             self.tokens += paid
         if [entry["index"] for entry in entries] != list(range(count)):
@@ -104,7 +102,7 @@ class LiteLLMRoute:
         if any(row.shape != rows[0].shape or row.ndim != 1 for row in rows):
             raise self._build_unusable_error(f"vectors of shapes {sorted({row.shape for row in rows})}")
         if not all(np.isfinite(row).all() and row.any() for row in rows):
-            raise self._build_unusable_error("a vector that has no direction (all zero, or not finite)")
+            raise self._build_unusable_error("a vector without a direction (all zero, or not finite)")
         return [normalize_vector(row) for row in rows]
 
     def _build_unusable_error(self, what: str) -> BackendFailure:
@@ -113,7 +111,7 @@ class LiteLLMRoute:
         )
 
     def _translate_error(self, error: Exception, litellm: Any) -> BackendFailure:
-        """What LiteLLM raised, in this project's terms, without the traceback LiteLLM puts into some messages."""
+        """Translate LiteLLM's error into one of this project, without tracebacks in the message."""
         said = redact(str(error).partition("\nTraceback")[0].strip())
         status = getattr(error, "status_code", None)
         causes = _list_causes(error)
@@ -132,7 +130,7 @@ class LiteLLMRoute:
                 "or set embedder.base_url"
             )
         if isinstance(error, TypeError) or any(isinstance(cause, ValueError) for cause in causes):
-            return self._build_unusable_error(f"something that cannot be read ({said})")
+            return self._build_unusable_error(f"something unreadable ({said})")
         return BackendFailure(f"{self.describe_source()} gave no vectors: {said}")
 
     def _find_api_key(self) -> str | None:
@@ -150,7 +148,7 @@ def _import_litellm() -> Any:
 
 
 def _list_causes(error: BaseException) -> list[BaseException]:
-    """The error and what it arose from."""
+    """Yield the error and its causes."""
     chain: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in chain:
@@ -160,12 +158,12 @@ def _list_causes(error: BaseException) -> list[BaseException]:
 
 
 def _is_missing_credentials(causes: Sequence[BaseException]) -> bool:
-    """Whether a client refused to be made without a key, which LiteLLM reports as a server error."""
+    """Return whether a client could not be created without a key, which LiteLLM reports as a server error."""
     return any("Missing credentials" in str(cause) for cause in causes)
 
 
 def _is_retryable(error: BaseException) -> bool:
-    """Whether another try may succeed: failed in transit, rate limited, a server error."""
+    """Return whether a retry may succeed: connection failure, rate limit, server error."""
     causes = _list_causes(error)
     status = getattr(error, "status_code", None)
     if _is_missing_credentials(causes) or not isinstance(status, int):

@@ -1,15 +1,14 @@
-"""Vectors on disk, so that a later run need not compute or pay for them again.
+"""Vector cache on disk, so that later runs need not compute or pay for vectors again.
 
 One SQLite file in write-ahead mode, `embeddings/vectors.sqlite` in the user's cache folder, read and written by any
-number of processes. A value is the vector's float32 bytes with their CRC-32, so what is read is what was computed, or
-nothing. SQLite directly rather than `diskcache`, which reads one key at a time and writes down every access' metadata:
-a warm run asks for thousands of texts, and here a whole batch is one query.
+number of processes. A value is the vector's float32 bytes with their CRC-32, so a damaged value is never used. It uses
+SQLite directly rather than `diskcache`, which reads one key at a time and writes metadata on every access: a warm run
+needs thousands of texts, and here a whole batch is one query.
 
-The file grows by some 2 KB a text of 384 dimensions, up to `LIMIT`; then nothing is added any more and what is there
-still serves. Vectors of models that are no longer used stay. Deleting the folder is always safe.
+The file grows by some 2 KB per text of 384 dimensions, up to `LIMIT`; then nothing is added, but existing vectors still
+serve. Vectors of unused models stay. Deleting the folder is always safe.
 
-A cache that is damaged, full, locked or not writable never stops a run: it is left aside with one warning, and texts
-are encoded as if there were none.
+A cache that is damaged, full, locked or not writable never stops a run: it is ignored with one warning.
 """
 
 import hashlib
@@ -28,20 +27,22 @@ from rsso_dspy.paths import get_cache_folder
 from rsso_dspy.safe_read import explain_unreadable
 
 LIMIT = 1 << 30
-"""Bytes that the file may have: about half a million texts of 384 dimensions."""
+"""Maximum size in bytes: about half a million texts of 384 dimensions."""
 PAGE = 4096
 """Bytes of an SQLite page."""
 PATIENCE = 10.0
-"""Seconds to wait for another process that writes."""
+"""Seconds to wait for another writing process."""
 CHUNK = 500
-"""Keys in one query; older SQLite takes 999 at most."""
+"""Keys per query; older SQLite accepts at most 999."""
 
 log = logging.getLogger(__name__)
 
 
 class VectorCache:
-    """Vectors of one model. `identity` is everything a vector depends on beside its text. Thread-safe; opens the file
-    when first used."""
+    """Vectors of one model. Thread-safe; opens the file on first use.
+
+    `identity` is everything that a vector depends on besides its text.
+    """
 
     def __init__(self, identity: Mapping[str, str], folder: Path | None = None):
         self._prefix = hashlib.sha256(json.dumps(dict(identity), sort_keys=True).encode()).digest()
@@ -51,7 +52,7 @@ class VectorCache:
         self._lock = threading.Lock()
 
     def get(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-        """The vectors that are kept, by text."""
+        """Return the cached vectors by text."""
         keys = {self._hash_text(text): text for text in texts}
         rows: list[tuple[bytes, bytes, int]] = []
         with self._lock:
@@ -72,7 +73,7 @@ class VectorCache:
         }
 
     def put(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Keep these vectors."""
+        """Store these vectors."""
         rows = [(self._hash_text(text), row := vector.tobytes(), zlib.crc32(row)) for text, vector in vectors.items()]
         with self._lock:
             try:
@@ -83,7 +84,7 @@ class VectorCache:
                 self._stop_caching(error)
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when needed."""
+        """Close the file; it is reopened on demand."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
@@ -102,7 +103,7 @@ class VectorCache:
             for file in (self.file, Path(f"{self.file}.lock")):
                 if why := explain_unreadable(file):
                     raise OSError(f"{file}: {why}")
-            # SQLite does not wait for its turn when several processes switch a new file to write-ahead mode.
+            # SQLite does not wait when several processes switch a new file to write-ahead mode.
             with FileLock(f"{self.file}.lock", timeout=PATIENCE):
                 self._connection = sqlite3.connect(self.file, timeout=PATIENCE, check_same_thread=False)
                 for setting in (f"page_size={PAGE}", "journal_mode=WAL", "synchronous=NORMAL"):
@@ -116,12 +117,12 @@ class VectorCache:
         return self._connection
 
     def _stop_caching(self, error: Exception) -> None:
-        """Go on without. A file that is merely full still answers, so it stays open for reading."""
+        """Disable the cache with a warning. A full file stays open for reading."""
         if isinstance(error, sqlite3.OperationalError) and "full" in str(error) and self._connection is not None:
             if not self._aside:
-                log.warning("no more vectors are kept in %s (%s); delete it to start anew", self.file, error)
+                log.warning("no more vectors are stored in %s (%s); delete it to start afresh", self.file, error)
         else:
-            log.warning("vectors are not kept in %s (%s); delete it, or set embedder.cache=false", self.file, error)
+            log.warning("vectors are not cached in %s (%s); delete it, or set embedder.cache=false", self.file, error)
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None

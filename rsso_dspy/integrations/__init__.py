@@ -1,1 +1,1 @@
-"""Other programs that a run can work with: Ray, which plays it, and MLflow, which follows it."""
+"""Integrations: Ray executes a run, MLflow tracks it."""

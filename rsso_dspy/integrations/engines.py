@@ -1,9 +1,9 @@
 """The engines by name: threads of this process, or a Ray cluster.
 
-    check_engine("ray")                             # before anything is planned
+    check_engine("ray")                             # before planning
     Executor(player, get_engine("ray")).run(plan, work, jobs=32)
 
-The executor is handed an engine and knows none by name.
+The executor receives an engine and knows none by name.
 """
 
 import os
@@ -16,7 +16,7 @@ ENGINES = ("threads", "ray")
 
 
 def check_engine(name: str) -> None:
-    """Raise `UnknownName` for no engine, `UsageError` when Ray is asked for and not installed. Imports nothing."""
+    """Raise `UnknownName` for an unknown engine, `UsageError` if Ray is not installed. Imports nothing."""
     if name not in ENGINES:
         raise UnknownName("engine", name, ENGINES)
     if name == "ray" and find_spec("ray") is None:
@@ -24,11 +24,11 @@ def check_engine(name: str) -> None:
 
 
 def get_engine(name: str) -> EngineFactory:
-    """An engine by name, threads or ray. Raises what `check_engine` raises."""
+    """Return the engine `threads` or `ray`. Raises what `check_engine` raises."""
     check_engine(name)
     if name == "threads":
         return open_thread_engine
-    # Ray reads this when it is imported; else it prints on stdout, among the results, whenever it retries a task.
+    # Ray reads this at import; otherwise it prints every retry of a task on stdout, among the results.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     from rsso_dspy.integrations.ray import open_ray_engine
 

@@ -1,5 +1,5 @@
-"""What a tracking server is told of a run: parameters, tags, and numbers per arm. No prompt is in it, nothing that was
-said, no key and no address."""
+"""Data of a run for a tracking server: parameters, tags and metrics per arm, without prompts, answers, keys or
+addresses."""
 
 import json
 import re
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rsso_dspy.experiment.run import Run
 
 ID_FILE = "mlflow.json"
-"""Holds, in the folder of a run, what its MLflow run is found by."""
+"""File in a run's folder with the tag that identifies its MLflow run."""
 
 
 def build_metrics(tally: RunningTotals) -> Iterator[tuple[str, float]]:
-    """The metrics of an arm, by name. Tokens and US dollars are those of what is finished."""
+    """Return the metrics of an arm by name. Tokens and US dollars cover finished units."""
     values = {
         "units": len(tally.units),
         "errored": len(tally.errored),
@@ -44,7 +44,7 @@ def build_metrics(tally: RunningTotals) -> Iterator[tuple[str, float]]:
 
 
 def build_parameters(planned: "Run") -> dict[str, str]:
-    """What was asked for."""
+    """Return the parameters of the run."""
     plan, config = planned.plan, planned.config
     arms = [unit.arm for unit in plan.units]
     values = {
@@ -62,7 +62,7 @@ def build_parameters(planned: "Run") -> dict[str, str]:
 
 
 def build_tags(planned: "Run") -> dict[str, str]:
-    """Where the numbers come from, and what they do not say."""
+    """Return tags on the origin and limits of the numbers."""
     tags = {f"rsso_dspy.{key}": value for key, value in make_provenance(planned.config).items()}
     tags |= {
         f"rsso_dspy.program.{name_of(arm)}": value for arm, value in fingerprint_programs(planned.programs).items()
@@ -75,7 +75,7 @@ def build_tags(planned: "Run") -> dict[str, str]:
 
 
 def ensure_mlflow_id(folder: Path, write: Callable[[Path, str], None] = atomic_write_text) -> str:
-    """What the folder's MLflow run is found by, wherever the folder goes."""
+    """Return the tag of the folder's MLflow run, which moves with the folder."""
     file = folder / ID_FILE
     try:
         return uuid.UUID(read_json(file)["id"]).hex
@@ -86,5 +86,5 @@ def ensure_mlflow_id(folder: Path, write: Callable[[Path, str], None] = atomic_w
 
 
 def name_of(arm: str) -> str:
-    """The arm in letters that a name may hold there."""
+    """Return the arm in characters that MLflow allows in names."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", arm)[:200]

@@ -1,13 +1,12 @@
-"""A run on an MLflow tracking server, as it goes on: numbers per arm, and at its end the report.
+"""Tracking of a run on an MLflow server: metrics per arm during the run, and the report at its end.
 
     server = connect_server("http://127.0.0.1:5000")
     MlflowTracker(server, run, report, say).follow(events)
     run.play(live, 2, events=events)
 
-Everything that is sent is made from the records, each point at the step (units and trainings of the arm that are
-finished) and the time of its record. So a server that was away, and a run that is continued, end with the history they
-would have had: what the server does not know yet is sent, and nothing twice. A thread of its own sends; the run waits
-for it at its end alone. What is sent is in `mlflow_payload.py`.
+All data comes from the records; each point has the step (finished units and trainings of the arm) and time of its
+record. So after an outage of the server or a resumed run the history is complete: only missing points are sent. A
+separate thread sends them; the run waits for it only at its end. `mlflow_payload.py` builds the data.
 """
 
 import json
@@ -39,14 +38,14 @@ EXPERIMENT = "rsso-dspy"
 ID_TAG = "rsso_dspy.id"
 STATUS: Mapping[Ending, str] = {"ended": "FINISHED", "limit": "KILLED", "interrupted": "KILLED", "failed": "FAILED"}
 SETTINGS = {
-    # The run needs no answer for long, and what a server misses is made good later.
+    # The run does not depend on answers, and missing points are sent later.
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-"""MLflow's, unless the environment says otherwise."""
+"""MLflow's own settings, unless the environment sets them."""
 AT_ONCE = 1000
-"""Metrics that a server takes in one request."""
+"""Maximum metrics per request."""
 
 ReportBuilder = Callable[..., Mapping[str, str]]
 """The report as files, name to content; `report.files.report_files` is one."""
@@ -54,7 +53,7 @@ ReportBuilder = Callable[..., Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class MlflowServer:
-    """A tracking server that answers."""
+    """A reachable tracking server."""
 
     client: Any
     uri: str
@@ -62,7 +61,7 @@ class MlflowServer:
 
 
 def check_server_address(uri: str) -> None:
-    """Raise `UsageError` for what cannot be the address of a server, and when MLflow is not installed. Asks nobody."""
+    """Raise `UsageError` for an invalid address, or if MLflow is not installed. Sends nothing."""
     try:
         parts = urlsplit(uri)
         parts = parts if (parts.port or 1) > 0 else urlsplit("")
@@ -77,8 +76,10 @@ def check_server_address(uri: str) -> None:
 
 
 def connect_server(uri: str) -> MlflowServer:
-    """The server at an address. Raises what `check_server_address` raises, and `UsageError` when the server does not
-    answer within seconds."""
+    """Connect to the server at an address.
+
+    Raises what `check_server_address` raises, and `UsageError` if the server does not answer within seconds.
+    """
     check_server_address(uri)
     bypass_proxy(uri)
     client_of = _import_client()
@@ -90,7 +91,7 @@ def connect_server(uri: str) -> MlflowServer:
         raise UsageError(
             f"no MLflow tracking server answers at {uri} ({_format_error(error)}): start one, e.g. `mlflow server "
             "--host "
-            "127.0.0.1 --port 5000`, or mend --mlflow; MLFLOW_TRACKING_USERNAME and _PASSWORD are for one that asks"
+            "127.0.0.1 --port 5000`, or correct --mlflow; for a login set MLFLOW_TRACKING_USERNAME and _PASSWORD"
         ) from None
     if found and found.lifecycle_stage != "active":
         raise UsageError(f"the experiment {EXPERIMENT} is deleted at {uri}: mlflow experiments restore -x {experiment}")
@@ -98,7 +99,7 @@ def connect_server(uri: str) -> MlflowServer:
 
 
 def _import_client() -> Callable[..., Any]:
-    """MLflow's client, which tells nobody else about its use."""
+    """Return MLflow's client with telemetry disabled."""
     os.environ.update({"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"})
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -108,8 +109,8 @@ def _import_client() -> Callable[..., Any]:
 
 
 class MlflowTracker:
-    """Sends a run to a server. `report` gives the files to keep there at the end; `say` is told when
-    the server is lost."""
+    """Sends a run to a server. `report` returns the files to store at the end; `say` is called if the server is
+    lost."""
 
     def __init__(self, server: MlflowServer, planned: "Run", report: ReportBuilder, say: Callable[[str], None]):
         self._server = server
@@ -125,7 +126,7 @@ class MlflowTracker:
         self._thread = threading.Thread(target=self._run_sender, name="mlflow", daemon=True)
 
     def follow(self, events: EventStream) -> None:
-        """Send what is told there from now on."""
+        """Subscribe to the events of a run and send them."""
         events.subscribe(RunStarted, lambda _: self._thread.start())
         events.subscribe(UnitFinished, self._take)
         events.subscribe(RunEnded, self._end_with)
@@ -139,7 +140,7 @@ class MlflowTracker:
         self._thread.join()
 
     def _make_point(self, record: UnitRecord | TrainingRecord) -> tuple[FinishedTotals, int]:
-        """What it adds, and when it was written, in milliseconds."""
+        """Return the data of a record and its time in milliseconds."""
         return compute_finished_totals(record, self._price_of), self._planned.store.path_of(
             record
         ).stat().st_mtime_ns // 1_000_000
@@ -147,13 +148,13 @@ class MlflowTracker:
     def _run_sender(self) -> None:
         try:
             self._send_live()
-        except Exception as error:  # whatever a server or the client does, the run goes on
+        except Exception as error:  # the run goes on whatever server or client do
             self._lost.set()
             self._say(f"MLflow at {self._server.uri} is lost ({_format_error(error)}): the run goes on without it")
             self._retry_after_end()
 
     def _retry_after_end(self) -> None:
-        """Once the run has ended, the server may be back."""
+        """Try again at the end of the run, when the server may be back."""
         while self._end is None:
             if isinstance(news := self._news.get(), str):
                 self._end = news
@@ -161,9 +162,9 @@ class MlflowTracker:
             self._finish_run(self._send_backlog(), self._end)
         except Exception as error:
             self._say(
-                f"MLflow at {self._server.uri} does not have all of this run ({_format_error(error)}): the same "
-                "command again "
-                "sends what is missing"
+                f"MLflow at {self._server.uri} does not have all of this run ({_format_error(error)}): repeat the "
+                "command "
+                "to send the rest"
             )
 
     def _send_live(self) -> None:
@@ -177,7 +178,7 @@ class MlflowTracker:
         self._finish_run(run, self._end)
 
     def _send_backlog(self) -> str:
-        """The MLflow run of the folder, with everything that the records hold so far; gives its id."""
+        """Create or find the MLflow run of the folder, send everything in the records so far, and return its id."""
         client, planned = self._server.client, self._planned
         tags = {ID_TAG: ensure_mlflow_id(planned.store.folder, planned.store.place.write), **build_tags(planned)}
         found = client.search_runs([self._server.experiment], f"tags.`{ID_TAG}` = '{tags[ID_TAG]}'", max_results=1)
@@ -198,13 +199,13 @@ class MlflowTracker:
         return run
 
     def _open_store(self) -> Store:
-        """The folder, to be read."""
+        """Return a read-only store of the folder."""
         store = Store(self._planned.store.folder)
         store.read_only = True
         return store
 
     def _log_parameters(self, run: str, tags: Mapping[str, str], known: Mapping[str, str]) -> None:
-        """Parameters stand for good; those of a plan that grew are told as tags."""
+        """Log parameters, which are immutable; changed ones of a larger plan become tags."""
         from mlflow.entities import Param, RunTag
 
         asked = build_parameters(self._planned)
@@ -216,12 +217,12 @@ class MlflowTracker:
         )
 
     def _get_last_step(self, run: str, arm: str) -> int:
-        """The last step of an arm that the server knows; -1 when none."""
+        """Return the last step of an arm on the server; -1 if none."""
         history = self._server.client.get_metric_history(run, f"{name_of(arm)}/units")
         return max((metric.step for metric in history), default=-1)
 
     def _make_metrics(self, new: FinishedTotals, when: int) -> Iterator[Any]:
-        """The point that it makes, unless it is known."""
+        """Send the point of a record, unless the server has it."""
         tally = self._tallies[new.arm]
         if tally.add_finished(new) and tally.finished_count > self._known.get(new.arm, -1):
             yield from _iterate_metrics(new.arm, tally, when)
@@ -231,7 +232,7 @@ class MlflowTracker:
             self._server.client.log_batch(run, metrics=metrics[start : start + AT_ONCE])
 
     def _finish_run(self, run: str, how: Ending) -> None:
-        """The end: what the last points do not say, the report, and how it ended."""
+        """Send final metrics, the report and the status."""
         client, now = self._server.client, time.time_ns() // 1_000_000
         there = client.get_run(run).data.metrics
         last = [metric for arm, tally in self._tallies.items() for metric in _iterate_metrics(arm, tally, now)]
@@ -254,6 +255,6 @@ def _iterate_metrics(arm: str, tally: RunningTotals, when: int) -> Iterator[Any]
 
 
 def _format_error(error: Exception) -> str:
-    """The end of what the error says, where its cause is, on one line."""
+    """Return the end of an error's message, which names the cause, on one line."""
     said = "".join(letter if letter.isprintable() else " " for letter in redact(str(error)))
     return f"{type(error).__name__}: {'...' if len(said) > 120 else ''}{said[-120:]}"

@@ -1,1 +1,1 @@
-"""What is done with several runs, or around one: reproduce, monitor, sweep, build a constitution."""
+"""Workflows over runs: reproduce, monitor, sweep, build a constitution."""

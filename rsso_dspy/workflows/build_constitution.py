@@ -44,7 +44,7 @@ from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm
 
 EXAMPLES = 3
-"""Examples that a file holds at most."""
+"""Maximum number of examples in a file."""
 
 STRETCH = 10
 """Steps of an example."""
@@ -52,15 +52,15 @@ STRETCH = 10
 
 @dataclass(frozen=True)
 class ConstitutionBuild:
-    """A constitution that is being distilled from calibration variants by a meta-advisor (OmniReflect, section 3.4).
+    """A constitution being distilled from calibration variants by a meta-advisor (OmniReflect, section 3.4).
 
-    Everything that is played is kept beside the file, in ``FILE.run/``, until it is written: the same command again
-    goes on where it was cut short."""
+    Played episodes are kept in ``FILE.run/`` until the file is written, so repeating an interrupted command resumes it.
+    """
 
     config: Config
     plan: Plan
     explored: Plan | None
-    """Episodes that come before, in which the agent has no task but to look around; None when there are none."""
+    """Plan of the exploration episodes without a task; None if there are none."""
     out: Path
 
     @property
@@ -72,7 +72,7 @@ class ConstitutionBuild:
         return (self.explored, self.plan) if self.explored else (self.plan,)
 
     def make_stores(self) -> list[Store]:
-        """One for every plan, checked against what they hold. Raises `RunMismatch` when that is something else."""
+        """Open one store per plan. Raises `RunMismatch` if they hold another build."""
         stores = []
         for number, plan in enumerate(self.plans, start=1):
             store = Store(self.folder / str(number))
@@ -84,14 +84,15 @@ class ConstitutionBuild:
             except RunMismatch as error:
                 lines = [line for line in str(error).splitlines() if line.startswith("  ")]
                 raise RunMismatch(
-                    "\n".join([f"{self.folder} holds another build of {self.out.name}, which was cut short:", *lines])
-                    + f"\nRemove {self.folder} to begin anew, or name another -o."
+                    "\n".join([f"{self.folder} holds another, interrupted build of {self.out.name}:", *lines])
+                    + f"\nRemove {self.folder} to start from scratch, or name another -o."
                 ) from None
             stores.append(store)
         return stores
 
     def make_spend_limit(self, max_cost: float | None = None, max_tokens: int | None = None) -> SpendLimit:
-        """The limits, with what was spent so far. Raises `UsageError` when dollars are limited and a price unknown."""
+        """Create the spend limit with the cost so far. Raises `UsageError` if dollars are limited and a price
+        unknown."""
         models: dict[str, str] = {r: m for r, m in Backend(self.config.active_backend).models.items()}  # noqa: C416
         asked = {role: models[role] for plan in self.plans for role in plan.forecast_calls().calls}
         purse = SpendLimit(max_cost, max_tokens, models, make_price_lookup(self.config.prices), asked)
@@ -102,9 +103,11 @@ class ConstitutionBuild:
     def run(
         self, live: Session, purse: SpendLimit, events: EventStream | None = None, record: bool = False
     ) -> ConstitutionFile:
-        """Play what is left and write the file; `events` is told of it. With `record`, every exchange with a model is
-        kept in ``FILE.recordings``. Raises `RssoError` when an episode ended in an error, and what `Executor.run`
-        raises."""
+        """Play the pending episodes and write the file, reporting to `events`.
+
+        With `record`, exchanges with models are recorded in ``FILE.recordings``. Raises `RssoError` if an episode
+        errored, and what `Executor.run` raises.
+        """
         recordings = recordings_beside(self.out, self.folder.exists(), live, record)
         place = GuardedFolder(self.folder, "-o")
         place.hold()
@@ -128,7 +131,7 @@ class ConstitutionBuild:
         kept, examples = NOTHING, tuple[str, ...]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
-            place.check_exists()  # before another folder is made below it
+            place.check_exists()  # before creating a subfolder
             programs = make_zero_shot_programs(plan)
             used = live
             if plan is self.explored:
@@ -147,12 +150,12 @@ class ConstitutionBuild:
                 try:
                     outcome = Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)
                 except Stopped:
-                    raise LimitReached(f"stopped: {purse.exceeded_limit}. Every finished episode is kept.") from None
+                    raise LimitReached(f"stopped: {purse.exceeded_limit}. Finished episodes are kept.") from None
                 if outcome.errored:
                     failure = outcome.errored[0].trials[-1].failure
                     raise RssoError(
-                        f"{outcome.errored[0].key} ended in an error ({failure}); mend the cause and run the same "
-                        "command again: what is finished is kept"
+                        f"{outcome.errored[0].key} ended in an error ({failure}); fix the cause and repeat the "
+                        "command: finished episodes are kept"
                     )
                 records += sorted(store.units(), key=in_order)
             dumped = {**records[-1].memories["constitution"], "edits": []}
@@ -171,7 +174,7 @@ class ConstitutionBuild:
         return book
 
     def _sum_usage(self) -> dict[str, Usage]:
-        """What it cost, by role, with what was cut short and played again."""
+        """Return the cost by role, including abandoned episodes."""
         total: dict[str, Usage] = {}
         for store in self.make_stores():
             for role, usage in store.read_spending():
@@ -179,7 +182,7 @@ class ConstitutionBuild:
         return dict(sorted(total.items()))
 
     def _describe_settings(self) -> dict[str, Any]:
-        """What building it again takes."""
+        """Return the settings needed to build it again."""
         return {
             "calibration": sorted(unit.variant.key for unit in self.plan.units),
             "explore": len(self.explored.units) if self.explored else 0,
@@ -200,11 +203,13 @@ def plan_constitution_build(
     config: Config, variants: Sequence[Variant], writing: Writing, out: Path, explore: int = 0,
     say: Callable[[str], None] = lambda _: None,
 ) -> ConstitutionBuild:  # fmt: skip
-    """Plan to distil a constitution from these variants, played once each in an order drawn by the seed, after the
-    first `explore` of them were looked around in. Raises `SplitError` for held-out variants, `UsageError` for a place
-    where the file cannot be made."""
+    """Plan a constitution from these variants, each played once in an order drawn by the seed.
+
+    Before that, the first `explore` of them are explored without a task. Raises `SplitError` for held-out variants, and
+    `UsageError` if the file cannot be created.
+    """
     if held_out := config.active_benchmark.select_held_out(variant.key for variant in variants):
-        raise SplitError(f"a constitution is built on training variants, and {', '.join(held_out)} are held out")
+        raise SplitError(f"a constitution must be built on training variants, but {', '.join(held_out)} are held out")
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'constitution.json'}")
     check_output_path(out)
@@ -223,8 +228,8 @@ def plan_constitution_build(
     made = ConstitutionBuild(config, make_stream_plan(variants), explored, out)
     if made.folder.exists() and any(entry.name not in ("1", "2") for entry in made.folder.iterdir()):
         raise UsageError(
-            f"{made.folder} holds something else than what is played while {out.name} is built, and is removed when it "
-            "is; name another -o, or move that away"
+            f"{made.folder} holds foreign files, but this folder is used while {out.name} is built, and then "
+            "removed; name another -o, or move it away"
         )
     return made
 
@@ -234,8 +239,10 @@ def _stop(player: UnitRunner) -> Callable[[RunLimited], None]:
 
 
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
-    """The stretches of play that patterns draw most rules from, of different tasks, with these rules: what a
-    neuro-symbolic writer is shown (OmniReflect, section 2.1.3)."""
+    """Select the stretches of play with the most rules drawn by patterns, from different tasks.
+
+    They are the examples of neuro-symbolic writers (OmniReflect, section 2.1.3).
+    """
     best: dict[str, tuple[int, str]] = {}
     for trajectory in trajectories:
         for end in range(STRETCH, len(trajectory.steps) + 1, STRETCH):
@@ -247,7 +254,7 @@ def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[
 
 
 def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
-    """The stretch of steps that ends here with the rules drawn from it, and how many kinds and rules these are."""
+    """Return the stretch of steps that ends here with its rules, and the number of kinds and rules."""
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):

@@ -1,9 +1,9 @@
-"""Whole experiments by name: what a command would have to say to play them.
+"""Whole experiments by name: the options of the command that plays them.
 
     get_experiment("rsso-paper").methods        # ("react", "reflexion", "sso", "rsso")
 
-Options that a command is given beside the name come after an experiment's own, so they win. --preset reads no
-rsso.toml; name one with --config: what an experiment leaves open is then as in that file.
+Further options of a command override those of the experiment. --preset ignores rsso.toml; a file named with --config
+sets what the experiment leaves open.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from rsso_dspy.errors import UnknownName
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One row. What it leaves open is the default."""
+    """One experiment; unset fields take their defaults."""
 
     name: str
     about: str
@@ -22,7 +22,7 @@ class Experiment:
     variants: str | None = None
     per_task: int | None = None
     settings: tuple[str, ...] = ()
-    """``key=value`` for the configuration; they are stronger than a file named with --config."""
+    """``key=value`` settings, which override a file named with --config."""
 
 
 NONE = Experiment("", "")
@@ -46,11 +46,11 @@ EXPERIMENTS = {
         ),
     )
 }
-"""The paper (rSSO, section 4) gives no temperature; the one of the backend's profile is sent."""
+"""The paper (rSSO, section 4) gives no temperature; the backend profile's is used."""
 
 
 def get_experiment(name: str | None) -> Experiment:
-    """The experiment called `name`, one that says nothing for None. Raises `UnknownName` with the nearest."""
+    """Return the experiment called `name`, or an empty one for None. Raises `UnknownName` with the nearest names."""
     if name is None:
         return NONE
     if name not in EXPERIMENTS:
@@ -59,5 +59,5 @@ def get_experiment(name: str | None) -> Experiment:
 
 
 def describe_experiments() -> str:
-    """All of them, for a line of help."""
+    """Describe all experiments in one line of help."""
     return "; ".join(f"{row.name}: {row.about}" for row in EXPERIMENTS.values())

@@ -1,4 +1,4 @@
-"""What would play a run again, what is another today than it was then, and whether the records came out the same.
+"""Reproduction of a run: its commands, what has changed since, and comparison of the records.
 
 store = Store(Path("runs/x"))
 recover_invocations(store)                                  # one `Asked` per command that is needed
@@ -50,9 +50,11 @@ __all__ = [
 
 
 def recover_invocations(store: Store, say: Any = lambda _: None) -> list[Invocation]:
-    """What has to be asked for to have the run again. Units that no order kept in the folder is about have one put
-    together from their records; `say` is told. Raises `UsageError` when there are neither, and for a damaged
-    `run.json`."""
+    """Return the commands that reproduce the run.
+
+    For units without a stored command, reconstructs one from their records and tells `say`. Raises `UsageError` if
+    there is neither, or if `run.json` is damaged.
+    """
     known, _ = store.read_identity()
     config = _get_config(store, known)
     found = load_invocations(store.folder)
@@ -60,29 +62,31 @@ def recover_invocations(store: Store, say: Any = lambda _: None) -> list[Invocat
     other = [record for record in store.units() if (record.method, record.program, record.key) not in covered]
     if other:
         say(
-            f"{store.folder} holds {len(other)} units from before runs kept what they were asked for: their command is "
-            "put together from the records"
+            f"{store.folder} holds {len(other)} units of an older version that stored no command: it is "
+            "reconstructed from the records"
         )
         made = _reconstruct_invocations(other, known, say)
         return [*found, *(replace(each, settings=None) if found else each for each in made)]
     if not found:
-        raise UsageError(f"{store.folder} holds no unit, and not what it was asked for: there is nothing to go by")
+        raise UsageError(f"{store.folder} holds neither units nor commands, so it cannot be reproduced")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class RunChange:
-    """Something that is another today."""
+    """A change since the run."""
 
     what: str
     certain: bool
-    """Results will be others: the folder itself would refuse to be continued."""
+    """Whether results will certainly differ: the folder itself would refuse to resume."""
 
 
 def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool = False) -> list[RunChange]:
-    """What is another today than when the run was played, and where its folder contradicts itself. Nothing of it is
-    about files that were given: copies of these are kept; nor, with `replay`, about models, since none is asked. Raises
-    `UsageError` for a damaged `run.json`, or a damaged configuration of one of `orders`."""
+    """List the changes since the run, and contradictions in its folder.
+
+    Ignores input files, of which copies are kept, and with `replay` also models. Raises `UsageError` if `run.json` or
+    the configuration of one of `orders` is damaged.
+    """
     known, _ = store.read_identity()
     config = _get_config(store, known)
     of = get_run_benchmark(config)
@@ -105,13 +109,13 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
         if others := sorted(then[name] - {now}):
             found.append(RunChange(f"{name} {', '.join(others)} then, {now} now", False))
     if any("+dirty" in each for each in then["commit"]):
-        found.append(RunChange("the source tree held changes then that are in no commit", False))
+        found.append(RunChange("the source tree had uncommitted changes", False))
     if then["model"] and not replay:
         when = " to ".join(get_played_days(store))
         found.append(
             RunChange(
-                f"{', '.join(sorted(then['model']))} answered{f' on {when}' if when else ''}: a model that is asked "
-                "again may answer otherwise, and its provider may have changed it",
+                f"{', '.join(sorted(then['model']))} answered{f' on {when}' if when else ''}: a model may "
+                "answer differently when asked again, and its provider may have changed it",
                 False,
             )
         )
@@ -120,20 +124,20 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
 
 @dataclass(slots=True)
 class RunComparison:
-    """Records of a run beside those of the run that was to be the same."""
+    """Comparison of a run with its reproduction."""
 
     alike: list[str] = field(default_factory=list)
-    """Records that are equal byte for byte, or but for `apart`."""
+    """Number of records equal byte for byte, or except for `apart`."""
     apart: set[str] = field(default_factory=set)
-    """Fields that say where a record came from, in which equal records differ."""
+    """Provenance fields in which equal records differ."""
     different: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Record, its first field that differs, and what stands there in the one and the other."""
+    """Record, its first differing field, and both values."""
     missing: list[str] = field(default_factory=list)
-    """Records that the other run has not, or only with an error."""
+    """Records that the other run lacks, or has only with an error."""
     errored: int = 0
-    """Records with an error, which are compared with nothing."""
+    """Number of errored records, which are not compared."""
     new: int = 0
-    """Records of the other run that this one has not, or no longer."""
+    """Number of records of the other run that this one lacks."""
 
     @property
     def equal(self) -> int:
@@ -145,8 +149,11 @@ class RunComparison:
 
 
 def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> RunComparison:
-    """The finished records of one run beside those of another. `ignored` are top-level fields besides `provenance`
-    whose difference is known to mean nothing. What an older version did not write is no difference."""
+    """Compare the finished records of two runs.
+
+    `ignored` names top-level fields besides `provenance` whose difference is known to be irrelevant. Fields that an
+    older version did not write do not count.
+    """
     found = RunComparison()
     for record in _iterate_records(store):
         name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
@@ -173,7 +180,7 @@ def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> Run
 
 
 def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
-    """Whether a field differs because a trial was played again when its simulator died: it tells of both attempts."""
+    """Return whether a field differs because a replayed trial counts both attempts."""
     match where.split("."):
         case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
             return record.trials[int(number)].replayed > 0
@@ -181,12 +188,12 @@ def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
 
 
 def has_finished_records(store: Store) -> bool:
-    """Whether a finished record is there to tell what it was played with."""
+    """Return whether a finished record exists that names its commit and models."""
     return next(_iterate_records(store), None) is not None
 
 
 def list_unknown_methods(orders: Sequence[Invocation]) -> list[str]:
-    """Methods that the package does not know: a script added them."""
+    """Return methods that the package does not know, because a script added them."""
     names = dict.fromkeys(name for order in orders for name in order.methods)
     return [name for name in names if name.partition("+")[0] not in METHODS]
 
@@ -197,13 +204,13 @@ def _iterate_records(store: Store) -> Iterator[UnitRecord | TrainingRecord]:
 
 
 def _list_answering_models(record: UnitRecord | TrainingRecord) -> set[str]:
-    """The models of the roles that were called; every role has one, called or not."""
+    """Return the models of roles that were called."""
     called = {role for trial in record.trials for role in trial.usage}
     return {record.models.get(role, record.model) for role in called} or {record.model}
 
 
 def _get_config(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration that results of the folder are bound to."""
+    """Return the configuration in the folder's identity."""
     try:
         config = known["config"]
         parts = [config["backends"][config["backend"]]["model"], config["embedder"]["model"]]
@@ -219,7 +226,7 @@ def _get_config(store: Store, known: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _find_contradictions(store: Store, known: Mapping[str, Any], orders: Sequence[Invocation]) -> Iterator[str]:
-    """Settings of the orders that are not those which results of the folder are bound to: somebody edited them."""
+    """Return settings of the commands that contradict the folder's identity, because they were edited."""
     bound, usual = flatten_keys(known["config"]), _load_default_settings(known["config"])
     for each in orders:
         options = each.to_options(store.folder)
@@ -227,26 +234,26 @@ def _find_contradictions(store: Store, known: Mapping[str, Any], orders: Sequenc
             config = load_config(Path(str(options["--config"])), options.get("--set", ()))
         except UsageError as error:
             raise UsageError(
-                f"{error}. The run in {store.folder} is kept with it: restore it from a copy when somebody changed it, "
-                f"or install what played it, rsso_dspy {known.get('rsso_dspy', ABSENT)}"
+                f"{error}. This belongs to the run in {store.folder}: restore it from a copy if it was changed, "
+                f"or install the original version, rsso_dspy {known.get('rsso_dspy', ABSENT)}"
             ) from None
         asked = flatten_keys(config.resolve_settings()) | {
             "memory.constitution.examples": bound.get("memory.constitution.examples")
         }
-        for key in dict.fromkeys([*bound, *asked]):  # a key that is new since then has its default
+        for key in dict.fromkeys([*bound, *asked]):  # a newer key has its default
             there, now = bound.get(key, usual.get(key, ABSENT)), asked.get(key, ABSENT)
             if there != now and not (key not in bound and now is None):
-                yield f"run.json holds results of {key} = {there}, and what was asked for says {now}"
+                yield f"run.json says {key} = {there}, but the stored command says {now}"
 
 
 def _has_finished_record(store: Store, path: Path, like: UnitRecord | TrainingRecord) -> bool:
-    """Whether the store has a record there, and one without an error."""
+    """Return whether the store has a record there, and whether it is free of errors."""
     found = store.load(path) if isinstance(like, UnitRecord) else store.load_training(path)
     return found is not None and not found.has_errors
 
 
 def _find_differences(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
-    """Dotted place and both values of everything that differs, in the order of the file."""
+    """Yield dotted path and both values of every difference, in the order of the file."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         pairs = [(key, ours.get(key, ABSENT), theirs.get(key, ABSENT)) for key in dict.fromkeys([*ours, *theirs])]
     elif isinstance(ours, list) and isinstance(theirs, list):
@@ -265,7 +272,7 @@ def _shorten_value(value: Any) -> str:
 
 
 def _get_model_override(resolved: Mapping[str, Any]) -> list[str]:
-    """The setting that makes a backend of one's own what it is; none of a profile."""
+    """Return the setting of a custom backend's model; empty for a profile."""
     backend = str(resolved["backend"])
     own = backend not in PROFILES
     return (
@@ -274,21 +281,21 @@ def _get_model_override(resolved: Mapping[str, Any]) -> list[str]:
 
 
 def _get_backend_key(backend: str) -> str:
-    """The dotted key of its settings."""
+    """Return the dotted key of its settings."""
     import tomlkit
 
     return f"backends.{tomlkit.key(backend).as_string()}"
 
 
 def _load_default_settings(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of a configuration with the same backend, by dotted key."""
+    """Return the defaults of a configuration with the same backend, by dotted key."""
     backend = [format_override("backend", str(resolved["backend"]))]
     usual = flatten_keys(load_config(Path(os.devnull), [*backend, *_get_model_override(resolved)]).resolve_settings())
     return usual | {"backend": load_config(Path(os.devnull)).backend}
 
 
 def list_changed_settings(resolved: Mapping[str, Any]) -> tuple[str, ...]:
-    """``key=value`` for every setting of a configuration, as results are bound to it, that is not the default."""
+    """Return ``key=value`` for every non-default setting in an identity's configuration."""
     backend, model, usual = str(resolved["backend"]), _get_model_override(resolved), _load_default_settings(resolved)
     changed = [(k, v) for k, v in flatten_keys(resolved).items() if v is not None and usual.get(k) != v]
     prefix, quoted = f"backends.{backend}.", f"{_get_backend_key(backend)}."
@@ -297,12 +304,12 @@ def list_changed_settings(resolved: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def get_run_benchmark(resolved: Mapping[str, Any]) -> Benchmark:
-    """The benchmark of a configuration as results are bound to it. Raises `UsageError` when it is not installed."""
+    """Return the benchmark of an identity's configuration. Raises `UsageError` if it is not installed."""
     return get_benchmark(str(resolved.get("benchmark", DEFAULT)))
 
 
 def _list_invoked_units(each: Invocation, config: Mapping[str, Any]) -> set[tuple[str, str, str]]:
-    """Method, program and variant of every unit that is asked for."""
+    """Yield method, program and variant of every requested unit."""
     variants = choose_variants(each.tasks, each.variants, each.per_task, of=get_run_benchmark(config))
     programs = [name if name == ZERO_SHOT else Path(name).stem for name in each.programs]
     return set(product(each.methods, programs, (variant.key for variant in variants)))
@@ -314,7 +321,7 @@ def _reconstruct_invocations(records: Sequence[UnitRecord], known: Mapping[str, 
     programs = {record.program for record in records} - {ZERO_SHOT}
     needed = [f"{name}.json" for name in sorted(programs)] + [file for file in files.values() if file]
     if needed:
-        say(f"it was given files of which it keeps no copy: {', '.join(needed)}; the command names them as if here")
+        say(f"it used files without stored copies: {', '.join(needed)}; the command expects them in this folder")
     played: dict[tuple[str, str], list[UnitRecord]] = defaultdict(list)
     for record in records:
         played[record.method, record.program].append(record)
@@ -340,7 +347,7 @@ def _reconstruct_invocations(records: Sequence[UnitRecord], known: Mapping[str, 
 
 
 def _group_by_programs(arms: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Methods with the programs that all of them played with."""
+    """Group methods with the programs that all of them played with."""
     programs: dict[str, list[str]] = defaultdict(list)
     for method, program in arms:
         programs[method].append(program)
@@ -351,7 +358,7 @@ def _group_by_programs(arms: Sequence[tuple[str, str]]) -> list[tuple[tuple[str,
 
 
 def _infer_selection(keys: Sequence[str], of: Benchmark) -> dict[str, Any]:
-    """The variants as a person would ask for them where that is possible: streams depend on their order."""
+    """Return the variants in short form where possible; streams depend on their order."""
     played = {key.partition("::")[0] for key in keys}
     tasks = tuple(task for task in of.table.tasks() if task in played)
     most = max(sum(key.startswith(f"{task}::") for key in keys) for task in tasks)
@@ -362,6 +369,6 @@ def _infer_selection(keys: Sequence[str], of: Benchmark) -> dict[str, Any]:
 
 
 def _find_start_file(records: Sequence[UnitRecord], digest: str) -> str | None:
-    """Name of the file with this digest that units say they started from."""
+    """Return the name of the initial file with this digest."""
     sources = (source for record in records for source in record.sources)
     return next((source.name for source in sources if source.digest == digest), None)

@@ -1,10 +1,10 @@
-"""A run that is being played, seen from outside its process: what its folder says, again and again.
+"""Monitor of a run from outside its process, by repeated reading of its folder.
 
     watched = RunMonitor(Path("runs/x"), price_of)
-    seen = watched.take_snapshot()        # rows, news since the last look, whether it still plays
+    seen = watched.take_snapshot()        # rows, new events, whether it still plays
     seen.state, seen.done, seen.left, seen.elapsed
 
-Nothing is written, and a file that has not changed since the last look is not read again.
+Writes nothing, and rereads only files that have changed.
 """
 
 from collections import defaultdict
@@ -33,55 +33,57 @@ from rsso_dspy.store.unit_store import Store
 
 T = TypeVar("T")
 RunState = Literal["playing", "ended", "limit", "interrupted", "failed", "cut off", "idle"]
-"""ended, limit, interrupted, failed: as its log says. cut off: nothing plays, and the log says of no end. idle: nothing
-plays, and there is no log."""
+"""ended, limit, interrupted, failed: according to its log. cut off: no process plays it, and the log has no end. idle:
+no process plays it, and there is no log."""
 
 ENDS: tuple[RunState, ...] = ("ended", "limit", "interrupted", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """One look at a run."""
+    """A snapshot of a run."""
 
     rows: tuple[LiveRow, ...]
-    """One per arm. Units in all are None where nothing says how many there are to be."""
+    """One row per arm. The total number of units is None if unknown."""
     news: tuple[Entry, ...]
-    """Entries of the log since the look before; at the first, all of them."""
+    """Log entries since the previous snapshot; all of them in the first."""
     state: RunState
     last: Entry
     """The last entry of the log; empty without one."""
     begun: Entry
-    """The last entry that says that the run started; empty without one."""
+    """The last `started` entry; empty without one."""
     done: int
-    """Units and trainings that the command which played last has played."""
+    """Units and trainings played by the last command."""
     left: int | None
-    """How many it had to play; None when nothing says so."""
+    """Number of units and trainings it had to play; None if unknown."""
     elapsed: timedelta | None
-    """Since that command began to play, until now or its end."""
+    """Seconds from the start of that command until now or its end."""
     unfinished: int = 0
-    """Units and trainings of which something was played and that have no record."""
+    """Started units and trainings without a record."""
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come, unless somebody runs it on."""
+        """Whether the run is over, unless it is resumed."""
         return self.state != "playing"
 
     @property
     def remaining(self) -> timedelta | None:
-        """How long the rest takes if it goes on like this; None while nothing is done."""
+        """Remaining seconds at the current pace; None while nothing is done."""
         if self.state != "playing" or not self.done or self.left is None or self.elapsed is None:
             return None
         return self.elapsed * (self.left - self.done) / self.done
 
     @property
     def errors(self) -> int:
-        """Units and trainings that ended in an error and were not played again."""
+        """Errored units and trainings that were not replayed."""
         return sum(len(row.tally.errored) for row in self.rows)
 
     @property
     def is_complete(self) -> bool:
-        """All that was to be played, by any command, is there without errors. Where nothing says what that is: every
-        arm has units, and none is only begun."""
+        """Whether all planned units of any command are finished without errors.
+
+        If the plan is unknown: whether every arm has units and none is unfinished.
+        """
         if self.state not in ("ended", "idle") or self.errors or self.last.get("untrained"):
             return False
         if any(row.total is None for row in self.rows):
@@ -91,7 +93,7 @@ class RunSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class _BegunCost:
-    """Finished trials of what has no record yet."""
+    """Return finished trials of units without a record."""
 
     arm: str
     trials: int
@@ -99,7 +101,7 @@ class _BegunCost:
 
 
 class RunMonitor:
-    """A run's folder, looked at again and again. Raises `UsageError` when it holds no run."""
+    """Monitors a run's folder. Raises `UsageError` if it holds no run."""
 
     def __init__(self, folder: Path, price_of: PriceOf):
         self._store = Store(folder)
@@ -116,12 +118,12 @@ class RunMonitor:
         self._abandoned: dict[Path, tuple[Any, list[tuple[str, TokenCost]]]] = {}
 
     def take_snapshot(self) -> RunSnapshot:
-        """What is there now. Raises `FolderGone` when that is no longer the folder that it was."""
+        """Return the current snapshot. Raises `FolderGone` if the folder has disappeared or was replaced."""
         self._place.check_exists()
         try:
             return self._read_snapshot()
         except (OSError, UsageError):
-            self._place.check_exists()  # it went in this moment
+            self._place.check_exists()  # it disappeared just now
             raise
 
     def _read_snapshot(self) -> RunSnapshot:
@@ -153,8 +155,10 @@ class RunMonitor:
         )
 
     def _read_new_events(self) -> tuple[bool | None, list[Entry]]:
-        """Whether a process plays, asked before the log is read: what a run does after this look shows in the next one.
-        Asked again where the log has news of no end, as the run may have begun in between."""
+        """Return whether a process plays the run; check before reading the log.
+
+        Checked again if the log has new entries without an end, because the run may have started in between.
+        """
         playing = self._store.is_playing()
         more = news = self._log.read()
         while playing is False and more and self._log.last["event"] not in ENDS:
@@ -201,7 +205,7 @@ class RunMonitor:
             )
 
     def _iterate_costs(self) -> Iterable[tuple[str, TokenCost]]:
-        """Arm and cost of everything: finished, begun, under way, and abandoned on the way."""
+        """Return arm and cost of everything: finished, started, current and abandoned."""
         for _, new in self._records.values():
             if new:
                 yield new.arm, new.spent
@@ -214,7 +218,7 @@ class RunMonitor:
             yield from lost
 
     def _list_running_trials(self) -> dict[str, list[tuple[int, bool]]]:
-        """Arm to number, and whether it is of a training, of every trial under way."""
+        """Return the current trials by arm: number, and whether it belongs to a training."""
         found: dict[str, list[tuple[int, bool]]] = defaultdict(list)
         for path in self._under_way:
             _, begun = self._begun.get(path.with_suffix(".json"), (None, None))
@@ -222,7 +226,7 @@ class RunMonitor:
         return found
 
     def _is_unfinished(self, noted: Path) -> bool:
-        """Whether what this note is about has no record yet."""
+        """Return whether the unit of this entry has no record yet."""
         return self._get_record_path(noted.with_suffix(".json")) not in self._records
 
     def _get_record_path(self, begun: Path) -> Path:
@@ -238,7 +242,7 @@ class RunMonitor:
 
     def _read_journal_cost(self, path: Path) -> TokenCost:
         total = TokenCost()
-        for role, usage, _ in parse_usage_lines(self._store.read_journal(path)):  # less a line that is being written
+        for role, usage, _ in parse_usage_lines(self._store.read_journal(path)):  # without an incomplete line
             total += sum_usage_cost({role: usage}, self._models, self._price_of)
         return total
 
@@ -260,10 +264,10 @@ def _parse_event_time(entry: Entry) -> datetime | None:
 def _refresh_cache(
     known: Mapping[Path, tuple[Any, T]], paths: Iterable[Path], read: Callable[[Path], T]
 ) -> dict[Path, tuple[Any, T]]:
-    """What `read` gives for every file that is there; of one that did not change, what it gave before."""
+    """Return the result of `read` for every existing file, cached for unchanged ones."""
     found = {}
     for path in paths:
-        with suppress(OSError):  # it is finished, or played again, or a link to itself
+        with suppress(OSError):  # finished, replayed, or a link to itself
             stat = path.stat()
             stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             before = known.get(path)
@@ -276,7 +280,7 @@ def _list_files(folder: Path, pattern: str, *kinds: str) -> Iterable[Path]:
 
 
 def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:
-    """Role to model, as far as the identity of a run says."""
+    """Return the model of each role, as far as the run's identity names it."""
     try:
         backend = identity["config"]["backends"][identity["config"]["backend"]]
         roles = {role: own.get("model") or backend["model"] for role, own in backend.get("roles", {}).items()}

@@ -1,4 +1,4 @@
-"""A grid of settings, each combination played as a run of its own, compared in one table.
+"""Sweeps: a grid of settings with one run per combination, compared in one table.
 
     methods = ["omnireflect-neural"]
     tasks = ["boil", "find-plant"]              # optional; so are variants, per_task, trials, constitution
@@ -11,9 +11,9 @@
     "memory.constitution.r_freq" = [5, 10]
     "memory.constitution.s_freq" = [5, 10, 20]
 
-Keys of the grid are those of the configuration, and four that have to do with constitutions that the methods read:
-`constitution` lists files; `calib` lists draws (1-per-task, ...) on which one is built before, by the backend `advisor`
-and the `writer` (neural, symbolic, neuro-symbolic) when these are given (OmniReflect, Tables 1 and 5).
+Keys of the grid are those of the configuration and four about constitutions: `constitution` lists files; `calib` lists
+draws (1-per-task, ...) to build one on first, optionally with the backend `advisor` and the `writer` (neural, symbolic,
+neuro-symbolic) (OmniReflect, Tables 1 and 5).
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from rsso_dspy.safe_read import read_toml
 
 KEYS = ("methods", "tasks", "variants", "per_task", "constitution", "set", "grid", "build")
 SPECIAL = ("constitution", "calib", "advisor", "writer")
-"""Keys of the grid that are no settings: what the methods read, or what has to be built for them to read."""
+"""Keys of the grid that are not settings: constitutions to read or to build."""
 
 EXAMPLES = {"constitution": "constitution.json", "calib": "1-per-task", "advisor": "anthropic", "writer": "neural"}
 
@@ -50,7 +50,7 @@ class SweepPoint:
 
     @property
     def name(self) -> str:
-        """Of its folder: short, and different for every combination."""
+        """Name of its folder: short and unique."""
         words = [f"{key.rpartition('.')[2]}={_format_value(value)}" for key, value in self.values.items()]
         digest = hashlib.sha256(json.dumps(dict(self.values), sort_keys=True).encode()).hexdigest()[:6]
         return f"{re.sub(r'[^A-Za-z0-9=.,_-]+', '-', ' '.join(words))[:80]}-{digest}"
@@ -63,7 +63,7 @@ class SweepPoint:
 
     @property
     def build_settings(self) -> dict[str, str]:
-        """How its constitution is built: calib, advisor, writer; empty when none is."""
+        """How to build its constitution: calib, advisor, writer; empty if none is built."""
         if "calib" not in self.values and "calib" not in self.shared:
             return {}
         given = {**self.shared, **self.values}
@@ -71,14 +71,14 @@ class SweepPoint:
 
     @property
     def constitution(self) -> str | None:
-        """A file to read."""
+        """The constitution file to read."""
         found = self.values.get("constitution", self.shared.get("constitution"))
         return None if found is None else str(found)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a file asks for."""
+    """The content of a sweep file."""
 
     methods: tuple[str, ...]
     points: tuple[SweepPoint, ...]
@@ -88,39 +88,41 @@ class Sweep:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What differs between points, in the order of the file."""
+        """Keys that differ between points, in the order of the file."""
         return tuple(self.points[0].values)
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep of a file. Raises `UsageError` or `UnknownName` that says what is wrong with it."""
+    """Read a sweep file. Raises `UsageError` or `UnknownName` naming the fault."""
     try:
         data = read_toml(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     for key in data:
         if key not in KEYS:
-            raise UnknownName(f"key in {path}", key, KEYS, "Settings stand in quotes under [set] or [grid].")
+            raise UnknownName(f"key in {path}", key, KEYS, "Write settings in quotes under [set] or [grid].")
     methods, grid = data.get("methods"), data.get("grid")
     if not _is_text_list(methods):
-        raise UsageError(f'{path}: methods is a list of names, e.g. methods = ["omnireflect-neural"]')
+        raise UsageError(f'{path}: methods must be a list of names, e.g. methods = ["omnireflect-neural"]')
     if not isinstance(grid, dict) or not grid:
         raise UsageError(f'{path} has no [grid], e.g. "memory.constitution.r_freq" = [5, 10]')
     for key, values in grid.items():
         if not isinstance(values, list) or not values:
-            quoted = f'; a key with dots stands in quotes: "{key}.…" = [...]' if isinstance(values, dict) else ""
-            raise UsageError(f"{path}: [grid] {key} is no list of values{quoted}")
+            quoted = f'; quote a key with dots: "{key}.…" = [...]' if isinstance(values, dict) else ""
+            raise UsageError(f"{path}: [grid] {key} must be a list of values{quoted}")
         if odd := [value for value in values if not _is_setting_value(value)]:
-            raise UsageError(f"{path}: [grid] {key} holds {odd[0]!r}; values are texts, numbers, true, false or lists")
+            raise UsageError(
+                f"{path}: [grid] {key} holds {odd[0]!r}; values must be texts, numbers, true, false or lists"
+            )
         if key in SPECIAL and not all(isinstance(value, str) for value in values):
-            raise UsageError(f"{path}: [grid] {key} holds texts, e.g. {key} = ['{EXAMPLES[key]}']")
+            raise UsageError(f"{path}: [grid] {key} must hold texts, e.g. {key} = ['{EXAMPLES[key]}']")
     shared = _read_table(data, "set", path) | _read_table(data, "build", path)
     if data.get("constitution") is not None:
         shared["constitution"] = data["constitution"]
     sizes = [len(values) for values in grid.values()]
     if math.prod(sizes) > MOST_POINTS:
         raise UsageError(
-            f"{path}: [grid] has {_format_product(sizes)} points, {MOST_POINTS:,} at most are played; leave out some"
+            f"{path}: [grid] has {_format_product(sizes)} points, but at most {MOST_POINTS:,} are allowed; drop some"
         )
     points = [
         SweepPoint(dict(zip(grid, chosen, strict=True)), {k: v for k, v in shared.items() if k not in grid})
@@ -128,10 +130,10 @@ def read_sweep(path: Path) -> Sweep:
     ]
     for point in points:
         if point.build_settings and point.constitution:
-            raise UsageError(f"{path} names a constitution and a calib to build one on; leave one of them out")
+            raise UsageError(f"{path} names both a constitution and a calib to build one on; drop one of them")
         given = {**point.shared, **point.values}
         if not point.build_settings and (alone := [key for key in ("advisor", "writer") if key in given]):
-            raise UsageError(f"{path}: {alone[0]} says who builds a constitution, and there is no calib to build it on")
+            raise UsageError(f"{path}: {alone[0]} needs a calib to build a constitution on")
     return Sweep(
         tuple(methods or ()),
         tuple(points),
@@ -144,14 +146,14 @@ def read_sweep(path: Path) -> Sweep:
 def _read_table(data: Mapping[str, Any], key: str, path: Path) -> dict[str, SettingValue]:
     table = data.get(key, {})
     if not isinstance(table, dict) or not all(_is_setting_value(value) for value in table.values()):
-        raise UsageError(f'{path}: [{key}] holds keys in quotes with a value each, e.g. "protocol.trials" = 1')
+        raise UsageError(f'{path}: [{key}] must hold quoted keys with values, e.g. "protocol.trials" = 1')
     return dict(table)
 
 
 def _read_names(data: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...] | None:
     given = data.get(key)
     if given is not None and not _is_text_list(given):
-        raise UsageError(f'{path}: {key} is a list of names, e.g. {key} = ["boil"]')
+        raise UsageError(f'{path}: {key} must be a list of names, e.g. {key} = ["boil"]')
     return None if given is None else tuple(given)
 
 
@@ -159,18 +161,18 @@ def _read_count(data: Mapping[str, Any], key: str, path: Path) -> int | None:
     given = data.get(key)
     number = isinstance(given, int) and not isinstance(given, bool)
     if given is not None and not (number and 1 <= given <= MOST_PER_TASK):
-        raise UsageError(f"{path}: {key} is a number from 1 to {MOST_PER_TASK:,}, not {shorten_text(repr(given))}")
+        raise UsageError(f"{path}: {key} must be a number from 1 to {MOST_PER_TASK:,}, not {shorten_text(repr(given))}")
     return given
 
 
 def _format_product(sizes: Sequence[int]) -> str:
-    """How many that is, in a few characters."""
+    """Format the number of points briefly."""
     factors = shorten_text(" x ".join(map(str, sizes)))
     return f"{math.prod(sizes):,} ({factors})" if math.prod(sizes) < 10**12 else factors
 
 
 def _is_setting_value(value: Any) -> bool:
-    """Whether it is a value of a setting."""
+    """Return whether it is a valid value of a setting."""
     if isinstance(value, list):
         return all(isinstance(each, str | int | float | bool) for each in value)
     return isinstance(value, str | int | float | bool)

@@ -133,7 +133,7 @@ def test_a_link_to_what_is_not_there_is_said_before_anything_is_planned(rsso, tm
     (tmp_path / "scratch").symlink_to(tmp_path / "unmounted")
     code, out, err = rsso("run", "--tasks", "boil", "--per-task", "1", "--dry-run", "--out", place)
     assert (code, out) == (2, "")
-    assert f"{place} cannot be written: scratch is a link to what is not there; name another --out" in err
+    assert f"{place} cannot be written: scratch is a broken link; name another --out" in err
     assert "plan:" not in err
 
 

@@ -300,18 +300,18 @@ def test_a_sweep_builds_each_constitution_once(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("methods = []", "methods is a list"),
+        ("methods = []", "methods must be a list"),
         ('methods = ["react"]', "no [grid]"),
         ('methods = ["react"]\n[grid]\nseed = 3', "no list of values"),
         ('methods = ["react"]\n[grid]\nprotocol.trials = [3]', "stands in quotes"),
         ('methods = ["react"]\ntask = ["boil"]\n[grid]\nseed = [3]', "did you mean tasks"),
         ('methods = ["react"]\nper_task = 0\n[grid]\nseed = [3]', "per_task is a number"),
-        ('methods = ["react"]\n[grid]\nadvisor = ["embedded"]', "no calib"),
-        ('methods = ["react"]\nconstitution = "x"\n[grid]\ncalib = ["1-per-task"]', "leave one of them out"),
+        ('methods = ["react"]\n[grid]\nadvisor = ["embedded"]', "needs a calib"),
+        ('methods = ["react"]\nconstitution = "x"\n[grid]\ncalib = ["1-per-task"]', "drop one of them"),
         ('methods = ["react"]\n[grid]\n"memory.constitution.r_frequ" = [3]', "r_freq"),
         ("methods = [", "not valid TOML"),
-        ('methods = ["react"]\n[grid]\nx = [2020-01-01]', "values are texts"),
-        ('methods = ["react"]\n[grid]\ncalib = [3]', "calib holds texts"),
+        ('methods = ["react"]\n[grid]\nx = [2020-01-01]', "values must be texts"),
+        ('methods = ["react"]\n[grid]\ncalib = [3]', "calib must hold texts"),
     ],
 )
 def test_a_sweep_that_can_not_be_played_says_why(tmp_path, content, said):

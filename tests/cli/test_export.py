@@ -198,7 +198,7 @@ def test_a_wrong_call_names_the_fix(rsso, folder, tmp_path, monkeypatch):
     for words, said in (
         (["nowhere"], "holds no run"),
         (["empty"], "there are no trials to write: no unit is finished yet"),
-        ([folder, "-o", "notes.txt"], "notes.txt is there and is no Parquet file of rsso-dspy"),
+        ([folder, "-o", "notes.txt"], "notes.txt exists and is not a Parquet file of rsso-dspy"),
         ([folder, "-o", tmp_path], "is a folder; name a file"),
         ([folder, "--rows", "step"], "did you mean steps?"),
     ):

@@ -50,8 +50,8 @@ def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
         store.save(replace(unit, start="mine.json (0123456789ab)"))
     code, out, err = rsso("reproduce", "old")
     assert code == 0
-    assert "put together from the records" in err
-    assert "it was given files of which it keeps no copy: mine.json" in err
+    assert "reconstructed from the records" in err
+    assert "it used files without stored copies: mine.json" in err
     assert "will differ: prompts 0 then" in err
     words = shlex.split(out)
     assert words[words.index("--methods") + 1] == "sso"
@@ -104,7 +104,7 @@ def test_a_model_that_answered_in_any_role_may_answer_otherwise(tmp_path):
     assert not [change for change in list_changes(store) if "answered" in change.what], "nobody asked it"
     store.save(replace(unit, provenance=about, models=models, trials=(replace(unit.trials[0], usage=usage),)))
     (change,) = [change for change in list_changes(store) if "answered" in change.what]
-    assert change.what.startswith("openai/one answered: a model that is asked again may answer otherwise")
+    assert change.what.startswith("openai/one answered: a model may answer differently when asked again")
     assert not change.certain
 
 
@@ -143,7 +143,7 @@ def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso,
     whole = file.read_text()
     file.write_text(whole.replace('"trials": 3', '"trials": 5'))
     _, _, err = rsso("reproduce", "run")
-    assert "will differ: run.json holds results of protocol.trials = 5, and what was asked for says 3" in err
+    assert "will differ: run.json says protocol.trials = 5, but the stored command says 3" in err
     assert "byte for byte" not in err
     code, _, err = rsso("reproduce", "run", "--run")
     assert code == 2
@@ -153,12 +153,12 @@ def test_a_folder_that_contradicts_itself_is_not_said_to_come_out_the_same(rsso,
     kept_as = given.read_text()
     given.write_text(f'{kept_as}\n[backends.embedded.roles.reflector]\nmodel = "openai/gpt-4o"\n')
     _, _, err = rsso("reproduce", "run")
-    assert "backends.embedded.roles.reflector.model = (absent), and what was asked for says openai/gpt-4o" in err
+    assert "backends.embedded.roles.reflector.model = (absent), but the stored command says openai/gpt-4o" in err
     given.write_text(kept_as.replace("trials = 3", "trials = 3000"))
     code, _, err = rsso("reproduce", "run")
     assert code == 2
     assert "trials" in err
-    assert f"install what played it, rsso_dspy {__version__}" in err
+    assert f"install the original version, rsso_dspy {__version__}" in err
     (store.folder / "given/config.toml").write_text("garbage")
     code, out, err = rsso("reproduce", "run")
     assert (code, out) == (2, "")

@@ -113,7 +113,7 @@ def test_a_model_whose_dimensions_change_is_refused():
     embedder = on(route)
     embedder(["a"])
     route.dimensions = 4
-    with pytest.raises(BackendFailure, match=r"4 dimensions after ones of 3.*embedder\.cache=false"):
+    with pytest.raises(BackendFailure, match=r"4 dimensions after vectors of 3.*embedder\.cache=false"):
         embedder(["bb"])
 
 

@@ -127,7 +127,7 @@ def test_a_folder_that_cannot_be_made_stops_nothing(tmp_path, caplog):
     for _ in range(2):
         cache.put(vectors("a"))
         assert cache.get(["a"]) == {}
-    assert "not kept" in one_warning(caplog)
+    assert "not cached" in one_warning(caplog)
 
 
 def test_a_full_file_still_answers(monkeypatch, tmp_path, caplog):

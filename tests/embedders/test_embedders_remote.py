@@ -130,8 +130,8 @@ def test_a_rate_limit_is_waited_out_as_long_as_the_provider_says(pauses, model):
         (reply({}), "oop|no vectors|cannot be read"),
         (vectors([[1.0, 2.0]]), "1 vectors for 2 texts"),
         (vectors([[1.0, 2.0]] * 3), "3 vectors for 2 texts"),
-        (vectors([[0.0, 0.0], [1.0, 0.0]]), "no direction"),
-        (vectors([[float("nan"), 0.0], [1.0, 0.0]]), "no direction"),
+        (vectors([[0.0, 0.0], [1.0, 0.0]]), "without a direction"),
+        (vectors([[float("nan"), 0.0], [1.0, 0.0]]), "without a direction"),
         (vectors([[1.0, 2.0], [1.0, 2.0, 3.0]]), r"shapes \[\(2,\), \(3,\)\]"),
         (fault(400, "too long"), "too long"),
     ],
@@ -185,7 +185,7 @@ def test_dimensions_that_change_are_refused():
     sizes = iter((8, 9))
     with served(lambda texts: vectors([vector(texts[0], next(sizes))])) as (embed, _):
         embed(["a"])
-        with pytest.raises(BackendFailure, match="9 dimensions after ones of 8"):
+        with pytest.raises(BackendFailure, match="9 dimensions after vectors of 8"):
             embed(["b"])
 
 

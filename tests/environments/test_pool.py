@@ -106,5 +106,5 @@ def test_closing_ends_lent_ones_too_and_lends_no_more():
 
 
 def test_a_pool_needs_a_size():
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="at least 1"):
         EnvironmentPool(Fake, size=0)  # type: ignore[type-var]

@@ -54,7 +54,7 @@ NO_TEXT = {
     "deep objects": text('{"a":' * 50_000 + "1" + "}" * 50_000),
     "deep enough to trip who walks it": text('{"a":' * 400 + "1" + "}" * 400),
     "a number of 5,000 digits": text('{"schema": ' + "9" * 5000 + "}"),
-    "no UTF-8": text(b'{"a": "\xff\xfe"}'),
+    "not UTF-8": text(b'{"a": "\xff\xfe"}'),
     "cut off": text('{"schema": 1, "trials": ['),
     "empty": text(""),
     "NaN": text('{"schema": NaN}'),
@@ -202,7 +202,7 @@ def test_an_order_that_is_lost_does_not_keep_a_run_from_going_on(run):
     from rsso_dspy.store.manifest import Manifest, load_invocations
     from rsso_dspy.store.run_spec import RunSpec
 
-    for damage in ("a named pipe", "a folder", "deep lists", "no UTF-8"):
+    for damage in ("a named pipe", "a folder", "deep lists", "not UTF-8"):
         for name in ("orders.jsonl", "config.toml"):
             file = run / "given" / name
             if file.is_dir():

@@ -232,7 +232,7 @@ def test_a_server_that_dies_harms_nothing_and_is_told_later_what_it_missed(live,
     said = play(live, relay, out, AfterFirst(relay.away))
     assert len(said) == 2
     assert "the run goes on without it" in said[0]
-    assert "the same command again sends what is missing" in said[1]
+    assert "repeat the command to send the rest" in said[1]
     assert units(out) == {name: text for name, text in units(whole.out).items() if "/react-sso/" in name}
     with pytest.raises(UsageError, match="no MLflow tracking server answers"):
         play(live, relay, out)

@@ -97,7 +97,7 @@ def test_only_a_page_is_replaced(tmp_path):
     identity = tmp_path / "other.json"
     for kept in ('{"hash": "ab"}', "<", "<html>", " ", "<!DOCTYPE HTML>\n<p>of another tool</p>"):
         identity.write_text(kept, encoding="utf-8")
-        with pytest.raises(UsageError, match=r"is there and is no page of rsso-dspy.*name another --html"):
+        with pytest.raises(UsageError, match=r"exists and is not a page of rsso-dspy.*name another --html"):
             write_page(identity, "Run", [SECTION], [])
         assert identity.read_text(encoding="utf-8") == kept
     os.mkfifo(tmp_path / "pipe")

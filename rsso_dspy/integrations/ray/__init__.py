@@ -1,4 +1,4 @@
-"""The engine of a Ray cluster: each unit or training is a task, and everything it learns comes home at once.
+"""The engine of a Ray cluster: each unit or training is a task that sends its trials back at once.
 
     Executor(player, tasks).run(plan, work, jobs=32)
 
@@ -29,27 +29,29 @@ from rsso_dspy.integrations.ray.worker import JobRecord, TaskFailure, TaskPayloa
 from rsso_dspy.store.units import Job
 
 RETRIES = 3
-"""How often a task is started again after its node or process died."""
+"""Maximum restarts of a task after its node or process died."""
 
 NEWS = 0.2
-"""Seconds between two looks of the driver at what came home."""
+"""Polling interval of the driver in seconds."""
 
 OBJECT_STORE = 128 * 2**20
-"""Bytes of shared memory of a cluster that is started here: records are small and do not stay."""
+"""Bytes of shared memory of a local cluster: records are small and do not stay."""
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 
 ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anyone
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else every start warns of a change to come
+    "RAY_USAGE_STATS_ENABLED": "0",  # no usage reports
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # otherwise every start warns of a future change
 }
 
 
 @contextmanager
 def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator["RayEngine"]:
-    """Play what `player` would play as Ray tasks: on the cluster that RAY_ADDRESS names or `ray start` made here, else
-    on one of `jobs` CPUs that ends with the block. Raises `UsageError` for an address of no use, and `RssoError` when
-    no cluster answers there."""
+    """Open an engine that plays as Ray tasks.
+
+    Uses the cluster of RAY_ADDRESS or of `ray start` on this machine, otherwise a local one with `jobs` CPUs that ends
+    with the block. Raises `UsageError` for an unusable address, and `RssoError` if no cluster answers there.
+    """
     with _connect_ray(jobs):
         engine = RayEngine(player)
         try:
@@ -60,7 +62,7 @@ def open_ray_engine(player: UnitRunner, jobs: int) -> Iterator["RayEngine"]:
 
 @contextmanager
 def _connect_ray(jobs: int) -> Iterator[None]:
-    """Ray, connected. A connection that is there already is used and kept."""
+    """Connect to Ray, or use and keep an existing connection."""
     if ray.is_initialized():
         yield
         return
@@ -78,7 +80,7 @@ def _connect_ray(jobs: int) -> Iterator[None]:
         where = f"RAY_ADDRESS={address}" if address else "this machine"
         raise RssoError(f"no Ray cluster can be used at {where} ({error}); see `ray status`, or unset it") from None
     if callable(terminate) and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, terminate)  # Ray has put its own in its place, which ends the process
+        signal.signal(signal.SIGTERM, terminate)  # Ray has installed its own handler, which ends the process
     try:
         yield
     finally:
@@ -88,12 +90,12 @@ def _connect_ray(jobs: int) -> Iterator[None]:
 def _init_ray(jobs: int) -> None:
     try:
         ray.init(num_cpus=jobs, object_store_memory=OBJECT_STORE, include_dashboard=False, **QUIET)
-    except ValueError:  # there is a cluster, which has its own resources
+    except ValueError:  # an existing cluster has its own resources
         ray.init(**QUIET)
 
 
 class RayEngine:
-    """An engine: submits tasks, and tells by the player's events what comes home."""
+    """An engine that submits tasks and forwards their results to the player's events."""
 
     def __init__(self, player: UnitRunner):
         self._player = player
@@ -109,8 +111,10 @@ class RayEngine:
         self._listener.start()
 
     def submit(self, plan: Plan, work: Job) -> Future[JobRecord]:
-        """Start a task. Raises `RssoError` when the run's actor is gone; the future raises it when the task's process
-        died too often, and whatever of this project's errors ended the task."""
+        """Start a task. Raises `RssoError` if the run's actor is gone.
+
+        The future raises it if the task's process died too often, and the project's error that ended the task.
+        """
         self._relay_events()
         reference = self._task.options(name=work.key).remote(self._home, self._errand, plan, work)
         self._pending.add(reference)
@@ -119,7 +123,7 @@ class RayEngine:
         return answer
 
     def close(self) -> None:
-        """Hear the rest, end tasks that are still under way, and write down what they cost."""
+        """Receive remaining events, end current tasks, and store their cost."""
         self._closing.set()
         self._listener.join()
         with suppress(RssoError):
@@ -137,7 +141,7 @@ class RayEngine:
         try:
             reply = done.result()
         except RayTaskError as error:
-            answer.set_exception(error)  # a defect: with the traceback of the worker
+            answer.set_exception(error)  # a defect, with the worker's traceback
         except RayError as error:
             answer.set_exception(_make_lost_error(f"the process that played {work.key}", error))
         except BaseException as error:
@@ -157,7 +161,7 @@ class RayEngine:
                 return
 
     def _relay_events(self) -> None:
-        """Pass on what came home, and tell home when the run is being stopped."""
+        """Forward received events, and tell the store's actor when the run is being stopped."""
         with self._hearing:
             try:
                 for event in ray.get(self._home.drain_events.remote()):
@@ -171,6 +175,6 @@ class RayEngine:
 def _make_lost_error(what: str, error: RayError) -> RssoError:
     first = (str(error).strip().splitlines() or [""])[0]
     return RssoError(
-        f"{what} is gone for good ({type(error).__name__}: {first}). Every finished trial is kept: look at the memory "
-        "and the disks of the nodes (`ray status`), then run the same command again."
+        f"{what} is lost ({type(error).__name__}: {first}). Finished trials are kept: check memory and disks of "
+        "the nodes (`ray status`), then repeat the command."
     )

@@ -1,4 +1,4 @@
-"""At home: the actor beside the driver, which holds the run's store for all workers."""
+"""The actor on the driver's node that holds the run's store for all workers."""
 
 import signal
 from collections import Counter
@@ -15,8 +15,7 @@ from rsso_dspy.store.units import Job
 
 
 class StoreActor:
-    """The run as its workers see it, an actor on the driver's node: the store, and what the driver wants to hear. Does
-    one thing after another."""
+    """The store and the event queue of a run for its workers, on the driver's node. Handles calls one by one."""
 
     def __init__(self, folder: Path, identity: Identity | None):
         ignore_interrupts()
@@ -29,47 +28,49 @@ class StoreActor:
         self._begun: dict[str, Job] = {}
 
     def issue_ticket(self, work: Job) -> int:
-        """The ticket of a task that begins to play this; those given before for it are void: their process is dead. 0
-        when the run is being stopped."""
+        """Return the ticket of a starting task; 0 if the run is being stopped.
+
+        Earlier tickets for the same work become void, because their process is dead.
+        """
         self._store.recover_under_way(work)
         self._begun[work.key] = work
         self._tickets[work.key] += 1
         return 0 if self._stopping else self._tickets[work.key]
 
     def call_store(self, key: str, ticket: int, method: str, *arguments: Any) -> Any:
-        """What a method of the store gives, for the task that holds the valid ticket."""
+        """Call a method of the store for the task with the valid ticket."""
         if ticket != self._tickets[key]:
             raise RssoError(f"{key} is played by another process")
         return getattr(self._store, method)(*arguments)
 
     def report_usage(self, work: Job, role: str, usage: Usage, trial: int) -> None:
-        """An answer was paid for."""
+        """Store the cost of an answer."""
         self._news.append(UsageSpent(work, role, usage))
         self._store.note_under_way(work, role, usage, trial)
 
     def tell(self, event: Event) -> None:
-        """Something happened there."""
+        """Queue an event."""
         self._news.append(event)
 
     def drain_events(self) -> list[Event]:
-        """What happened since this was asked last."""
+        """Return the events since the last call."""
         news, self._news = self._news, []
         return news
 
     def request_stop(self) -> None:
-        """Have every task stop before its next step."""
+        """Stop every task before its next step."""
         self._stopping = True
 
     def is_stopping(self) -> bool:
         return self._stopping
 
     def close(self) -> None:
-        """Note what was paid for trials that nobody finishes any more."""
+        """Store the cost of trials that will not be finished as abandoned."""
         for work in self._begun.values():
             self._store.recover_under_way(work)
 
 
 def ignore_interrupts() -> None:
-    """Leave Ctrl-C to the driver: a terminal sends it to the processes of a cluster started here too."""
+    """Leave Ctrl-C to the driver; a terminal also sends it to a local cluster's processes."""
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Away: what a worker process does with a unit or training, far from the run's folder."""
+"""A worker process that plays a unit or training without access to the run's folder."""
 
 import socket
 import threading
@@ -29,14 +29,14 @@ from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job, Training
 
 ASKING = 0.5
-"""Seconds that a worker plays on, at least, before it asks again whether the run is being stopped."""
+"""Minimum seconds between a worker's checks whether the run is being stopped."""
 
 JobRecord = UnitRecord | TrainingRecord
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPayload:
-    """What every task of a run needs to know, as data."""
+    """Data that every task of a run needs."""
 
     config: Config
     states: Mapping[Arm, Mapping[str, Any]]
@@ -44,7 +44,7 @@ class TaskPayload:
     provenance: dict[str, str]
     carried: InitialMemories
     records: bool = False
-    """Whether exchanges with models are kept."""
+    """Whether to record exchanges with models."""
 
     @staticmethod
     def from_runner(player: UnitRunner) -> "TaskPayload":
@@ -59,8 +59,10 @@ class TaskPayload:
 
 @dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """A task that has no record: it was stopped, or one of the project's errors ended it. Errors travel as their text,
-    since not all of them can be pickled."""
+    """A task without a record: it was stopped, or one of the project's errors ended it.
+
+    Errors travel as text, because some cannot be pickled.
+    """
 
     kind: type[BaseException]
     text: str = ""
@@ -71,14 +73,14 @@ class TaskFailure:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of the store at home."""
+    """A file of the remote store."""
 
     away: "RemoteStore"
     path: Path
 
 
 class RemoteStore:
-    """The store at home, for one task: what a player uses of `Store`."""
+    """The remote store for one task, with the methods of `Store` that a player uses."""
 
     def __init__(self, home: Any, key: str, ticket: int):
         self._home = home
@@ -121,7 +123,7 @@ class RemoteStore:
         self.call_store("note_seconds", unit, trial, seconds)
 
     def note_under_way(self, work: Job, role: str, usage: Usage, trial: int) -> None:
-        self._home.report_usage.remote(work, role, usage, trial)  # nobody waits for it
+        self._home.report_usage.remote(work, role, usage, trial)  # not waited for
 
     def forget_under_way(self, work: Job) -> None:
         self.call_store("forget_under_way", work)
@@ -134,7 +136,7 @@ class RemoteStore:
 
 
 class RemoteStop(threading.Event):
-    """Is set once the run is being stopped at home."""
+    """Returns whether the driver is stopping the run."""
 
     def __init__(self, home: Any):
         super().__init__()
@@ -150,7 +152,7 @@ class RemoteStop(threading.Event):
 
 
 def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord | TaskFailure:
-    """The task: play a unit or training. One that a dead process had finished already is not played again."""
+    """Play a unit or training, unless a dead process had already finished it."""
     ignore_interrupts()
     try:
         ticket = ray.get(home.issue_ticket.remote(work))
@@ -175,7 +177,7 @@ def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord
         if redact(said) == said:
             raise
         defect = RuntimeError(redact(said))
-    raise defect  # outside of the handler: the first would travel with it
+    raise defect  # outside of the handler, or the first error would travel along
 
 
 def _load_finished(store: RemoteStore, work: Job) -> JobRecord | None:
@@ -201,13 +203,13 @@ def _make_runner(home: Any, errand: TaskPayload, work: Job, store: RemoteStore) 
 
 
 _OPEN = ExitStack()
-"""The session of this worker process; its simulator ends with the process."""
+"""Session of this worker process; its simulator ends with the process."""
 
 _opened: dict[tuple[str, tuple[tuple[str, str], ...]], Session] = {}
 
 
 def _get_session(config: str, source: tuple[tuple[str, str], ...]) -> Session:
-    """This process's session of a configuration, opened when it is first asked for."""
+    """Return this process's session of a configuration, opened on first use."""
     if (config, source) not in _opened:
         _OPEN.close()
         _opened.clear()
@@ -218,7 +220,7 @@ def _get_session(config: str, source: tuple[tuple[str, str], ...]) -> Session:
 
 
 def _check_versions(wanted: Mapping[str, str], here: Mapping[str, str]) -> None:
-    """Raise `RssoError` when this installation would leave other records than the driver's."""
+    """Raise `RssoError` if this installation would produce other records than the driver's."""
     names = [name for name in ("rsso_dspy", "dspy", *ORIGIN, "prompts", "config_hash") if name in wanted]
     other = [f"{name} {here.get(name)} instead of {wanted[name]}" for name in names if here.get(name) != wanted[name]]
     if other:
