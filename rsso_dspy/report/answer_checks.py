@@ -1,5 +1,4 @@
-"""What the records tell of requests and answers: trials that repeat each other, and models that answered under other
-names than were asked for."""
+"""Checks of requests and answers in records: repeated trials, and models that reported other names."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +6,10 @@ from rsso_dspy.records import TrialsRecord, UnitRecord
 
 
 def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, tuple[int, int]]:
-    """Arm to the units in which all trials, of two or more, are equal action by action, and to the units of two trials
-    or more. Arms without such a unit are left out, and units of the rule-based model."""
+    """Count per arm the units whose trials are all equal action by action, and the units of two trials or more.
+
+    Leaves out arms without such units, and units of the rule-based model.
+    """
     found = {}
     for arm, records in arms.items():
         played = [record.trajectories for record in records if not record.rule_based]
@@ -20,7 +21,7 @@ def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, 
 
 
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
-    """In words."""
+    """Describe the counts."""
     if not found:
         return []
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
@@ -31,7 +32,7 @@ def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
 
 
 def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
-    """Role to the names under which its models answered, where they are not the one that was asked for."""
+    """Return the reported model names by role, where they differ from the requested one."""
     found: dict[str, set[str]] = {}
     for trial in record.trials:
         for role, names in trial.answered.items():
@@ -43,7 +44,7 @@ def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
 
 
 def describe_mixed_models(records: Sequence[TrialsRecord]) -> list[str]:
-    """What is to be said of a role that several models answered in, of which its arms' scores are a mixture."""
+    """Describe roles that several models answered, whose scores are a mixture."""
     names: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for trial in record.trials:

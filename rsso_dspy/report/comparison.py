@@ -1,9 +1,9 @@
-"""Two arms on the same units, and four arms as a square: what the differences are, and what may be said of them.
+"""Comparison of two arms on the same units, and of four arms in a 2x2 design.
 
     compare_arms("sso", ours, "rsso", theirs).interval       # clustered by task type
     compute_factorial({"react-sso": ..., "reflexion-sso": ..., "sso": ..., "rsso": ...}).reading     # "redundant"
 
-A unit that errored in one of the arms is in no pair, and counted.
+Units that errored in one of the arms are in no pair, and are counted.
 """
 
 from collections import defaultdict
@@ -34,46 +34,45 @@ from rsso_dspy.report.statistical_tests import (
 )
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
-"""compose: both memories together do better than either alone. adversarial: worse than either alone. redundant:
-neither of these, and together they bring less than the sum of both. undecided: nothing of it can be told at this n.
-For the first two both intervals have to leave out 0, so that chance says them no more often than one interval errs."""
+"""compose: both memories together beat either alone. adversarial: worse than either alone. redundant: neither of
+these, and together they gain less than the sum of both. undecided: n is too small. The first two require both intervals
+to exclude 0, so their error rate is at most that of one interval."""
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Neither memory, reflections, skills, both: skills x reflections within the SSO scaffold."""
 
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
-"""By the first arm: each unit is in one of the first three, and those never solved are in the last one as well."""
+"""Strata by the first arm: each unit is in one of the first three; units never solved are also in the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``second - first`` in best accumulator over the units that both finished."""
+    """``second - first`` in best accumulator over units that both arms finished."""
 
     first: str
     second: str
     trials: int
-    """First trials of either arm that the scores are the best of: as many as both may play, so that retries are
-    equal."""
+    """Number of first trials that scores are the best of: as many as both arms may play, for equal retries."""
     may_play: tuple[int, int]
-    """Trials of the first and of the second arm."""
+    """Allowed trials of the first and the second arm."""
     pairs: int
     excluded: int
-    """Units that only one arm finished, or that errored in either."""
+    """Number of units that only one arm finished, or that errored in either."""
     difference: float | None
     """Mean difference in points."""
     by_task: Mapping[str, float]
     """Task type to its mean difference."""
     higher: int
-    """Units on which the second scored higher."""
+    """Number of units on which the second arm scored higher."""
     lower: int
     interval: BootstrapInterval | None
-    """Clustered by task type; None where `clustered` has none."""
+    """Interval clustered by task type, or None."""
     wilcoxon: WilcoxonResult
     """Over the means of task types (rSSO, section 4)."""
     sign: SignTestResult
     """Over the means of task types."""
     mcnemar: McNemarResult
-    """Of units solved."""
+    """McNemar test over solved units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +87,9 @@ class Factorial2x2:
     """Best accumulator, in the order of the corners."""
     interaction: BootstrapInterval | None
     over_one: BootstrapInterval | None
-    """Both together less the one alone."""
+    """Both together minus the first memory alone."""
     over_other: BootstrapInterval | None
-    """Both together less the other alone."""
+    """Both together minus the second memory alone."""
     reading: InteractionVerdict
 
     @property
@@ -110,7 +109,7 @@ class StratumGain:
 
 
 def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
-    """Two arms, unit by unit."""
+    """Compare two arms, unit by unit."""
     before, after = _index_scored_units(ours), _index_scored_units(theirs)
     shared = sorted(before.keys() & after.keys())
     known = {get_unit_key(record) for record in (*ours, *theirs)}
@@ -140,20 +139,19 @@ def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Se
 
 
 def count_common_trials(*arms: Iterable[UnitRecord]) -> int:
-    """Trials that units of every one of the arms may play. What was solved earlier stopped earlier and keeps its
-    best."""
+    """Return the number of trials that units of all arms may play; solved units stop earlier and keep their best."""
     return min(map_allowed_trials({str(number): list(records) for number, records in enumerate(arms)}).values())
 
 
 def correct_p_values(comparisons: Sequence[Comparison]) -> list[float | None]:
-    """The p values of the signed-rank tests, corrected for being several."""
+    """Return the p values of the signed-rank tests, corrected for multiple testing."""
     return apply_holm_correction([comparison.wilcoxon.p for comparison in comparisons])
 
 
 def compute_factorial(
     arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = FACTORIAL_METHODS
 ) -> Factorial2x2 | None:
-    """The 2x2 of two memories; None when an arm of it is missing, or no unit was finished in all four."""
+    """Compute the 2x2 of two memories; None if an arm is missing or no unit was finished in all four."""
     if not all(name in arms for name in corners):
         return None
     played = [_index_scored_units(arms[name]) for name in corners]
@@ -174,9 +172,11 @@ def compute_factorial(
 
 
 def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:
-    """``second - first`` by what became of the unit in the first arm: solved at trial 1, never better than at trial 1
-    (plateau), or better later. Beside these the paper's plateau, below 100 in every trial (third contribution of rSSO),
-    by the environment's score: variants with points at reset cannot accumulate 100."""
+    """Compute ``second - first`` by stratum of the first arm: solved at trial 1, plateau, or better later.
+
+    Also the paper's plateau (third contribution of rSSO): below 100 in every trial, by environment score, because
+    variants with points at reset cannot accumulate 100.
+    """
     before, after = _index_scored_units(first), _index_scored_units(second)
     trials = count_common_trials(before.values(), after.values())
     found: dict[Stratum, list[float]] = {stratum: [] for stratum in get_args(Stratum)}

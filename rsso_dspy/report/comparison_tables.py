@@ -1,4 +1,4 @@
-"""Arms against each other, as sheets, with what may be said of them in words."""
+"""Tables of comparisons between arms, with notes."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ READINGS = {
 
 
 def build_differences_table(findings: Sequence[ContrastResult]) -> Sheet:
-    """Paired differences with their intervals."""
+    """Build the table of paired differences with intervals."""
     rows, fewer = [], []
     for each in findings:
         pair = each.comparison
@@ -69,7 +69,7 @@ def build_differences_table(findings: Sequence[ContrastResult]) -> Sheet:
 
 
 def build_tests_table(findings: Sequence[ContrastResult]) -> Sheet:
-    """The tests over task types, and of who solves more."""
+    """Build the table of tests over task types and of solved units."""
     rows = []
     for each in findings:
         pair = each.comparison
@@ -98,7 +98,7 @@ def build_tests_table(findings: Sequence[ContrastResult]) -> Sheet:
 
 
 def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
-    """Gains by what became of the unit in the first arm."""
+    """Build the table of gains by stratum of the first arm."""
     rows = []
     for each in findings:
         cells = [
@@ -117,7 +117,7 @@ def build_strata_table(findings: Sequence[ContrastResult]) -> Sheet:
 
 
 def build_factorial_table(square: Factorial2x2, program: str, number: int = 1) -> Sheet:
-    """Skills x reflections: do they compose?"""
+    """Build the tables of skills x reflections."""
     neither, reflections, skills, both = square.corners
     rows: list[tuple[Cell, ...]] = [
         (make_text_cell(name), make_points_cell(mean), Cell(""), Cell(""))
@@ -147,7 +147,7 @@ def _format_contrast(finding: ContrastResult) -> str:
 
 
 def _choose_tone(finding: ContrastResult) -> Tone:
-    """Good or bad where the interval leaves out 0 and the corrected test agrees, and neither where they do not."""
+    """Return good or bad if the interval excludes 0 and the corrected test agrees, otherwise neither."""
     interval, p = finding.comparison.interval, finding.holm
     if interval is None or interval.low <= 0 <= interval.high or p is None or p > 1 - LEVEL:
         return ""

@@ -1,8 +1,8 @@
-"""Which arms of a run are compared, and what each comparison asks. The fewer are asked, the less a correction takes.
+"""Selection of comparisons between arms. Fewer comparisons mean a smaller correction.
 
-select_contrasts(arms)                     # those that the methods were made for
-select_contrasts(arms, against="react")    # every other arm with one
-select_contrasts(arms, every=True)         # every two arms
+select_contrasts(arms)                     # those that the methods are designed for
+select_contrasts(arms, against="react")    # all arms against one
+select_contrasts(arms, every=True)         # all pairs
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ RETRIES = {
     "sso": "react-sso",
     "rsso": "react-sso",
 }
-"""Method with memories to the one without them in the same scaffold, which is tried as often."""
+"""Method with memories to the method without them in the same scaffold, with equal retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,11 @@ class Contrast:
 def select_contrasts(
     arms: Mapping[str, Sequence[UnitRecord]], against: str | None = None, every: bool = False
 ) -> list[Contrast]:
-    """The comparisons of a run, each of two arms once. Without `against` and `every`: what compiling, a memory
-    over equal retries, a constitution, reflections beside skills and the scaffold bring, as far as the arms are there;
-    an arm that none of these is about is compared with the first one. Where several folders have the same arms, each
-    with the one of the first folder, and nothing else. Raises `UnknownName` for an unknown arm.
+    """Select the comparisons of a run, each pair once.
+
+    By default: compiling, memories over equal retries, constitutions, reflections beside skills, and scaffolds, as far
+    as the arms exist; any other arm is compared with the first one. If several folders have the same arms, each is
+    compared only with that of the first folder. Raises `UnknownName` for an unknown arm.
     """
     if against is not None:
         if against not in arms:
@@ -67,8 +68,7 @@ def select_contrasts(
 
 
 def find_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Sequence[UnitRecord]]]:
-    """Program to method to units, of every program that played the whole 2x2 of skills and reflections; none where
-    several folders have the same arms."""
+    """Return the units by program and method of every complete 2x2; empty if several folders have the same arms."""
     if any(len(names) > 1 for names in _group_arms_by_program(arms).values()):
         return {}
     programs: dict[str, dict[str, Sequence[UnitRecord]]] = {}
@@ -83,7 +83,7 @@ def find_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[
 
 
 def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tuple[str, str], list[str]]:
-    """Method and program to the names of all arms that played them."""
+    """Return the arms by method and program."""
     found: dict[tuple[str, str], list[str]] = {}
     for name, units in arms.items():
         if units:
@@ -92,7 +92,7 @@ def _group_arms_by_program(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[tup
 
 
 def _list_baselines(method: str, program: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """What an arm may be compared with, and what that asks, the narrowest first."""
+    """Yield possible comparisons of an arm with their questions, the narrowest first."""
     base, plus, added = method.partition("+")
     if program != ZERO_SHOT:
         yield "compiling", (method, ZERO_SHOT)

@@ -1,4 +1,4 @@
-"""What a run cost: billed, and what the same tokens would have cost had the provider cached nothing."""
+"""Cost of a run: billed, and without the provider's cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,18 +17,18 @@ def return_no_price(_model: str) -> Price | None:
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """What everything in a run's folder cost, in US dollars; None where a price is not known."""
+    """Cost of everything in a run's folder in US dollars; None if a price is unknown."""
 
     entries: tuple[CostEntry, ...]
     """By arm, role and model."""
     free: bool
-    """Whether every model asked is free."""
+    """Whether all models are free."""
     abandoned: tuple[RoleUsage, ...]
     abandoned_billed: float | None
     begun: Usage
-    """Of units and trainings that are not finished; in the entries as well."""
+    """Usage of unfinished units and trainings, also included in the entries."""
     under_way: tuple[RoleUsage, ...] = ()
-    """Of trials that a process plays now: in no record and not abandoned."""
+    """Usage of current trials, neither in a record nor abandoned."""
     under_way_billed: float | None = 0.0
 
     @property
@@ -48,7 +48,7 @@ def build_cost_report(
     under_way: Sequence[RoleUsage] = (),
     models: Mapping[str, str] = MappingProxyType({}),
 ) -> CostReport:
-    """The bill of a run. `models` maps role to model, where no record says it."""
+    """Compute the bill of a run. `models` maps role to model where records do not name it."""
     entries = tuple(itemize_costs([*finished, *begun], price_of))
     prices = [price_of(entry.model) for entry in entries]
     unfinished = (usage for record in begun for trial in record.trials for usage in trial.usage.values())
@@ -65,7 +65,7 @@ def build_cost_report(
 
 
 def build_cost_table(bill: CostReport) -> Sheet:
-    """Costs by arm, role and model; no rows when everything is free."""
+    """Build the table of costs by arm, role and model; empty if everything is free."""
     rows = []
     if not bill.free:
         for entry in bill.entries:
@@ -88,7 +88,7 @@ def build_cost_table(bill: CostReport) -> Sheet:
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
-    """In words, what was spent on what stands in no finished record."""
+    """Describe costs outside of finished records."""
     lines = []
     if bill.begun.calls:
         lines.append(
@@ -111,7 +111,7 @@ def describe_unreported_costs(bill: CostReport) -> list[str]:
 
 
 def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
-    """The same as JSON data; dollars, null where a price is not known."""
+    """Return the bill as JSON data; dollars, null for an unknown price."""
     return {
         "currency": "USD",
         "entries": [asdict(entry) for entry in bill.entries],

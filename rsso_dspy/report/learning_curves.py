@@ -1,4 +1,4 @@
-"""How an arm got better from trial to trial: who was solved when, and with what in memory."""
+"""Learning of an arm from trial to trial: when units were solved, and with which memories."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class ReflectionBin:
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """One arm over its units; errored ones are left out."""
+    """Learning of one arm over its units, without errored ones."""
 
     arm: str
     units: int
@@ -39,7 +39,7 @@ class LearningCurve:
 
 
 def compute_learning_curve(arm: str, records: Sequence[UnitRecord]) -> LearningCurve:
-    """How one arm learnt."""
+    """Analyze the learning of one arm."""
     scored = select_scored_units(records)
     newly = [0] * count_max_trials(scored)
     by_held: dict[int, list[bool]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""A run that is being played, as a table: a row per arm. It takes numbers and reads nothing, whoever watches."""
+"""The table of a running run: a row per arm, built from numbers without reading files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from rsso_dspy.report.terminal import create_named_table, replace_controls
 
 @dataclass(frozen=True, slots=True)
 class LiveRow:
-    """One arm of a run that is being played."""
+    """One arm of a running run."""
 
     arm: str
     total: int | None
-    """Units that it has in all; None when that is not known."""
+    """Total number of units; None if unknown."""
     tally: RunningTotals
     spent: TokenCost
-    """All that was spent, also on what is not finished."""
+    """Total usage, including unfinished units."""
     trials: Sequence[int] = ()
-    """Numbers of the trials under way."""
+    """Numbers of the current trials."""
     training: bool = False
     """Whether they are of trainings."""
 
 
 def build_live_table(rows: Sequence[LiveRow]) -> Table:
-    """The table. Costs have a column when one of them is known and not nothing."""
+    """Build the table, with a cost column if any cost is known and not 0."""
     priced = any(row.spent.cost for row in rows)
     costs = ["cost"] if priced else []
     table = create_named_table("", "arm", "units", "errors", "Mean", "solved", "trial", "tokens", *costs)
@@ -48,7 +48,7 @@ def build_live_table(rows: Sequence[LiveRow]) -> Table:
 
 
 def _format_active_trials(row: LiveRow) -> str:
-    """The numbers of the trials under way, the first and the last of many."""
+    """Format the numbers of current trials; of many, the first and the last."""
     numbers = sorted(set(row.trials))
     said = ",".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]}-{numbers[-1]}"
     return f"train {said}" if row.training and numbers else said

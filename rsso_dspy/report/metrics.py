@@ -1,4 +1,4 @@
-"""What one arm achieved (rSSO, section 4). Scores are points of 100; an errored unit has none and is left out."""
+"""Metrics of one arm (rSSO, section 4). Scores are in points of 100; errored units have none and are left out."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRe
 R = TypeVar("R", bound=TrialsRecord)
 
 UnitKey = tuple[str, int, int]
-"""What a unit is in every arm: task type, variant, seed."""
+"""Identity of a unit across arms: task type, variant, seed."""
 
 UNEVEN = "Arms finished different units, and so their means differ by that too: only paired differences compare them."
 """Stands beside means of such arms."""
@@ -19,7 +19,7 @@ UNEVEN = "Arms finished different units, and so their means differ by that too: 
 
 @dataclass(frozen=True, slots=True)
 class ArmMetrics:
-    """One arm over its units. Means are micro (over variants) unless said otherwise; None when there are no units."""
+    """Metrics of one arm. Means are micro (over variants) unless noted; None without units."""
 
     arm: str
     units: int
@@ -31,7 +31,7 @@ class ArmMetrics:
     macro_mean: float | None
     """Mean over task types of their means."""
     environment_score: float | None
-    """Best environment score over the trials, averaged over variants; a wrong final choice costs here."""
+    """Best environment score over the trials, averaged over variants; includes the penalty of a wrong final focus."""
     solve: int
     """Variants that reached environment score 100 on any trial."""
     acc100: int
@@ -42,24 +42,24 @@ class ArmMetrics:
     """Mean accumulator over all trials played, per variant, then over variants."""
     trials_played: int
     stalled: int
-    """Of these, trials that a step ended which took too long; they count with what they had until then."""
+    """Number of stalled trials among these; they count with their score so far."""
     best_of_t: tuple[float, ...]
     """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
     invalid_rate: float | None
     """Share of steps that were malformed or not understood."""
     asked_rate: float | None
-    """Share of steps that the environment answered with a question."""
+    """Share of steps answered with a question."""
     idle_rate: float | None
-    """Share of steps whose action was understood and did nothing."""
+    """Share of steps with an understood action without effect."""
     steps: int
     calls_per_unit: float | None
-    """Answers of all roles, per unit that is not errored (OmniReflect, Figure 3)."""
+    """Model calls of all roles per scored unit (OmniReflect, Figure 3)."""
     tokens: dict[str, Usage]
-    """Calls and tokens by role; those of errored units were paid for too and are in it."""
+    """Calls and tokens by role, including errored units, which were paid for too."""
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
-    """The metrics of one arm's units."""
+    """Compute the metrics of one arm's units."""
     scored = select_scored_units(records)
     plays = [record.trajectories for record in scored]
     longest = max(map(len, plays), default=0)
@@ -98,7 +98,7 @@ def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
 
 @dataclass(frozen=True, slots=True)
 class TrainingMetrics:
-    """What the trainings of one arm came to, and cost."""
+    """Results and cost of one arm's trainings."""
 
     arm: str
     tasks: int
@@ -115,7 +115,7 @@ class TrainingMetrics:
 
 
 def compute_training_metrics(trainings: Sequence[TrainingRecord]) -> list[TrainingMetrics]:
-    """The metrics of every arm's trainings."""
+    """Compute the metrics of every arm's trainings."""
     return [_compute_arm_training_metrics(arm, records) for arm, records in group_by_arm(trainings).items()]
 
 
@@ -138,50 +138,52 @@ def _compute_arm_training_metrics(arm: str, records: Sequence[TrainingRecord]) -
 
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
-    """A unit's score: the best accumulator of its trials, of the first so many of them when `trials` is given."""
+    """Return a unit's score: the best accumulator of its trials, or of the first `trials` if given."""
     return _compute_best_score(record.trajectories[:trials], _get_accumulator)
 
 
 def get_unit_key(record: UnitRecord) -> UnitKey:
-    """What the unit is in every arm."""
+    """Return the identity of the unit across arms."""
     return record.variant.task, record.variant.index, record.seed
 
 
 def select_scored_units(records: Iterable[UnitRecord]) -> list[UnitRecord]:
-    """Units that have a score: an error is none."""
+    """Return the units with a score, i.e. without an error."""
     return [record for record in records if not record.has_errors]
 
 
 def count_max_trials(records: Iterable[TrialsRecord]) -> int:
-    """The most trials that one of them played; 0 without any."""
+    """Return the maximum number of played trials; 0 without units."""
     return max((len(record.trials) for record in records), default=0)
 
 
 def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
-    """Trials that units of an arm may play. Where their records are too old to say, the most that a unit has played
-    which was not solved in its last: a solved one may have had more before it; where all were solved, `otherwise`."""
+    """Return the number of trials that units of an arm may play.
+
+    For older records without this number: the most that an unsolved unit played, or `otherwise` if all were solved.
+    """
     told = [record.trials_allowed or _count_unsolved_trials(record) for record in select_scored_units(records)]
     return max(told, default=0) or otherwise
 
 
 def _count_unsolved_trials(record: UnitRecord) -> int:
-    """Trials of a unit that ended though it was not solved; 0 of any other."""
+    """Return the number of trials of an unsolved unit; 0 for a solved one."""
     return 0 if record.trajectories[-1].solved else len(record.trials)
 
 
 def map_allowed_trials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
-    """Arm to the trials that its units may play. An arm of older records, all solved, may play as many as any."""
+    """Return the allowed trials of each arm. An arm of older, solved records counts as the largest."""
     most = max((count_max_trials(units) for units in arms.values()), default=0)
     return {arm: count_allowed_trials(units, most) for arm, units in arms.items()}
 
 
 def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:
-    """Whether all arms with a score have one for the same units; otherwise their means differ by that too."""
+    """Return whether all scored arms have scores for the same units; otherwise means also differ for that reason."""
     return len({frozenset(map(get_unit_key, kept)) for records in arms if (kept := select_scored_units(records))}) <= 1
 
 
 def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:
-    """Records grouped by arm, arms in the order in which they first appear."""
+    """Group records by arm, in order of first appearance."""
     groups: dict[str, list[R]] = defaultdict(list)
     for record in records:
         groups[record.arm].append(record)

@@ -1,12 +1,12 @@
-"""Pictures of a run, drawn by matplotlib without a window: the same bytes for the same records.
+"""Figures of a run, drawn by matplotlib without a window: the same bytes for the same records.
 
     for picture in draw_report_figures(group_by_arm(store.units())):
         save_figure(picture.figure, folder / f"{picture.name}.svg")
         page += render_figure_svg(picture.figure, picture.name, themed=True)
 
-A file for each kind of picture: `trial_curves`, `survival`, `paired_differences`, `factorial_2x2`, `cost_vs_score`,
-`memory_counts`, `candidates`. What
-they look like stands in `style` and `canvas`. `draw_report_figures` gives those that the records of a run can fill.
+One file per kind of figure: `trial_curves`, `survival`, `paired_differences`, `factorial_2x2`, `cost_vs_score`,
+`memory_counts`, `candidates`. `style` and
+`canvas` define their look. `draw_report_figures` draws those that a run has data for.
 """
 
 from rsso_dspy.report.figures.candidates import ScoredCandidate, draw_candidates_figure

@@ -24,15 +24,17 @@ class ScoredCandidate:
 
     name: str
     metric: float
-    """Mean over the variants to choose by, 0 to 1."""
+    """Mean over the validation variants, 0 to 1."""
     per_variant: Mapping[str, float] = field(default_factory=dict)
-    """Variant to choose by, to the metric there."""
+    """Validation variant to its metric."""
     chosen: bool = False
 
 
 def draw_candidates_figure(candidates: Sequence[ScoredCandidate], title: str = "", note: str = "") -> "Figure":
-    """The candidates of a compile in the order of trying: a line through their metrics, the best so far, and a dot for
-    every variant to choose by. Raises `UsageError` when matplotlib is not installed, or there is nothing to draw."""
+    """Draw candidates in order: a line through their metrics, the best so far, and a dot per validation variant.
+
+    Raises `UsageError` if matplotlib is not installed or there is nothing to draw.
+    """
     if not candidates:
         raise UsageError("no program was scored, so there is nothing to draw")
     with use_figure_style() as new_figure:
@@ -67,7 +69,7 @@ def _draw_candidates(axes: "Axes", candidates: Sequence[ScoredCandidate]) -> Non
 
 
 def _spread_dots(values: Sequence[float]) -> list[tuple[float, float]]:
-    """Dots with the same value side by side."""
+    """Place dots with equal values side by side."""
     seen: dict[float, int] = {}
     placed = []
     for value in sorted(values):

@@ -1,4 +1,4 @@
-"""The sheet a picture is drawn on, and what stands around its axes: a legend below them, and notes under it.
+"""The canvas of a figure: layout, legend and notes below the axes.
 
 with use_figure_style() as new_figure:
     figure = new_figure(figsize=(WIDTH, 3.6), layout="constrained")
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 7.2
-"""Inches; the text of a page is about as wide."""
+"""Width in inches, about that of a page's text."""
 
 LETTERS = 19
-"""Letters of a note in an inch."""
+"""Characters of a note per inch."""
 
 NOTE_LINE, LEGEND_LINE, TOP = 0.135, 0.19, 0.05
 """Inches."""
@@ -48,13 +48,15 @@ SETTINGS: dict[str, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "rsso-dspy",
 }
-"""`text.parse_math` is off because a dollar in the name of an arm is a dollar."""
+"""`text.parse_math` is off because names of arms may contain a dollar sign."""
 
 
 @contextmanager
 def use_figure_style() -> Iterator[type["Figure"]]:
-    """Matplotlib as it comes, with `SETTINGS`, whatever the user has configured. Raises `UsageError` when it is not
-    installed."""
+    """Use matplotlib's defaults with `SETTINGS`, ignoring the user's configuration.
+
+    Raises `UsageError` if it is not installed.
+    """
     new_figure = import_figure_class()
     import matplotlib
 
@@ -66,7 +68,7 @@ def use_figure_style() -> Iterator[type["Figure"]]:
 
 
 LegendEntry = tuple[Any, str]
-"""What stands for something in a legend, and its name."""
+"""A legend entry: symbol and name."""
 
 
 def make_legend_entry(style: ArmStyle) -> LegendEntry:
@@ -82,8 +84,10 @@ def make_legend_line(colour: str, **more: Any) -> Any:
 
 
 def add_legend_and_notes(figure: "Figure", notes: Sequence[str] = (), entries: Sequence[LegendEntry] = ()) -> float:
-    """Put a legend and notes below what is drawn; the figure grows by what they take. Returns the middle of what is
-    drawn, as a share of the height."""
+    """Add a legend and notes below the axes and enlarge the figure accordingly.
+
+    Returns the middle of the axes as a share of the height.
+    """
     width, height = figure.get_size_inches()
     said = "\n".join(fill(note, int(LETTERS * width), break_on_hyphens=False) for note in notes)
     columns = _count_legend_columns([name for _, name in entries], width)
@@ -115,8 +119,7 @@ def add_legend_and_notes(figure: "Figure", notes: Sequence[str] = (), entries: S
 
 
 def freeze_layout(figure: "Figure") -> "Figure":
-    """The finished figure, its layout fixed: drawn again, even in another form, it would move a little else, and the
-    bytes would depend on what was drawn before."""
+    """Fix the layout of the finished figure, so that its bytes do not depend on earlier drawing."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return figure
@@ -130,7 +133,7 @@ def set_trial_axis(axes: "Axes", trials: int) -> None:
 
 
 def widen_points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
-    """At least two points from end to end, so that equal scores do not look like different ones."""
+    """Make the axis span at least two points, so that equal scores look equal."""
     low, high = axes.get_ylim() if which == "y" else axes.get_xlim()
     if high - low < 2:
         middle = (low + high) / 2
@@ -138,13 +141,13 @@ def widen_points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
 
 
 def compute_side_offsets(names: Sequence[str], room: float = 0.3) -> Mapping[str, float]:
-    """Name to how far its marks are moved to the side, so that bars of error do not cover one another."""
+    """Return horizontal offsets by name, so that error bars do not overlap."""
     step = min(0.05, room / max(1, len(names)))
     return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
 
 
 def _count_legend_columns(names: Sequence[str], width: float) -> int:
-    """As many as stand side by side, and none that is not needed for as few rows."""
+    """Return the number of columns that fit, without needless ones."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 

@@ -1,4 +1,4 @@
-"""What a score costs.
+"""Figure of score against cost.
 
 draw_cost_figure(by_arm(records), price_of)
 """
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 HEIGHT = 3.6
 
 SPREAD = 10
-"""Times the least from which costs are drawn on a logarithmic scale."""
+"""Ratio of largest to smallest cost above which the scale is logarithmic."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitCosts:
-    """What a unit of every arm costs on average, all roles and trials, whoever paid for it."""
+    """Average cost of a unit per arm, over all roles and trials."""
 
     of: dict[str, float]
     dollars: bool
-    """US dollars; else tokens, sent and answered."""
+    """Whether costs are in US dollars; otherwise in tokens (in and out)."""
 
     @property
     def is_logarithmic(self) -> bool:
@@ -73,15 +73,18 @@ class UnitCosts:
 
 
 def draw_cost_figure(arms: UnitsByArm, price_of: PriceOf = return_no_price) -> "Figure":
-    """A dot per arm: what a unit costs, in US dollars where every model has a price and one is not free, else in
-    tokens, and the Mean with its standard error. Raises `UsageError` when no unit has a score."""
+    """Draw a dot per arm: cost per unit, and Mean with standard error.
+
+    Costs are in US dollars if every model has a price and one is not free, otherwise in tokens. Raises `UsageError` if
+    no unit has a score.
+    """
     if not select_scored_arms(arms):
         raise UsageError("no unit has a score, so there is nothing to draw")
     return _draw_cost_chart(arms, price_of, named=True) or _draw_cost_chart(arms, price_of, named=False)  # type: ignore[return-value]
 
 
 def describe_cost_figure(arms: UnitsByArm, price_of: PriceOf = return_no_price) -> str:
-    """The picture in words."""
+    """Describe the figure in words."""
     costs = compute_unit_costs(arms, price_of)
     lines = [
         f"{clean_name(arm)}: {costs.format_amount(costs.of[arm])}, Mean {estimate_mean(score_units(records)).as_text}"
@@ -91,7 +94,7 @@ def describe_cost_figure(arms: UnitsByArm, price_of: PriceOf = return_no_price) 
 
 
 def compute_unit_costs(arms: UnitsByArm, price_of: PriceOf = return_no_price) -> UnitCosts:
-    """What units with a score cost."""
+    """Return the cost of units with a score."""
     kept = select_scored_arms(arms)
     totals = {
         arm: sum((sum_record_cost(record, price_of) for record in records), TokenCost())
@@ -104,7 +107,7 @@ def compute_unit_costs(arms: UnitsByArm, price_of: PriceOf = return_no_price) ->
 
 
 def _draw_cost_chart(arms: UnitsByArm, price_of: PriceOf, named: bool) -> "Figure | None":
-    """The figure with names beside the dots, None when they find no place there; or with a legend."""
+    """Draw the figure with names beside the dots (None if they do not fit), or with a legend."""
     kept, look, costs = select_scored_arms(arms), assign_arm_styles(arms), compute_unit_costs(arms, price_of)
     means = {arm: estimate_mean(score_units(records)) for arm, records in kept.items()}
     with use_figure_style() as new_figure:

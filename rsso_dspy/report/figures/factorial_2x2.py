@@ -1,4 +1,4 @@
-"""Do two memories compose? The 2x2 of skills and reflections within one scaffold.
+"""Interaction figure: the 2x2 of skills and reflections within one scaffold.
 
 draw_interaction_figure(arms, squares(arms)["zero-shot"])
 """
@@ -40,9 +40,11 @@ APART = 0.02
 
 
 def draw_interaction_figure(arms: UnitsByArm, corners: UnitsByArm) -> "Figure":
-    """Means of the four corners with their standard errors, over the units that all four finished: a line without and
-    one with skills, from without to with reflections. Lines that run side by side do not interact. `corners` are the
-    methods of `SQUARE`, `arms` all of the run, which give the colours. Raises `UsageError` when they share no unit."""
+    """Draw the means of the four corners with standard errors over common units; parallel lines mean no interaction.
+
+    One line without and one with skills, from without to with reflections. `corners` are the methods of `SQUARE`;
+    `arms` are all arms of the run, which determine the colours. Raises `UsageError` if they share no unit.
+    """
     means = _estimate_corners(corners)
     look = assign_arm_styles(arms)
     arm_of = [corners[method][0].arm for method in FACTORIAL_METHODS]
@@ -79,7 +81,7 @@ def draw_interaction_figure(arms: UnitsByArm, corners: UnitsByArm) -> "Figure":
 
 
 def describe_interaction_figure(corners: UnitsByArm) -> str:
-    """The picture in words."""
+    """Describe the figure in words."""
     means = _estimate_corners(corners)
     listed = ", ".join(
         f"{clean_name(corners[method][0].arm)} {found.as_text}"
@@ -92,7 +94,7 @@ def describe_interaction_figure(corners: UnitsByArm) -> str:
 
 
 def is_drawable(corners: UnitsByArm) -> bool:
-    """Whether all four share a unit."""
+    """Return whether all four share a unit."""
     return compute_factorial(corners) is not None
 
 

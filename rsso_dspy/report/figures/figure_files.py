@@ -1,4 +1,4 @@
-"""Figures as files, and as SVG that stands in a page."""
+"""Figures as files, and as SVG for a page."""
 
 import re
 from io import StringIO
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORMATS = (".svg", ".png")
 
 WRITER = "rsso-dspy"
-"""What a figure's file says that it was made by."""
+"""Creator named in a figure's file."""
 
 PICTURE = make_marked_kind("figure", b"<dc:title>%s<" % WRITER.encode(), b"Software\0%s" % WRITER.encode())
 
@@ -30,7 +30,7 @@ _BETWEEN = re.compile(r"\s*\n\s*")
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure as SVG or PNG, by the name's ending, whole. Raises `UsageError` for another ending."""
+    """Write a figure as SVG or PNG, by suffix, atomically. Raises `UsageError` for another suffix."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise UsageError(f"{path} is neither .svg nor .png, the two forms that figures are written in")
@@ -40,10 +40,11 @@ def save_figure(figure: "Figure", path: Path) -> None:
 
 
 def render_figure_svg(figure: "Figure", name: str, themed: bool = False) -> str:
-    """A figure as an SVG element for an HTML page, the same bytes for the same figure. Ids begin with `name`, so that
-    several stand in one page. `themed`: on the ground of the page, in the colour of its text.
+    """Render a figure as an SVG element for an HTML page; the same figure gives the same bytes.
 
-    It holds no text but the shapes of letters: what it shows must be said beside it (`Picture.alt`)."""
+    Ids begin with `name`, so that a page can hold several. `themed`: use the page's background and text colour. Letters
+    are shapes, so the page needs `Picture.alt` beside it.
+    """
     text = StringIO()
     made = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with use_figure_style():

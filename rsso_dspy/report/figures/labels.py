@@ -1,4 +1,4 @@
-"""Names beside what they name, moved apart where they would overlap."""
+"""Placement of labels without overlaps."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,12 +34,12 @@ _AROUND = (
 
 
 def has_label_room(count: int, height: float) -> bool:
-    """Whether so many names stand one under the other in so many inches."""
+    """Return whether this many labels fit into the height in inches."""
     return 0 < count * LINE <= height
 
 
 def separate_values(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """The values moved as little as keeps them `gap` apart and within bounds, in the order in which they came."""
+    """Move values as little as possible so that they are `gap` apart and within bounds."""
     order = sorted(range(len(values)), key=lambda place: values[place])
     placed: list[list[float]] = []  # blocks of names that touch: sum of wished places, how many
     for count, place in enumerate(order):

@@ -1,4 +1,4 @@
-"""All pictures that the records of a run can fill.
+"""All figures that a run has data for.
 
 for picture in draw_report_figures(by_arm(records), price_of):
     print(picture.name, picture.alt)
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportFigure:
-    """A figure and what is said of it."""
+    """A figure with its name and description."""
 
     name: str
     """Of a file that holds it, without ending; unique in a run."""
@@ -54,10 +54,12 @@ def draw_report_figures(
     published: bool = False,
     comparisons: Sequence[Comparison] | None = None,
 ) -> list[ReportFigure]:
-    """Every picture that makes sense for these units, arm by arm in the order of arms. The slopes are between the two
-    arms `against`, else between the last two; `comparisons` are those of the forest, else what the methods were made
-    for. `published` puts the paper's figures beside the run's. Raises `UsageError` when matplotlib is not installed,
-    and `UnknownName` for an arm that is not there."""
+    """Draw every applicable figure, arms in order.
+
+    The slope chart compares the two arms `against` (default: the last two), the forest plot shows `comparisons`
+    (default: those that the methods are designed for). `published` adds the paper's figures. Raises `UsageError` if
+    matplotlib is not installed, and `UnknownName` for an unknown arm.
+    """
     for name in against or ():
         if name not in arms:
             raise UnknownName("arm", name, arms)

@@ -1,4 +1,4 @@
-"""The numbers that pictures are drawn from. Scores are best accumulators, points of 100; errored units have none."""
+"""Numbers for figures. Scores are best accumulators in points of 100; errored units have none."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class MeanEstimate:
 
     mean: float
     error: float | None
-    """Its standard error over variants, seeds of one averaged; None below two variants."""
+    """Standard error over variants, averaged over seeds; None below two variants."""
     units: int
 
     @property
@@ -46,17 +46,17 @@ class MeanEstimate:
 
 
 def select_scored_arms(arms: UnitsByArm) -> dict[str, list[UnitRecord]]:
-    """Arms that have a unit with a score, and those units."""
+    """Return the arms with scored units, and these units."""
     return {arm: kept for arm, records in arms.items() if (kept := select_scored_units(records))}
 
 
 def score_units(records: Sequence[UnitRecord], trials: int | None = None) -> dict[UnitKey, float]:
-    """Unit to its best accumulator, of the first so many trials when `trials` is given."""
+    """Return each unit's best accumulator, over the first `trials` if given."""
     return {get_unit_key(record): get_best_accumulator(record, trials) for record in select_scored_units(records)}
 
 
 def estimate_mean(values: Mapping[UnitKey, float]) -> MeanEstimate:
-    """Mean and standard error of at least one unit."""
+    """Estimate mean and standard error of at least one unit."""
     variants: dict[tuple[str, int], list[float]] = defaultdict(list)
     for (task, index, _), value in values.items():
         variants[task, index].append(value)
@@ -90,7 +90,7 @@ def list_figure_notes(arms: UnitsByArm, best: bool = False, paired: bool = False
 
 
 def list_origin_notes(arms: UnitsByArm) -> list[str]:
-    """What has to be said of who answered."""
+    """Return notes on the models that answered."""
     if any(record.rule_based for records in arms.values() for record in records):
         return [RULE_BASED_NOTE]
     return []
@@ -103,5 +103,5 @@ def format_difference(value: float) -> str:
 
 
 def format_count(number: int, what: str) -> str:
-    """In words: 1 unit, 2 units."""
+    """Format a count with its noun: 1 unit, 2 units."""
     return f"{number} {what}{'' if number == 1 else 's'}"

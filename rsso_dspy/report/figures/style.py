@@ -1,9 +1,9 @@
-"""What an arm looks like in every picture of a run: its name, a colour, the shape of its marker.
+"""The look of an arm in every figure of a run: name, colour, marker.
 
 assign_arm_styles(["sso", "rsso"])["rsso"].colour
 
-Every colour has a contrast of 3 or more on white and on a dark page, and any two stay apart when one kind of colour
-vision is missing; the shape is the second cue, and comes round at another arm than the colour does.
+Every colour has a contrast of 3 or more on white and on a dark page, and any two are distinguishable with colour
+blindness. The marker is a second cue and repeats with another period than the colour.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ _MISSING = "\N{REPLACEMENT CHARACTER}"
 
 @dataclass(frozen=True, slots=True)
 class ArmStyle:
-    """How one arm is drawn."""
+    """The style of one arm."""
 
     name: str
     """As written in pictures: safe, not longer than `LONGEST`, and no other arm's."""
@@ -50,7 +50,7 @@ class ArmStyle:
 
 
 def assign_arm_styles(arms: Iterable[str]) -> dict[str, ArmStyle]:
-    """Arm to how it is drawn, by its place among the arms of the run."""
+    """Assign a style to each arm by its place among the arms of the run."""
     found: dict[str, ArmStyle] = {}
     taken: set[str] = set()
     for place, arm in enumerate(arms):

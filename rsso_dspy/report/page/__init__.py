@@ -1,4 +1,4 @@
-"""A run as one HTML file that opens without a network: its tables, its pictures, and a viewer for every trial.
+"""A run as one HTML file that opens without a network: tables, figures, and a viewer for every trial.
 
     sections = [Section("overview", "Overview", "What each arm reached.", (sheet,), (Drawing("Means", alt, svg),))]
     write_page(Path("run.html"), "First run", sections, store.units(), notes=[RULE_BASED_NOTE])

@@ -1,9 +1,9 @@
-"""The page put together: head, sections, the list of trials, then one compressed chunk per record.
+"""Assembly of the page: head, sections, the list of trials, then one compressed chunk per record.
 
     write_page(Path("run.html"), "First run", sections, records, notes=["..."], facts=[("protocol", "sso-adapt/1")])
 
-Chunks go through a temporary file, so that memory does not grow with the run, and they stand behind all that is seen at
-first, so that nothing waits for them. The page allows no network, no inline style and no script but its own, by hash.
+Chunks go through a temporary file, so memory does not grow with the run, and come after the visible content, which need
+not wait for them. The page allows no network, no inline style and only its own scripts, by hash.
 """
 
 import base64
@@ -43,7 +43,7 @@ SCRIPTS = (
 """Joined in this order into one script. early.js stands alone, before anything is painted."""
 
 VIEWER = "trials"
-"""Name of the view that this module makes itself."""
+"""Name of the view that this module adds."""
 
 DOCTYPE = b"<!doctype html>"
 """What a page begins with, in small letters or in capitals."""
@@ -57,7 +57,7 @@ class PageFigure:
 
     title: str
     alt: str
-    """What it shows, in words; read aloud by screen readers."""
+    """Its content in words, for screen readers."""
     svg: str
     """Text of an SVG document; ink is ``currentColor``."""
 
@@ -136,7 +136,7 @@ def _render_shell(
     index: dict[str, Any],
     units: int,
 ) -> str:
-    """Everything before the chunks."""
+    """Return everything before the chunks."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -184,7 +184,7 @@ def _get_cell_sort_value(cell: Cell) -> str:
 
 
 def _build_security_policy(scripts: Sequence[str], style: str) -> str:
-    """Content-Security-Policy: nothing but what stands in the file itself."""
+    """Return the Content-Security-Policy: only content of the file itself."""
     hashes = " ".join(f"'{_compute_csp_hash(script)}'" for script in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src '{_compute_csp_hash(style)}'; img-src data:; "
@@ -197,7 +197,7 @@ def _compute_csp_hash(text: str) -> str:
 
 
 def _encode_script_json(data: Any) -> str:
-    """JSON that a script element can hold: no character in it begins markup."""
+    """Return JSON for a script element, without characters that begin markup."""
     text = redact_json(json.dumps(data, separators=(",", ":")))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -1,10 +1,10 @@
-"""What a unit learnt in which trial, and in which prompts it stood later.
+"""What a unit learned in which trial, and which prompts contained it later.
 
     for item in trace_learnt_items(record):
         print(item.kind, "after trial", item.trial, "read at", item.reads)
 
-All of it is read off the record: the memories' last snapshot, the texts that stood in prompts, the ids that steps
-recalled. What cannot be traced to a trial of the record was brought along, and has trial 0.
+The source is the record: the final snapshot of memories, texts in prompts, ids recalled by steps. Items that no trial
+of the record produced came from elsewhere and have trial 0.
 """
 
 import re
@@ -32,19 +32,19 @@ class LearntItem:
     name: str
     text: str
     trial: int
-    """Written after this trial, or in it; 0 when it was there before the first."""
+    """Trial in or after which it was written; 0 if it existed before the first."""
     step: int = 0
     """Of a rule that was written in a trial: the first step whose prompt held it. 0: after the trial."""
     drawn: tuple[StepRange, ...] = ()
-    """Where its examples stand, as far as they are in this record."""
+    """Places of its examples in this record."""
     reads: tuple[StepRange, ...] = ()
-    """In which prompts it stood."""
+    """Prompts that contained it."""
     pursued: tuple[StepRange, ...] = ()
     """Of a skill: the steps that named its target as their subgoal."""
 
 
 def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
-    """All that can be told, in order of trials. Snapshots that are not as expected are left out."""
+    """Trace all items, in order of trials, skipping unexpected snapshots."""
     found: list[LearntItem] = []
     for part in (_trace_plans, _trace_skills, _trace_rules):
         try:

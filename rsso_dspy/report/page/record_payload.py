@@ -1,10 +1,10 @@
-"""A record as the viewer reads it: one line of the list, and one compressed chunk that is opened when it is asked for.
+"""A record for the viewer: one line of the list, and one compressed chunk that is opened on demand.
 
     entry = build_list_entry(record)         # {"arm": "rsso", "key": "boil::22", "scores": [3, 38], "marks": "ns", ...}
     data = compress_record(record)          # base64 of gzip of JSON
 
-In a chunk every distinct text stands once, in ``texts``; all else refers to it by index. Texts come from models,
-servers and files: what a browser would obey instead of show (direction marks, control characters) becomes a mark here.
+A chunk holds every distinct text once in ``texts`` and refers to it by index. Texts come from models, servers and
+files, so characters with an effect in a browser (direction marks, control characters) are replaced by marks.
 """
 
 import base64
@@ -91,8 +91,10 @@ class _TextTable:
 
 
 def _uses_sso_scaffold(record: UnitRecord | TrainingRecord) -> bool:
-    """Whether its actor answered in the SSO scaffold. A record does not say so: a subgoal is proof, for no other
-    scaffold asks for one; without any, the shipped methods are known, and another counts as flat."""
+    """Return whether its actor answered in the SSO scaffold.
+
+    Records do not store this. A subgoal proves it; otherwise shipped methods are known, and others count as flat.
+    """
     if record.method.partition("+")[0] in SSO_METHODS:
         return True
     return any(step.subgoal is not None for trial in record.trajectories for step in trial.steps)
