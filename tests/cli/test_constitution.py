@@ -210,7 +210,7 @@ def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
 def test_another_writer_does_not_go_on_with_a_build(tmp_path):
     out = tmp_path / "book.json"
     call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", 1, code=1)
-    with pytest.raises(UsageError, match=r"another build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
+    with pytest.raises(UsageError, match=r"another, interrupted build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
         call("constitution", "build", "--writer", "symbolic", *TASKS, *FAST, "-o", out)
 
 
@@ -302,10 +302,10 @@ def test_a_sweep_builds_each_constitution_once(tmp_path):
     [
         ("methods = []", "methods must be a list"),
         ('methods = ["react"]', "no [grid]"),
-        ('methods = ["react"]\n[grid]\nseed = 3', "no list of values"),
-        ('methods = ["react"]\n[grid]\nprotocol.trials = [3]', "stands in quotes"),
+        ('methods = ["react"]\n[grid]\nseed = 3', "must be a list of values"),
+        ('methods = ["react"]\n[grid]\nprotocol.trials = [3]', "quote a key with dots"),
         ('methods = ["react"]\ntask = ["boil"]\n[grid]\nseed = [3]', "did you mean tasks"),
-        ('methods = ["react"]\nper_task = 0\n[grid]\nseed = [3]', "per_task is a number"),
+        ('methods = ["react"]\nper_task = 0\n[grid]\nseed = [3]', "per_task must be a number"),
         ('methods = ["react"]\n[grid]\nadvisor = ["embedded"]', "needs a calib"),
         ('methods = ["react"]\nconstitution = "x"\n[grid]\ncalib = ["1-per-task"]', "drop one of them"),
         ('methods = ["react"]\n[grid]\n"memory.constitution.r_frequ" = [3]', "r_freq"),

@@ -204,7 +204,7 @@ def library(rsso, played, tmp_path) -> Path:
 def test_a_library_is_read_from_the_first_trial_on_and_learnt_on(rsso, unit, library):
     code, _, err = rsso(*ELSEWHERE, "--methods", "sso,react-sso", "--skills", library, "--out", "more")
     assert code == 0, err
-    assert f"was learnt on {UNIT} of the test split" in err
+    assert f"was learned on {UNIT} of the test split" in err
     records = {record.arm: record for record in Store(Path("more")).units()}
     held, known = records["sso"].memories["skills"], unit.memories["skills"]
     assert [skill["id"] for skill in known["skills"]] == [skill["id"] for skill in held["skills"]][
@@ -232,7 +232,7 @@ def test_what_a_library_was_learnt_on_is_not_forgotten_in_a_training(rsso, libra
     assert UNIT in read_library("washed.json").provenance["variants"]
     code, _, err = rsso("run", "--variants", UNIT, *FAST, "--methods", "sso", "--skills", "washed.json", "--dry-run")
     assert code == 2
-    assert f"was learnt on {UNIT}, which this run holds out" in err
+    assert f"was learned on {UNIT}, which this run holds out" in err
 
 
 @pytest.mark.usefixtures("at_hand")
@@ -251,7 +251,7 @@ def test_a_frozen_library_stays_what_it_was(rsso, unit, library):
         (("--methods", "react"), "no method of this run uses skills"),
         (("--set", "embedder.model=lexical"), "use embedder.model=hash"),
         (("--set", "memory.skills.max_window=4"), "skills.json: this skill memory has other settings"),
-        (("--variants", f"{UNIT},use-thermometer::413"), f"was learnt on {UNIT}, which this run holds out"),
+        (("--variants", f"{UNIT},use-thermometer::413"), f"was learned on {UNIT}, which this run holds out"),
     ],
 )
 def test_a_library_that_does_not_fit_is_refused_before_anything_is_played(rsso, library, words, fix):

@@ -87,7 +87,7 @@ START = {"description": "a hall", "action": None, "reward": 0}
         ("{", (), "given.json is not JSON"),
         ({"cases": CASES}, (), "it holds 2 cases; choose one, --case 1 to --case 2"),
         ({"cases": CASES}, ("--case", "3"), "there is no case 3"),
-        ({"cases": []}, (), "no list of cases"),
+        ({"cases": []}, (), "must be a list of cases"),
         ([[START, STATE]], ("--case", "1"), "drop --case"),
         ([], (), "no trajectories"),
         ({"states": []}, (), "it holds no `trajectories`, `cases` or `trials`"),

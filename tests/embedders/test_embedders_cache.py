@@ -139,7 +139,7 @@ def test_a_full_file_still_answers(monkeypatch, tmp_path, caplog):
     found = cache.get(list(many))
     assert 10 < len(found) < 60
     assert cache.file.stat().st_size <= 20 * disk.PAGE
-    assert "no more vectors are kept" in one_warning(caplog)
+    assert "no more vectors are stored" in one_warning(caplog)
     cache.close()
 
 

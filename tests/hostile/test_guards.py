@@ -89,7 +89,7 @@ CASES = {
         program=lambda each: each, benchmark="toy",
     ),
     "a library learnt on a played variant": Case(
-        rf"library\.json was learnt on {PLAYED}, which this run holds out",
+        rf"library\.json was learned on {PLAYED}, which this run holds out",
         library={"variants": [*ELSEWHERE, PLAYED]}, error=SplitError,
     ),
     "a library of another benchmark": Case(
@@ -101,11 +101,11 @@ CASES = {
         library={**OF_DEFAULT, "variants": list(ELSEWHERE)}, benchmark="toy",
     ),
     "a library that does not say of which benchmark it is": Case(
-        rf"library\.json was learnt on variants that {DEFAULT} does not have \(unknown task 'up'.*--benchmark",
+        rf"library\.json was learned on variants that {DEFAULT} does not have \(unknown task 'up'.*--benchmark",
         library={"variants": ["up::0"]},
     ),
     "a constitution learnt on a played variant": Case(
-        rf"book\.json was learnt on {PLAYED}, which this run holds out",
+        rf"book\.json was learned on {PLAYED}, which this run holds out",
         ("rsso+constitution",), constitution={"variants": [PLAYED]}, error=SplitError,
     ),
     "a constitution of another benchmark": Case(
@@ -117,7 +117,7 @@ CASES = {
         ("rsso+constitution",), constitution={"merged_from": [OF_DEFAULT, OF_TOY], "variants": [*ELSEWHERE, "up::0"]},
     ),
     "examples of a played variant": Case(
-        rf"examples\.json was learnt on {PLAYED}, which this run holds out",
+        rf"examples\.json was learned on {PLAYED}, which this run holds out",
         ("omnireflect-neuro-symbolic",), examples={"variants": [PLAYED]}, error=SplitError,
     ),
     "examples of another benchmark": Case(
@@ -128,7 +128,7 @@ CASES = {
         r"rsso\+constitution would have nothing to read: add --constitution FILE", ("rsso+constitution",)
     ),
     "a program that is not given": Case(
-        r"unknown program 'other'.*Give every compiled program by its name", error=UnknownName, typed=False,
+        r"unknown program 'other'.*Pass every compiled program by its name", error=UnknownName, typed=False,
         more={"programs": (ZERO_SHOT, "other")},
     ),
     "a program that nobody named": Case(

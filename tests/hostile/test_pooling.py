@@ -117,7 +117,7 @@ def test_a_record_that_contradicts_its_own_folder_is_named_and_not_pooled(tmp_pa
     out = tmp_path / ("whole" if verb == "merge" else "t.parquet")
     code, said, message = typed(verb, a, b, *(["-o", out] if verb != "report" else ["--json"]))
     assert code == 0, message
-    copied = f"{a}/units/rsso/boil/3-s0.json is of another run ({why})"
+    copied = f"{a}/units/rsso/boil/3-s0.json belongs to another run ({why})"
     assert copied + (": its unit is missing" if verb == "merge" else ": left out") in message
     if verb == "report":
         (row,) = json.loads(said)["arms"]

@@ -39,10 +39,10 @@ def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
     ("content", "said"),
     [
         ("", "is not JSON"),
-        ("[]", "is no constitution"),
+        ("[]", "is not a constitution"),
         ('{"kind": "rsso-dspy constitution", "schema": 2, "rules": []}', "schema 2"),
         ('{"kind": "rsso-dspy constitution", "schema": 1, "rules": {}}', "is damaged"),
-        (RULES + '["x"]}', "rule 1 is no object"),
+        (RULES + '["x"]}', "rule 1 must be an object"),
         (RULES + '[{"category": "x"}]}', "category 'x'"),
         (RULES + '[{"category": "abstract"}]}', "no text"),
         (
@@ -76,8 +76,8 @@ def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, sa
     ("change", "wrong"),
     [
         ({"solution": ""}, "no solution"),
-        ({"source": 5}, "source is no text"),
-        ({"task": ["a"]}, "task is no text"),
+        ({"source": 5}, "source must be text"),
+        ({"task": ["a"]}, "task must be text"),
     ],
 )
 def test_a_rule_that_would_break_a_run_later_is_refused_at_once(tmp_path, change, wrong):

@@ -94,5 +94,5 @@ def test_a_restored_memory_continues_as_if_never_stored():
 
 
 def test_a_memory_for_no_plans_is_refused():
-    with pytest.raises(ValueError, match="at least one plan"):
+    with pytest.raises(ValueError, match="at least 1"):
         ReflectionMemory(Reflector(), size=0)

@@ -101,7 +101,7 @@ def test_only_a_page_is_replaced(tmp_path):
             write_page(identity, "Run", [SECTION], [])
         assert identity.read_text(encoding="utf-8") == kept
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UsageError, match="is no file; name another"):
+    with pytest.raises(UsageError, match="is not a file; name another"):
         write_page(tmp_path / "pipe", "Run", [SECTION], [])
     with pytest.raises(UsageError, match="name another file"):
         write_page(tmp_path / ("x" * 300), "Run", [SECTION], [])
