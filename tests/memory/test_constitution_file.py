@@ -127,7 +127,7 @@ def test_a_person_can_edit_the_rules():
     [
         ("Doors open.", "line 1 is neither under"),
         ("[error]\nx failed", "mistake => solution"),
-        ("[abstract]\nA9: Doors open.", "no A9"),
+        ("[abstract]\nA9: Doors open.", "A9 does not exist"),
         ("[abstract]\nA1: Doors open.\nA1: Doors open.", "occurs twice"),
         ("[error]\nA1: moved => there", "is an abstract rule"),
     ],

@@ -102,8 +102,8 @@ def test_other_settings_or_another_embedder_are_refused(exported):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "rsso-dspy compiled program"}, "no skill library.*skills export"),
-        ({"schema": 2}, "schema 2, this program reads schema 1"),
+        ({"kind": "rsso-dspy compiled program"}, "is not a skill library.*skills export"),
+        ({"schema": 2}, "schema 2, but this program reads schema 1"),
         ({"memory": None}, "damaged"),
         ({"memory": {}}, "damaged.*settings"),
         ({"provenance": []}, "damaged"),
