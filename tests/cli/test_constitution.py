@@ -210,7 +210,9 @@ def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
 def test_another_writer_does_not_go_on_with_a_build(tmp_path):
     out = tmp_path / "book.json"
     call("constitution", "build", *TASKS, *FAST, "-o", out, "--max-tokens", 1, code=1)
-    with pytest.raises(UsageError, match=r"another, interrupted build of book\.json(.|\n)*writer: there 'omnireflect-neural'"):
+    with pytest.raises(
+        UsageError, match=r"another, interrupted build of book\.json(.|\n)*writer: there 'omnireflect-neural'"
+    ):
         call("constitution", "build", "--writer", "symbolic", *TASKS, *FAST, "-o", out)
 
 
