@@ -147,7 +147,8 @@ class ConstitutionMemory:
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Write the lessons of the last step, drop progress rules, and summarize every `s_freq` tasks.
 
-        With `at_end`, write those of the whole episode instead. Several trials of one variant in a row count as one task.
+        With `at_end`, write those of the whole episode instead. Several trials of one variant in a row count as one
+        task.
 
         Counts: ``calls`` of the rule writer and ``malformed`` answers, rules ``written`` and said ``again``;
         ``summaries`` made, rules ``merged`` and ``dropped`` by them; ``held`` now.

@@ -83,8 +83,8 @@ LATELY = 10
 def just_reached(steps: Sequence[Step], skills: Mapping[str, Skill]) -> frozenset[str]:
     """Return the ids of skills completed in the last steps.
 
-    A skill is complete if points were gained while pursuing it (unless its words go beyond its examples), or if as many steps pursued it as it has instructions
-    and the last step follows the last instruction.
+    A skill is complete if points were gained while pursuing it (unless its words go beyond its examples), or if as many
+    steps pursued it as it has instructions and the last step follows the last instruction.
     """
     lately = steps[-LATELY:]
     reached = set()
