@@ -73,8 +73,8 @@ class SkillSettings:
     """Embed state descriptions with the inventory first. An embedder that reads only the beginning of a text, such as
     all-MiniLM-L6-v2 with 256 word pieces, otherwise loses the inventory in cluttered rooms."""
     past_reward: bool = False
-    """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at a
-    reward, and the action that earns the next reward at once is too short to be a skill of its own."""
+    """Verbalize one action beyond the windows of a skill if both examples continue with the same one: a window ends at
+    a reward, and the action that earns the next reward at once is too short to be a skill of its own."""
     count_overhang: bool = False
     """Count the last windows of a new piece twice, as windows one state too long. This changes only the running means.
     A by-product of a loop bound of the release (skillset.py:99-105)."""
