@@ -104,6 +104,8 @@ class Grammar:
     """Regular expression of an action that leads to the place in its first group; matches nothing by default."""
     search: str = r"(?!)"
     """Regular expression of actions that only search: travel, opening."""
+    commits: str = r"(?!)"
+    """Regular expression of an action that gives an answer: what it names is never advice for another variant."""
     caution: str = ""
     """A sentence of advice after an action that cost points."""
 

@@ -1,7 +1,9 @@
-"""Advice to the actor: which actions to take again, which to leave, and which circles to break.
+"""What an actor did over its trials: facts about one variant, and sentences that would hold for another.
 
-Sentences are imperative and stand alone, so that a proposer can pick among them. None names the variant or the step
-budget.
+    report_actions(trials, grammar)       # facts: where the score rose and fell, what was in vain, circles
+    suggest_lines(trials, grammar)        # sentences without any object of the variant
+
+Facts name actions and credit none of them alone: points may be the fruit of an earlier step.
 """
 
 import re
@@ -14,12 +16,17 @@ from rsso_dspy.records import Step, Trajectory
 
 MOST = 4
 """Bound on each list."""
-_LOOP = 3
+LOOP = 3
 """From this often on, the same action is called a loop."""
 _WIDEST = 4
 """Most actions of a circle; longer stretches that come back are seldom one habit."""
 _LONGEST = 80
 """Longer texts that were not understood are no actions and not worth quoting."""
+
+ON_TEMPLATES = "Always use a template, with names as the observations give them."
+ON_REPEATING = "Do not repeat an action that changed nothing."
+ON_CIRCLES = "Never do the same few actions in a circle."
+ON_WAITING = "Keep waiting where something is under way."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +47,39 @@ class Circle:
         return (self.end - self.start) // len(self.actions)
 
 
-def advise_actor(trials: Sequence[Trajectory], grammar: Grammar) -> list[str]:
-    """Advice from all trials of one variant, whose actions are of this grammar."""
-    best = list_earning_actions(trials)
-    paid = set(best)
-    return [
-        *_advise_repeating(best, grammar),
-        *_advise_avoiding(trials, paid, grammar),
-        *_advise_against_searches(trials, paid, grammar),
-        *_report_loops(trials, paid),
-        *_report_circles(trials),
-    ]
+def report_actions(trials: Sequence[Trajectory], grammar: Grammar) -> Iterator[str]:
+    """Facts about the trials of one variant, whose actions are of this grammar."""
+    paid = set(list_earning_actions(trials))
+    yield from _report_score_changes(trials)
+    unknown = list_unknown_texts(trials)
+    if unknown:
+        yield f"Never understood: {', '.join(unknown[:MOST])}."
+    vain = list_vain_searches(trials, grammar)
+    if vain:
+        yield f"Nothing was earned by: {', '.join(vain[:MOST])}."
+    for action, times in list_loops(trials, paid)[:MOST]:
+        yield f"The action {action} was taken {times} times and earned nothing."
+    for circle in sorted((c for trial in trials for c in find_circles(trial)), key=lambda c: c.start - c.end)[:MOST]:
+        lost = f" and cost {circle.lost} points" if circle.lost else ""
+        yield (
+            f"The actions {' and '.join(circle.actions)} were taken in turn, {circle.rounds} times each, earned nothing"
+            f"{lost}."
+        )
+
+
+def suggest_lines(trials: Sequence[Trajectory], grammar: Grammar) -> Iterator[str]:
+    """Sentences that the faults of one variant suggest for others. None names a thing or a place."""
+    paid = list_earning_actions(trials)
+    if any(action.startswith("wait") for action in paid):
+        yield ON_WAITING
+    if grammar.caution and any(step.reward < 0 for trial in trials for step in trial.steps):
+        yield grammar.caution
+    if list_unknown_texts(trials):
+        yield ON_TEMPLATES
+    if list_loops(trials, set(paid)):
+        yield ON_REPEATING
+    if any(find_circles(trial) for trial in trials):
+        yield ON_CIRCLES
 
 
 def find_circles(trial: Trajectory) -> list[Circle]:
@@ -77,7 +106,7 @@ def _match_circle(steps: Sequence[Step], start: int, wide: int) -> Circle | None
 
 
 def list_earning_actions(trials: Iterable[Trajectory]) -> Counter[str]:
-    """Actions that raised the score, with the most that one of them brought."""
+    """Actions at which the score rose, with the most that it rose by."""
     best: Counter[str] = Counter()
     for step in (step for trial in trials for step in trial.steps):
         if step.reward > 0 and step.action and not step.action.isdigit():
@@ -85,79 +114,50 @@ def list_earning_actions(trials: Iterable[Trajectory]) -> Counter[str]:
     return best
 
 
-def _advise_repeating(paid: Counter[str], grammar: Grammar) -> Iterator[str]:
-    for action, points in paid.most_common(MOST):
-        yield f"The action {action} brought {points} points."
-        if action.startswith("wait"):
-            yield "Keep waiting where something is under way."
-        else:
-            yield f"{'First' if _find_destination(action, grammar) else 'When you can'}, {action}."
-
-
-def _advise_avoiding(trials: Iterable[Trajectory], paid: set[str], grammar: Grammar) -> Iterator[str]:
-    """Actions that cost points, and texts that were never understood."""
+def list_unknown_texts(trials: Iterable[Trajectory]) -> list[str]:
+    """Texts that were never understood, the most frequent first."""
     steps = [step for trial in trials for step in trial.steps if step.action and not step.action.isdigit()]
-    costly = Counter({step.action: -step.reward for step in steps if step.reward < 0 and step.action not in paid})
-    for action, points in costly.most_common(MOST):
-        yield f"The action {action} cost {points} points."
-        yield f"Unless the task names it, avoid {_form_gerund(action)}."
-    if costly and grammar.caution:
-        yield grammar.caution
     known = {step.action for step in steps if step.understood}
     unknown = Counter(step.action for step in steps if step.action not in known)
-    for action in [action for action, _ in unknown.most_common() if len(action) <= _LONGEST][:MOST]:
-        yield f"Do not {action}."
+    return [action for action, _ in unknown.most_common() if len(action) <= _LONGEST]
 
 
-def _advise_against_searches(trials: Sequence[Trajectory], paid: set[str], grammar: Grammar) -> Iterator[str]:
-    """Rooms entered and things opened where no trial earned a point by more than arriving."""
-    acts = [act for trial in trials for act in _locate_steps(trial, grammar)]
-    useful = {room for room, step in acts if step.reward > 0 and not _find_destination(step.action, grammar)}
-    tried = Counter(step.action for room, step in acts if step.understood and room and room not in useful)
-    looks = [action for action, _ in tried.most_common() if action not in paid and re.fullmatch(grammar.search, action)]
-    for action in looks[:MOST]:
-        yield f"Avoid {_form_gerund(action)}."
-
-
-def _report_loops(trials: Sequence[Trajectory], paid: set[str]) -> Iterator[str]:
-    """What was done over and over and never earned a point."""
+def list_loops(trials: Iterable[Trajectory], paid: set[str]) -> list[tuple[str, int]]:
+    """What was done over and over and never earned a point, with how often."""
     tried = Counter(step.action for trial in trials for step in trial.steps if step.action not in paid)
-    loops = [
-        (action, times) for action, times in tried.most_common() if action and times >= _LOOP and not action.isdigit()
-    ]
-    for action, times in loops[:MOST]:
-        yield f"The action {action} was taken {times} times and earned nothing."
-    if loops:
-        yield "Do not repeat an action that changed nothing."
+    return [(action, n) for action, n in tried.most_common() if action and n >= LOOP and not action.isdigit()]
 
 
-def _report_circles(trials: Sequence[Trajectory]) -> Iterator[str]:
-    """What went round and round, the longest first."""
-    found = sorted((each for trial in trials for each in find_circles(trial)), key=lambda each: each.start - each.end)
-    for circle in found[:MOST]:
-        lost = f" and cost {circle.lost} points" if circle.lost else ""
-        yield (
-            f"The actions {' and '.join(circle.actions)} were taken in turn, {circle.rounds} times each, earned nothing"
-            f"{lost}."
-        )
-    if found:
-        yield "Never do the same few actions in a circle."
+def list_vain_searches(trials: Iterable[Trajectory], grammar: Grammar) -> list[str]:
+    """Rooms entered and things opened where no trial earned a point by more than arriving."""
+    acts = [act for trial in trials for act in locate_steps(trial, grammar)]
+    paid = {step.action for _, step in acts if step.reward > 0}
+    useful = {room for room, step in acts if step.reward > 0 and not find_destination(step.action, grammar)}
+    tried = Counter(step.action for room, step in acts if step.understood and room and room not in useful)
+    return [action for action, _ in tried.most_common() if action not in paid and re.fullmatch(grammar.search, action)]
 
 
-def _locate_steps(trial: Trajectory, grammar: Grammar) -> Iterator[tuple[str, Step]]:
+def locate_steps(trial: Trajectory, grammar: Grammar) -> Iterator[tuple[str, Step]]:
     """Every step with the room it was taken in, for travel the one it led to; empty before the first travel."""
     room = ""
     for step in trial.steps:
         if step.understood:
-            room = _find_destination(step.action, grammar) or room
+            room = find_destination(step.action, grammar) or room
         yield room, step
 
 
-def _form_gerund(action: str) -> str:
-    verb, _, rest = action.partition(" ")
-    return f"{verb.removesuffix('e')}ing {rest}".strip()
-
-
-def _find_destination(action: str, grammar: Grammar) -> str:
+def find_destination(action: str, grammar: Grammar) -> str:
+    """The place that an action leads to; empty when it leads nowhere."""
     match = re.fullmatch(grammar.travel, action)
     return match.group(1) if match else ""
+
+
+def _report_score_changes(trials: Sequence[Trajectory]) -> Iterator[str]:
+    """Where the score rose and fell, in the order of the trials. Points are nobody's alone."""
+    changes = [(trial, step) for trial in trials for step in trial.steps if step.reward and step.action]
+    rose = dict.fromkeys(f"{step.action} (+{step.reward})" for _, step in changes if step.reward > 0)
+    fell = dict.fromkeys(f"{step.action} ({step.reward})" for _, step in changes if step.reward < 0)
+    if rose:
+        yield f"The score rose at: {', '.join(list(rose)[: 2 * MOST])}. What came before may have brought it."
+    if fell:
+        yield f"The score fell at: {', '.join(list(fell)[:MOST])}."

@@ -17,6 +17,7 @@ from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, extract_feedback_lines
 from rsso_dspy.optimize.feedback import build_feedback, find_answer_steps
 from rsso_dspy.optimize.metric import metric
+from rsso_dspy.optimize.proposing.names import list_names, mentions_any
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.transcript import render_transcript
 from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
@@ -56,9 +57,9 @@ PLAYED = trial(
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        ("pick up fern", "This action earned 25 points."),
-        ("opne door", "This action was not understood."),
-        ("focus on rock", "This action cost 133 points.\nIt was the last action of its trial."),
+        ("pick up fern", "Facts:\nThe score rose by 25 points at this action.\nIt came after: "),
+        ("opne door", "Facts:\nThis action was not understood."),
+        ("focus on rock", "Facts:\nThe score fell by 133 points at this action.\nIt was the last action of its trial."),
     ],
 )
 def test_the_actor_hears_what_its_action_did(action, said):
@@ -75,42 +76,88 @@ def test_an_answer_is_blamed_for_its_own_step():
         actor("wait", again, history="Next action: wait\nNext action: open box\nStep #3"),
     )
     assert "last action" not in first
-    said = last.splitlines()
-    assert said[:3] == [
+    assert last.splitlines()[1:3] == [
         "This action repeated an earlier one, with the same answer and to no effect.",
-        "Do not repeat an action that changed nothing.",
         "It was the last action of its trial.",
     ]
+    assert "Do not repeat an action that changed nothing." in extract_feedback_lines(last)
     assert "repeated" not in first
 
 
 def test_an_answer_of_the_flat_scaffold_is_found_too():
     said = dspy.Prediction(thought="I will pick up fern.", action="`pick up fern`")
-    assert "earned 25 points" in build_feedback("actor", {}, said, [PLAYED])
+    assert "rose by 25 points" in build_feedback("actor", {}, said, [PLAYED])
     assert [step.reward for step in find_answer_steps(said, [PLAYED])] == [25]
     assert find_answer_steps(dspy.Prediction(thought="No.", action="pick up fern"), [PLAYED]) == []
 
 
 def test_an_answer_without_action():
     text = build_feedback("actor", {}, dspy.Prediction(reasoning="Hm.", next_action=""), [PLAYED])
-    assert text.startswith("This answer held no action.")
+    assert text.startswith("Facts:\nThis answer held no action.")
 
 
-def test_advice_for_other_variants_says_what_paid_and_what_did_not():
-    text = actor("open closet", PLAYED).splitlines()
-    assert "First, teleport to greenhouse." in text
-    assert "When you can, pick up fern." in text
-    assert text.index("When you can, pick up fern.") < text.index("First, teleport to greenhouse."), "most points first"
-    assert "Unless the task names it, avoid focusing on rock." in text
-    assert "Do not opne door." in text
-    assert {"Avoid teleporting to bedroom.", "Avoid opening closet."} <= set(text)
+ORDERS = re.compile(r"fern|rock|greenhouse|bedroom|closet|door", re.I)
+"""Whatever the trials were about."""
 
 
-def test_no_advice_against_what_another_trial_shows_to_be_good():
+def test_facts_name_what_was_done_and_advice_names_none_of_it():
+    text = actor("open closet", PLAYED)
+    facts, _, advice = text.partition("Advice:\n")
+    for fact in (
+        "The score rose at: teleport to greenhouse (+8), pick up fern (+25). What came before may have brought it.",
+        "The score fell at: focus on rock (-133).",
+        "Never understood: opne door.",
+        "Nothing was earned by: teleport to bedroom, open closet.",
+    ):
+        assert fact in facts.splitlines()
+    assert "Perhaps: Before you focus on anything, make sure that the task asks for it." in advice
+    assert not ORDERS.search(advice)
+
+
+def test_what_another_trial_shows_to_be_good_was_not_in_vain():
     other = trial(("teleport to bedroom", 0), ("pick up doll", 10), ("opne door", 0), number=2)
     text = actor("open closet", PLAYED, other)
-    assert "Avoid teleporting to bedroom." not in text
-    assert "Do not opne door." not in text
+    assert "Nothing was earned by" not in text
+    assert "Never understood" not in text
+
+
+def test_points_are_credited_to_what_came_before_them_too():
+    """Opening a closet while something boils does not bring the points."""
+    boiling = trial(("move water to pot", 0), ("activate stove", 0), ("open closet", 25))
+    text = actor("open closet", boiling)
+    assert "It came after: move water to pot, activate stove; they may have brought the points." in text
+    assert not re.search(r"(brought|earned) 25", text)
+
+
+def test_a_solved_variant_hears_facts_alone():
+    unsolved = trial(*[("look around", 0)] * 5)
+    solved = replace(
+        trial(("focus on fern", 100), number=2, outcome="solved"),
+    )
+    assert "Advice:" in actor("look around", unsolved)
+    assert "Advice:" not in actor("look around", unsolved, solved)
+
+
+ASKING = "Your task is to create green paint. When you are done, focus on the green paint."
+AGAINST = (
+    # what was played, what the old rules made of it
+    (("focus on blue box", 100), "When you can, focus on blue box."),
+    (("focus on green paint", 0, {"understood": False}), "Do not focus on green paint."),
+    (("move apple tree to yellow box", -50), "Unless the task names it, avoid moving apple tree to yellow box."),
+    (("open closet", 25), "When you can, open closet."),
+    (("teleport to bedroom", 0), "Avoid teleporting to bedroom."),
+)
+
+
+@pytest.mark.parametrize(("act", "order"), AGAINST, ids=[order for _, order in AGAINST])
+def test_no_order_of_one_variant_becomes_advice(act, order):
+    went = trial(("teleport to kitchen", 0), act)
+    went = replace(went, trajectory=replace(went.trajectory, task=ASKING))
+    text = actor(act[0], went)
+    told = extract_feedback_lines(text)
+    assert order not in text
+    words = set(act[0].split()) - {"on", "to", "focus", "move", "open", "teleport"}
+    assert not [line for line in told if words & set(re.findall(r"[a-z]+", line.lower()))]
 
 
 def test_waiting_that_paid_is_advised_where_something_is_under_way():
@@ -148,6 +195,7 @@ def test_every_kind_of_goal_has_advice_that_a_proposer_can_use():
 
 def test_facts_are_not_taken_for_advice():
     text = actor("focus on rock", PLAYED, trial(*[("look around", 0)] * 5))
+    assert extract_feedback_lines(text)
     for said in extract_feedback_lines(text):
         assert not re.search(r"\d|earned|brought|action (?!that)", said), said
 
@@ -167,11 +215,11 @@ def reflector(plan, *results, wrong=""):
 def test_the_reflector_hears_whether_its_plan_helped():
     better = trial(("teleport to greenhouse", 8), ("pick up fern", 25), ("focus on fern", 67), number=2)
     text = reflector("Teleport to greenhouse. Pick up fern. Do not focus on rock. Do not opne door.", PLAYED, better)
-    assert "earned 33 points, the next one 100: the plan helped." in text
+    assert "earned 33 points and ended at -100, the next one earned 100 and ended at 100: the plan helped." in text
     assert "mistake" not in text
     assert "fault" not in text
     assert "leaves out" not in text
-    assert "the plan did harm" in reflector("Wait.", PLAYED, trial(("wait", 0), number=2))
+    assert "less was earned and less was lost" in reflector("Wait.", PLAYED, trial(("wait", 0), number=2))
 
 
 def test_the_reflector_is_blamed_for_mistakes_it_does_not_forbid():
@@ -181,6 +229,28 @@ def test_the_reflector_is_blamed_for_mistakes_it_does_not_forbid():
     assert "The action focus on rock was a mistake, and the answer does not name it." in text
     assert "The plan forbids the mistake opne door; that it was made again is the player's fault." in text
     assert "leaves out actions that earned points, such as teleport to greenhouse." in text
+
+
+COSTLY = "Teleport to greenhouse. Pick up fern. Then focus on fern."
+
+
+@pytest.mark.parametrize(
+    ("acts", "verdict"),
+    [
+        ([("pick up fern", 25), ("focus on fern", -150)], "the plan helped on the way and did harm in the end"),
+        ([("pick up fern", 17), ("focus on fern", -150)], "the plan did harm"),
+        ([("pick up fern", 17), ("wait", 0)], "the plan did not help"),
+        ([("pick up fern", 10), ("wait", 0)], "the plan did harm"),
+        ([("pick up fern", 17), ("wait", -3)], "the plan did harm"),
+    ],
+)
+def test_a_plan_is_judged_by_what_is_left_in_the_end(acts, verdict):
+    before = trial(("teleport to greenhouse", 8), ("pick up fern", 17))
+    after = trial(("teleport to greenhouse", 8), *acts, number=2)
+    text = reflector(COSTLY, before, after)
+    assert f": {verdict}." in text
+    blamed = "The plan orders focus on fern, and that cost 150 points."
+    assert (blamed in text) == any(action == "focus on fern" for action, _ in acts)
 
 
 SHOWN = {"skills:abc,def": "Subgoal 1: A fern is held.\n  1. pick up fern\nSubgoal 2: A door is open.\n  1. open door"}
@@ -194,7 +264,7 @@ def test_a_skill_is_judged_by_its_use():
         shown=SHOWN,
     )
     held = build_feedback("skill_verbalizer.target", {}, dspy.Prediction(target="A fern is held."), [used])
-    assert held.startswith("The skill was offered at 2 steps and pursued at 1; points followed on 1.")
+    assert held.startswith("Facts:\nThe skill was offered at 2 steps and pursued at 1; points followed on 1.")
     door = build_feedback("skill_verbalizer.instructions", {}, dspy.Prediction(steps=["open door"]), [used])
     assert "offered at 2 steps and pursued at 1; points followed on 0." in door
     assert "Only keep the steps that the points depended on" in door
@@ -207,17 +277,19 @@ def test_equivalence_is_told_what_its_answer_meant():
         given = {"library": "1. Target: A. Instructions: b\n2. Target: C. Instructions: d"}
         return build_feedback("skill_equivalence", given, dspy.Prediction(equivalent=list(numbers)), [PLAYED])
 
-    assert said().startswith("The new skill was called new.")
-    assert said(2).startswith("The new skill was called the same as number 2.")
+    assert said().startswith("Facts:\nThe new skill was called new.")
+    assert said(2).startswith("Facts:\nThe new skill was called the same as number 2.")
     assert "There is no skill number 7." in said(7)
 
 
 def test_other_predictors_get_the_result_alone():
     text = build_feedback("planner", {}, dspy.Prediction(), [PLAYED])
-    assert text == "Trial 1 was ended by the environment, at -100 of 100 points."
+    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
-def test_feedback_of_a_real_rollout_changes_what_the_embedded_player_does(live):
+def test_feedback_of_a_real_rollout_gives_no_order_of_it_and_advice_is_played(live):
+    """Of what the simulator and the embedded player really said, no advice names a thing of this variant; and a line of
+    advice becomes a line of the instruction that changes what is played."""
     (variant,) = train_sample("find-plant", 1)
     agent = Agent("rsso")
 
@@ -228,7 +300,12 @@ def test_feedback_of_a_real_rollout_changes_what_the_embedded_player_does(live):
 
     played, calls = play(agent)
     _, given, said = calls[0]
+    (first, *_) = played.trials[0].trajectory.steps
     told = metric(None, played, None, "actor", [calls[0]]).feedback
+    names = {name for state in played.trials[0].trajectory.states for name in list_names(state)}
+    assert len(names) > 10
+    assert not [line for line in extract_feedback_lines(told) if mentions_any(line, names - {"container"})]
+    told += f"\nAdvice:\n- Do not {first.action}."
     samples = [{"Inputs": given, "Generated Outputs": dict(said), "Feedback": told}]
     current = agent.actor.signature.instructions
     lm = dspy.LM("embedded/explorer", engine=Explorer(3), cache=False)
@@ -237,7 +314,7 @@ def test_feedback_of_a_real_rollout_changes_what_the_embedded_player_does(live):
     added = [line.removeprefix("- ") for line in proposed.partition(HEADING)[2].strip().splitlines()]
     assert added
     assert all(line in told for line in added)
-    agent.actor.signature = agent.actor.signature.with_instructions(proposed)
+    agent.actor.signature = agent.actor.signature.with_instructions(f"{current}\nDo not {first.action}.")
     replayed, _ = play(agent)
     before, after = ([step.action for step in p.trials[0].trajectory.steps] for p in (played, replayed))
     assert before != after

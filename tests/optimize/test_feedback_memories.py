@@ -54,8 +54,9 @@ def test_a_skill_that_was_pursued_in_vain_blames_its_steps():
 
 def test_a_skill_that_paid_is_praised_and_one_that_was_never_offered_is_nobodys_fault():
     steps, target = worded(("wait", 0, PURSUED), ("pick up fern", 25))
-    assert extract_feedback_lines(steps) == ["Keep skills as short and concrete as this one."]
-    assert extract_feedback_lines(target) == ["Keep targets as plain as this one."]
+    assert "they are as they should be" in steps
+    assert "its words are as they should be" in target
+    assert extract_feedback_lines(steps) == extract_feedback_lines(target) == []
     assert [extract_feedback_lines(text) for text in worded(("wait", 0))] == [[], []]
 
 
@@ -64,7 +65,8 @@ def test_steps_that_are_no_actions_are_counted():
     text = build_feedback(
         "skill_verbalizer.instructions", given, dspy.Prediction(steps=[*STEPS, "be patient"]), [PLAYED]
     )
-    assert text.startswith("Of 3 steps 1 are no actions.\nAlways write each step as one action")
+    assert text.startswith("Facts:\nOf 3 steps 1 are no actions.")
+    assert extract_feedback_lines(text) == ["Always write each step as one action in the form of a template."]
 
 
 def summarized(summary, name):
@@ -75,9 +77,9 @@ def summarized(summary, name):
 
 def test_a_summary_is_judged_by_what_the_excerpts_share():
     good = summarized("Teleport to the greenhouse and pick up a plant.", "get a plant")
-    assert good == "Trial 1 was ended by the environment, at -100 of 100 points."
+    assert good == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
     vague = summarized("Something is done.", "doing something")
-    assert vague.startswith("The summary holds 0 of 4 words that the actions of all excerpts share.")
+    assert vague.startswith("Facts:\nThe summary holds 0 of 4 words that the actions of all excerpts share.")
     assert extract_feedback_lines(vague) == [
         "Always say what all excerpts have in common, in the words of their actions."
     ]
@@ -104,7 +106,7 @@ def judged(new, library, *numbers):
 
 def test_a_near_duplicate_that_was_kept_is_named():
     text = judged(FERN_REWORDED, [LAMP, FERN])
-    assert text.startswith("The new skill was called new.\nNumber 2 says the same in nearly the same words")
+    assert text.startswith("Facts:\nThe new skill was called new.\nNumber 2 says the same in nearly the same words")
     assert any(line.startswith("Always call two skills the same") for line in extract_feedback_lines(text))
 
 
@@ -152,7 +154,7 @@ ROCK = ErrorRule(mistake="focus on rock", solution="Focus on what the task names
 
 def test_rules_that_are_new_and_right_hear_the_result_alone():
     text = written(["Doors have to be opened before one can pass."], [ROCK], ["Done: the door is open."])
-    assert text == "Trial 1 was ended by the environment, at -100 of 100 points."
+    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
 def test_rules_that_repeat_are_named_by_their_place():

@@ -74,7 +74,9 @@ def test_the_first_round_is_not_blamed_and_the_second_is():
     given = dspy.Prediction(reasoning="Once more.", next_action="close door")
     second = build_feedback("actor", {}, given, [went])
     assert "circle" not in first
-    assert second.startswith("This action went on with a circle: the same 2 actions again, with the same answers.")
+    assert second.startswith(
+        "Facts:\nThis action went on with a circle: the same 2 actions again, with the same answers."
+    )
 
 
 def test_three_actions_make_a_circle_too():
@@ -124,7 +126,7 @@ def test_a_right_plan_that_was_ignored_is_the_actors_fault():
     assert "A plan from a past attempt forbids this very action, and it was taken all the same." in said
     assert "Never do what a plan from past attempts forbids." in extract_feedback_lines(said)
     of_the_plan = reflector(FORBIDDING, PLAYED, AGAIN)
-    assert "the next one 33: the player did not follow the plan." in of_the_plan
+    assert "the next one earned 33 and ended at -100: the player did not follow the plan." in of_the_plan
     assert "The plan forbids the mistake focus on rock; that it was made again is the player's fault." in of_the_plan
     assert extract_feedback_lines(of_the_plan) == [], "nothing to do better"
 
@@ -151,7 +153,7 @@ def test_a_plan_whose_orders_were_not_carried_out_is_the_actors_fault():
     idle = trial(("wait", 0), number=2)
     plan = "Teleport to the greenhouse, then pick up the fern."
     of_the_plan = reflector(plan, PLAYED, idle)
-    assert "earned 33 points, the next one 0: the player did not follow the plan." in of_the_plan
+    assert "the next one earned 0 and ended at 0: the player did not follow the plan." in of_the_plan
     assert "leaves out" not in of_the_plan
     said = told("wait", PLAYED, idle, plans=f"Attempt 1: {plan}")
     assert "A plan orders teleport to greenhouse, pick up fern, as that had earned points" in said
@@ -159,13 +161,13 @@ def test_a_plan_whose_orders_were_not_carried_out_is_the_actors_fault():
 
 
 def test_a_followed_plan_after_which_less_was_earned_did_harm():
-    worse = trial(("teleport to greenhouse", 0), ("pick up fern", 0), ("wait", 0), number=2)
-    assert "the plan did harm" in reflector("Teleport to greenhouse. Pick up fern.", PLAYED, worse)
+    worse = trial(("teleport to greenhouse", 0), ("pick up fern", 0), ("focus on rock", -150), number=2)
+    assert "the plan did harm" in reflector("Teleport to greenhouse. Pick up fern. Do not wait.", PLAYED, worse)
 
 
 def test_the_reflector_is_not_judged_by_a_transcript_that_is_none_of_the_trials():
     text = build_feedback("reflector", {"transcript": "?"}, dspy.Prediction(what_went_wrong="", plan=""), [PLAYED])
-    assert text == "Trial 1 was ended by the environment, at -100 of 100 points."
+    assert text == "Facts:\nTrial 1 was ended by the environment, at -100 of 100 points."
 
 
 # All

@@ -3,7 +3,7 @@
 A goal's own description names the answer and never gets here; its class does not leave this project either.
 """
 
-_FIND = ("First search for what the task asks for, and focus on it as soon as you see it.",)
+_FIND = ("First search for what the task asks for, and only then focus on it.",)
 _FOCUS = ("When the task names it, focus on the thing.",)
 _STAGE = ("Focus on the stages of life in their order, earliest first.", "When the next stage is still to come, wait.")
 _PLANE = ("Before you focus on one of the planes, try each of them in the same way.",)

@@ -28,5 +28,6 @@ GRAMMAR = Grammar(
     synonyms={"go to ": "teleport to "},
     travel=r"(?:teleport|go)(?: to)? (.+)",
     search=r"(?:teleport|go|open) .+",
+    commits=r"focus .+",
     caution="Before you focus on anything, make sure that the task asks for it.",
 )

@@ -1,11 +1,11 @@
 """Feedback on one predictor's call, for an optimizer that proposes instructions: facts, then advice.
 
-    build_feedback("reflector", inputs, outputs, trials)      # "The trial reflected on earned 33 points, the next one
-    ..."
+    build_feedback("reflector", inputs, outputs, trials)      # "Facts:\nThe trial reflected on earned 33 points ..."
 
 Everything is computed from the call, the trajectories and the kinds of the simulator's goals, on calibration variants
-alone. Advice is imperative sentences about play in general or about actions that were seen to pay or to cost; the
-variant, the step budget and the wording of the simulator's goals are never in it. docs/FEEDBACK.md explains each rule.
+alone. Facts name what was done; advice is imperative sentences about play in general, which name no object of the
+variant. The variant's key, the step budget and the wording of the simulator's goals are in neither. docs/FEEDBACK.md
+explains each rule.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from rsso_dspy.optimize.feedback.actor import find_answer_steps, judge_actor
 from rsso_dspy.optimize.feedback.equivalence import judge_skill_equivalence
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
 from rsso_dspy.optimize.feedback.reflector import judge_reflector
+from rsso_dspy.optimize.feedback.remarks import render_remarks
 from rsso_dspy.records import TrialResult
 
 __all__ = ["RULES", "PredictorCall", "build_feedback", "find_answer_steps"]
@@ -50,7 +51,7 @@ def build_feedback(
     rule of its own gets the result of the trials alone.
     """
     call = PredictorCall(inputs, outputs, tuple(trials), progress, of or get_benchmark())
-    return "\n".join(dict.fromkeys(RULES.get(name, _judge_results_only)(call)))
+    return render_remarks(RULES.get(name, _judge_results_only)(call), call.solved)
 
 
 def _judge_results_only(call: PredictorCall) -> Iterator[str]:

@@ -4,20 +4,34 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from rsso_dspy.optimize.action_advice import MOST, Circle, advise_actor, find_circles, list_earning_actions
+from rsso_dspy.optimize.action_advice import (
+    MOST,
+    ON_CIRCLES,
+    ON_REPEATING,
+    ON_TEMPLATES,
+    Circle,
+    find_circles,
+    list_earning_actions,
+    report_actions,
+    suggest_lines,
+)
 from rsso_dspy.optimize.feedback.goals import report_goal_progress
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, list_mistakes, report_results
+from rsso_dspy.optimize.feedback.remarks import Advice, Guess
 from rsso_dspy.records import Step, Trajectory, TrialResult
 
+_LED = 3
+"""Steps before a gain that are named with it."""
 _ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
 
 
 def judge_actor(call: PredictorCall) -> Iterator[str]:
-    """This answer first, then the trials, then advice that holds for other variants too."""
+    """This answer first, then the trials; what the variant suggests beyond them is a guess."""
     yield from _judge_answer(call)
     yield from report_results(call.trials)
     yield from report_goal_progress(call.goals, call.benchmark)
-    yield from advise_actor(call.trials, call.benchmark.grammar)
+    yield from report_actions(call.trials, call.benchmark.grammar)
+    yield from map(Guess, suggest_lines(call.trials, call.benchmark.grammar))
 
 
 def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]:
@@ -28,7 +42,8 @@ def find_answer_steps(outputs: Any, trials: Sequence[TrialResult]) -> list[Step]
 
 def _judge_answer(call: PredictorCall) -> Iterator[str]:
     if not call.get_output("next_action", "action").strip():
-        yield "This answer held no action. Always give one action in the form of a template."
+        yield "This answer held no action."
+        yield Advice("Always give one action in the form of a template.")
         return
     found = _find_taken_step(call)
     if found is None:
@@ -44,16 +59,20 @@ def _report_effect(trial: Trajectory, index: int) -> Iterator[str]:
     """What the action brought, or why it brought nothing."""
     step = trial.steps[index]
     if step.reward:
-        yield f"This action {'earned' if step.reward > 0 else 'cost'} {abs(step.reward)} points."
+        yield f"The score {'rose' if step.reward > 0 else 'fell'} by {abs(step.reward)} points at this action."
+    before = [each.action for each in trial.steps[max(0, index - _LED) : index] if each.action]
+    if step.reward > 0 and before:
+        yield f"It came after: {', '.join(before)}; they may have brought the points."
     circle = _find_continued_circle(trial, index)
     if not step.understood:
-        yield "This action was not understood. Always use a template, with names as the observations give them."
+        yield "This action was not understood."
+        yield Advice(ON_TEMPLATES)
     elif circle:
         yield f"This action went on with a circle: the same {len(circle.actions)} actions again, with the same answers."
-        yield "Never do the same few actions in a circle."
+        yield Advice(ON_CIRCLES)
     elif any(_has_same_result(step, earlier) for earlier in trial.steps[:index]) and step.reward == 0:
         yield "This action repeated an earlier one, with the same answer and to no effect."
-        yield "Do not repeat an action that changed nothing."
+        yield Advice(ON_REPEATING)
 
 
 def _find_continued_circle(trial: Trajectory, index: int) -> Circle | None:
@@ -69,7 +88,7 @@ def _check_against_plan(call: PredictorCall, trial: Trajectory, index: int) -> I
         return
     if step in list_mistakes(trial) and call.wording.forbids_action(plans, step.action):
         yield "A plan from a past attempt forbids this very action, and it was taken all the same."
-        yield "Never do what a plan from past attempts forbids."
+        yield Advice("Never do what a plan from past attempts forbids.")
     if index + 1 == len(trial.steps) and not trial.solved:
         done = {each.action for each in trial.steps}
         before = [each for each in call.trials if each.trial < trial.trial]
@@ -80,7 +99,7 @@ def _check_against_plan(call: PredictorCall, trial: Trajectory, index: int) -> I
         ]
         if left:
             yield f"A plan orders {', '.join(left[:MOST])}, as that had earned points, and this trial never did it."
-            yield "First carry out what the plans from past attempts order."
+            yield Advice("First carry out what the plans from past attempts order.")
 
 
 def _find_taken_step(call: PredictorCall) -> tuple[Trajectory, int] | None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rsso_dspy.environments.grammar import extract_content_words
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
+from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import WordingComparer, measure_coverage
 
 MOST_RULES = 50
@@ -85,7 +86,7 @@ def _report_repeated_rules(
         twin = next((other for other in (*known, *rules[:number]) if wording.is_same_text(rule.text, other.text)), None)
         if twin:
             facts.append(f"The {rule.place} says again what {_name_rule(twin)} says.")
-    yield from [*facts, remedy] if facts else ()
+    yield from [*facts, Advice(remedy)] if facts else ()
 
 
 def _report_contradictions(
@@ -99,7 +100,7 @@ def _report_contradictions(
     ]
     if facts:
         yield from facts
-        yield "Always say, where two rules differ, under which condition each of them holds."
+        yield Advice("Always say, where two rules differ, under which condition each of them holds.")
 
 
 def _report_unmade_mistakes(call: PredictorCall) -> Iterator[str]:
@@ -111,7 +112,7 @@ def _report_unmade_mistakes(call: PredictorCall) -> Iterator[str]:
     unseen = [place for place, mistake in errors if done and not mistake & done]
     if unseen:
         yield f"No action of this stretch has a word of the mistake of {', '.join(unseen)}."
-        yield "Only write down mistakes that were really made, and leave the list empty when there was none."
+        yield Advice("Only write down mistakes that were really made, and leave the list empty when there was none.")
 
 
 def _report_dropped_rules(
@@ -126,7 +127,7 @@ def _report_dropped_rules(
     ]
     if lost:
         yield f"Nothing is left of what was gathered as {', '.join(lost)}."
-        yield "Keep every fact that any of the gathered rules holds."
+        yield Advice("Keep every fact that any of the gathered rules holds.")
 
 
 def _report_invented_rules(gathered: Sequence[NumberedRule], made: Sequence[NumberedRule]) -> Iterator[str]:
@@ -134,7 +135,7 @@ def _report_invented_rules(gathered: Sequence[NumberedRule], made: Sequence[Numb
     new = [rule.place for rule in made if gathered and measure_coverage(rule.text, source) < KEPT]
     if new:
         yield f"Most words of {', '.join(new)} stand in no rule that was gathered."
-        yield "Only merge what was gathered, and never add to it."
+        yield Advice("Only merge what was gathered, and never add to it.")
 
 
 def _report_excess(rules: Sequence[NumberedRule]) -> Iterator[str]:
@@ -142,11 +143,11 @@ def _report_excess(rules: Sequence[NumberedRule]) -> Iterator[str]:
         count = sum(rule.place.startswith(kind) for rule in rules)
         if count > MOST_RULES:
             yield f"There are {count} {kind} rules, and {MOST_RULES} is the most that a constitution holds."
-            yield "Only keep the rules that matter most."
+            yield Advice("Only keep the rules that matter most.")
     long = [rule.place for rule in rules if len(rule.text) > LONGEST_RULE]
     if long:
         yield f"Longer than {LONGEST_RULE} characters: {', '.join(long)}."
-        yield "Keep every rule to one or two short sentences."
+        yield Advice("Keep every rule to one or two short sentences.")
 
 
 def _name_rule(rule: NumberedRule) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rsso_dspy.environments.grammar import extract_content_words
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
+from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import FEW, NEARLY_ALL, measure_overlap
 
 _ENTRY = re.compile(r"^(\d+)\. (.*(?:\n(?!\d+\. ).*)*)", re.M)
@@ -28,13 +29,14 @@ def judge_skill_equivalence(call: PredictorCall) -> Iterator[str]:
 
 def _report_unknown_numbers(given: list[int], library: dict[int, str]) -> Iterator[str]:
     if outside := [number for number in given if number not in library]:
-        yield f"There is no skill number {outside[0]}. Only give numbers that stand in the library."
+        yield f"There is no skill number {outside[0]}."
+        yield Advice("Only give numbers that stand in the library.")
 
 
 def _report_kept_duplicate(new: str, library: dict[int, str]) -> Iterator[str]:
     if twin := next((number for number, known in library.items() if _is_duplicate(new, known)), None):
         yield f"Number {twin} says the same in nearly the same words: the library now holds one skill twice."
-        yield "Always call two skills the same when their targets and steps say the same in other words."
+        yield Advice("Always call two skills the same when their targets and steps say the same in other words.")
 
 
 def _report_lost_skill(new: str, chosen: dict[int, str]) -> Iterator[str]:
@@ -43,7 +45,7 @@ def _report_lost_skill(new: str, chosen: dict[int, str]) -> Iterator[str]:
         common = len(extract_content_words(new) & extract_content_words(known))
         total = len(extract_content_words(new))
         yield f"The new skill shares {common} of its {total} words with number {number}: a skill was lost."
-        yield "Only call skills the same when their object, place and result are the same."
+        yield Advice("Only call skills the same when their object, place and result are the same.")
 
 
 def _is_duplicate(one: str, other: str) -> bool:

@@ -8,11 +8,18 @@ from collections.abc import Iterator, Sequence
 
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.goals import Goal
+from rsso_dspy.optimize.feedback.remarks import Guess
 
 
 def report_goal_progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
-    """How many required goals were reached, by which kinds; then advice for the kinds that were missed. ``goals`` are
+    """How many required goals were reached, by which kinds; then guesses for the kinds that were missed. ``goals`` are
     those of one variant after each of its trials; nothing is said when they are unknown."""
+    yield from describe_goal_kinds(goals, benchmark)
+    yield from map(Guess, advise_on_goals(goals, benchmark))
+
+
+def describe_goal_kinds(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
+    """How many required goals were reached over all trials, and which kinds were reached and missed."""
     named = benchmark.goal_phrases
     known = [list(each) for each in zip(*goals, strict=False)]
     required = [each for each in known if each[0].required]
@@ -23,11 +30,11 @@ def report_goal_progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) 
         phrases = dict.fromkeys(named[each[0].kind] for each in some if each[0].kind in named)
         if phrases:
             yield f"These kinds of goals were {what}: {', '.join(phrases)}."
-    yield from _advise_on_goals(known, benchmark)
 
 
-def _advise_on_goals(known: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
+def advise_on_goals(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
     """Advice for the kinds of goals that no trial reached, or that the task requires more of; required ones first."""
+    known = [list(each) for each in zip(*goals, strict=False)]
     reached = {each[0].kind for each in known if any(goal.done for goal in each)}
     undone = [each[0] for each in known if not any(goal.done for goal in each)]
     for goal in sorted(undone, key=lambda each: not each.required):

@@ -39,6 +39,11 @@ class PredictorCall:
     def trials(self) -> tuple[Trajectory, ...]:
         return tuple(result.trajectory for result in self.results if result.trajectory is not None)
 
+    @property
+    def solved(self) -> bool:
+        """Whether a trial solved the variant: then there is nothing to do better."""
+        return any(trial.solved for trial in self.trials)
+
     def get_output(self, *names: str) -> str:
         """The first of these output fields that holds a text."""
         return next((str(text) for name in names if (text := self.outputs.get(name))), "")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from rsso_dspy.optimize.action_advice import MOST, list_earning_actions
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, list_mistakes, report_results
+from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import WordingComparer
 from rsso_dspy.programs.transcript import is_transcript_of
 from rsso_dspy.records import Trajectory
@@ -25,23 +26,43 @@ def _judge_plan(call: PredictorCall) -> Iterator[str]:
     plan = call.get_output("plan")
     if after is not None:
         yield _compare_trials(before, after, plan, call.wording)
+        yield from _report_costly_orders(after, plan, call.wording)
     yield from _report_mistakes(before, after, call.get_output("what_went_wrong"), plan, call.wording)
     forgotten = [action for action in list_earning_actions([before]) if not call.wording.names_action(plan, action)]
     if forgotten:
         yield f"The plan leaves out actions that earned points, such as {', '.join(forgotten[:MOST])}."
-        yield "Always list, in their order, the actions that earned points, word for word."
+        yield Advice("Always list, in their order, the actions that earned points, word for word.")
 
 
 def _compare_trials(before: Trajectory, after: Trajectory, plan: str, wording: WordingComparer) -> str:
-    """The verdict. A plan that was not followed neither helped nor did harm."""
-    old, new = before.accumulator, after.accumulator
-    if new > old:
+    """The verdict, by what was earned and by how it ended: points that are lost again are no gain. A plan that was not
+    followed neither helped nor did harm."""
+    old, new = (before.accumulator, before.environment_score), (after.accumulator, after.environment_score)
+    if new[0] >= old[0] and new[1] >= old[1] and new != old:
         verdict = "the plan helped"
     elif _is_plan_ignored(before, after, plan, wording):
         verdict = "the player did not follow the plan"
+    elif new == old:
+        verdict = "the plan did not help"
+    elif new[0] > old[0]:
+        verdict = "the plan helped on the way and did harm in the end"
+    elif new[1] > old[1]:
+        verdict = "less was earned and less was lost"
     else:
-        verdict = "the plan did harm" if new < old else "the plan did not help"
-    return f"The trial reflected on earned {old} points, the next one {new}: {verdict}."
+        verdict = "the plan did harm"
+    return (
+        f"The trial reflected on earned {old[0]} points and ended at {old[1]}, the next one earned {new[0]} and ended "
+        f"at {new[1]}: {verdict}."
+    )
+
+
+def _report_costly_orders(after: Trajectory, plan: str, wording: WordingComparer) -> Iterator[str]:
+    """What the plan orders and what then cost points."""
+    costly = {step.action: -step.reward for step in after.steps if step.reward < 0 and step.action}
+    for action, points in list(costly.items())[:MOST]:
+        if wording.orders_action(plan, action):
+            yield f"The plan orders {action}, and that cost {points} points."
+            yield Advice("Only order a final action after what the task asks to do before it.")
 
 
 def _is_plan_ignored(before: Trajectory, after: Trajectory, plan: str, wording: WordingComparer) -> bool:
@@ -64,12 +85,14 @@ def _report_mistakes(
     for action in _list_mistaken_actions(before)[:MOST]:
         if not wording.names_action(f"{wrong}\n{plan}", action):
             yield f"The action {action} was a mistake, and the answer does not name it."
-            yield "Always name every action that cost points or was not understood."
+            yield Advice("Always name every action that cost points or was not understood.")
         elif action in again and wording.forbids_action(plan, action):
             yield f"The plan forbids the mistake {action}; that it was made again is the player's fault."
         elif action in again:
             yield f"The answer names the mistake {action}, its plan does not forbid it, and it was made again."
-            yield "Always forbid a mistake in the plan itself, as a sentence of its own that begins with Do not."
+            yield Advice(
+                "Always forbid a mistake in the plan itself, as a sentence of its own that begins with Do not."
+            )
 
 
 def _list_mistaken_actions(trial: Trajectory) -> list[str]:

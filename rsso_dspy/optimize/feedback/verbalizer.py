@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from rsso_dspy.environments.grammar import extract_content_words
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
+from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import FEW
 from rsso_dspy.programs.actor import first_line
 from rsso_dspy.programs.instruction_filter import filter_instructions
@@ -30,15 +31,15 @@ def judge_skill_summary(call: PredictorCall) -> Iterator[str]:
     said = extract_content_words(f"{call.get_output('summary')} {call.get_output('skill_name')}")
     if common and len(common & said) < FEW * len(common):
         yield f"The summary holds {len(common & said)} of {len(common)} words that the actions of all excerpts share."
-        yield "Always say what all excerpts have in common, in the words of their actions."
+        yield Advice("Always say what all excerpts have in common, in the words of their actions.")
     elsewhere = frozenset().union(*excerpts) - common
     if alone := sorted(elsewhere & extract_content_words(call.get_output("skill_name"))):
         yield f"The name holds words that not all excerpts share: {', '.join(alone)}."
-        yield "Only name a skill by what stands in every excerpt."
+        yield Advice("Only name a skill by what stands in every excerpt.")
     length = len(call.get_output("skill_name").split())
     if not _SHORTEST_NAME <= length <= _LONGEST_NAME:
         yield f"The name has {length} words."
-        yield "Always give a skill a name of two to five words."
+        yield Advice("Always give a skill a name of two to five words.")
     yield from report_results(call.trials)
 
 
@@ -50,12 +51,12 @@ def judge_skill_steps(call: PredictorCall) -> Iterator[str]:
     )
     if len(kept) < len(written):
         yield f"Of {len(written)} steps {len(written) - len(kept)} are no actions."
-        yield "Always write each step as one action in the form of a template."
+        yield Advice("Always write each step as one action in the form of a template.")
     seen, pursued = yield from _report_skill_use(call, lambda shown: bool(kept) and shown[1] == kept)
     if pursued and not any(pursued):
-        yield "Only keep the steps that the points depended on, and end with the one that earned them."
+        yield Advice("Only keep the steps that the points depended on, and end with the one that earned them.")
     elif any(pursued):
-        yield "Keep skills as short and concrete as this one."
+        yield "Its steps led to points: they are as they should be."
     elif seen:
         yield "That the skill was not chosen is a matter of its target, not of its steps."
     yield from report_results(call.trials)
@@ -66,11 +67,11 @@ def judge_skill_target(call: PredictorCall) -> Iterator[str]:
     said = " ".join(call.get_output("target").split())
     seen, pursued = yield from _report_skill_use(call, lambda shown: bool(said) and shown[0] == said)
     if seen and not pursued:
-        yield "Always word a skill by what the player wants to reach, so that it is chosen."
+        yield Advice("Always word a skill by what the player wants to reach, so that it is chosen.")
     elif pursued and not any(pursued):
         yield "That no points followed is a matter of the skill's steps, not of its target."
     elif any(pursued):
-        yield "Keep targets as plain as this one."
+        yield "It was chosen and led to points: its words are as they should be."
     yield from report_results(call.trials)
 
 
