@@ -38,7 +38,7 @@ ALLOWED = {
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
     "experiment": GROUND
     | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embedders", "memory"},
-    "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm"},
+    "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "signatures"},
     "integrations": GROUND | {"experiment", "store", "report", "config", "addresses", "programs", "environments", "lm"},
     "workflows": GROUND
     | {"experiment", "store", "report", "config", "pricing", "programs", "environments", "memory", "lm"},

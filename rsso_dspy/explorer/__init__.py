@@ -5,6 +5,6 @@
 It reads nothing but the prompt, and writes what the adapter asked for. Its scores say nothing about language models.
 """
 
-from rsso_dspy.explorer.explorer import Explorer
+from rsso_dspy.explorer.explorer import HEEDING, Explorer
 
-__all__ = ["Explorer"]
+__all__ = ["HEEDING", "Explorer"]

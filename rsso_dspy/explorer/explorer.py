@@ -14,8 +14,7 @@ from rsso_dspy.explorer import prompt_parser
 from rsso_dspy.explorer.actor import answer_flat_actor, answer_subgoal_actor
 from rsso_dspy.explorer.heeded_roles import write_heeded_reflection, write_heeded_steps, write_heeded_target
 from rsso_dspy.explorer.proposer import (
-    advise_modules,
-    propose_instruction_edit,
+    propose_edits,
     revise_instruction,
     rewrite_instruction,
     shorten_instruction,
@@ -43,11 +42,13 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"progress_rules"}), write_or_merge_rules),
     (frozenset({"new_instruction"}), revise_instruction),
     (frozenset({"shortened_instruction"}), shorten_instruction),
-    (frozenset({"proposed_instruction"}), propose_instruction_edit),
-    (frozenset({"improved_instruction"}), propose_instruction_edit),
-    (frozenset({"module_advice"}), advise_modules),
+    (frozenset({"edits"}), propose_edits),
 )
 """Output fields that identify a role, most telling first; all of them must be asked for."""
+
+
+HEEDING = frozenset({"actor"})
+"""Roles whose answers depend on what their instruction says."""
 
 
 class Explorer:

@@ -1,16 +1,14 @@
-"""The proposer that optimizers ask for better instructions: feedback lines become lines of the instruction. Who is told
-nothing of how the game went adds what holds in most such games.
+"""The proposer that optimizers ask for better instructions: what several variants share becomes lines of the
+instruction, for the tasks that share it. Who is told nothing of how the game went adds what holds in most such games.
 
 A proposal is an edit. The hand-written text stays; below it, under a heading, stand the lines that proposals added:
 each proposal adds some and may drop some. Which ones depends on the seed and on the whole request, so that several
 proposals are a search that can go both ways.
 """
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from textwrap import dedent
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rsso_dspy.explorer.commands import AdviceClause, extract_content_words, lines, normalize_words
@@ -34,13 +32,17 @@ RULES_OF_THUMB = (
 
 _FENCE = re.compile(r"```[^\n`]*\n?(.*?)```", re.S)
 _SAMPLE = re.compile(r"^# Example \d+\s*$", re.M)
+_NUMBERED = re.compile(r"^(\d+)\. (.+)$", re.M)
+_SCOPED, _GUESSED, _SHORTEST = "In tasks about ", "Perhaps: ", 5
 _FEEDBACK = re.compile(r"^#+ *feedback\b[^\n]*\n(.*?)(?=^#+ |\Z)", re.M | re.S | re.I)
+_FACTS = re.compile(r"^\s*Facts:\s*$", re.M)
+_ADVICE = re.compile(r"^\s*Advice:\s*$((?:\n\s*- .*)*)", re.M)
 _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before|only|keep|try|prefer|search)\b", re.I)
 _LIMIT = re.compile(r"\d+")
-_ENTRY = re.compile(r"^\[\d+\] (?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M | re.S)
-_TRIED = re.compile(r"Instruction #\d+: ")
 _MOST_NEW, _MOST_LINES, _MOST_CHARACTERS = 5, 14, 1600
-"""Lines one proposal adds, and lines and characters of all that proposals added."""
+"""Lines one proposal adds to a whole instruction, and lines and characters of all that proposals added."""
+_MOST_EDITS, _MOST_ADDED = 4, 3
+"""Edits of one answer to a request for edits, and how many of them add a line."""
 _DROP = 0.3
 """Chance of a line that an earlier proposal added to be dropped."""
 
@@ -74,59 +76,80 @@ def shorten_instruction(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str
     return {"shortened_instruction": join_instruction(base, added)}
 
 
-def propose_instruction_edit(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """COPRO's, MIPROv2's and similar signatures: every region but the current instruction is a source of lines. Of
-    several instructions that were tried, the last and best is the current one, and what was added to the others is the
-    source."""
-    names = ("basic_instruction", "current_instruction", "current_instruction_doc", "instruction")
-    tried = parse_attempted_instructions(prompt.get_region("attempted_instructions"))
-    current = next((prompt.get_region(name) for name in names if prompt.get_region(name)), tried[-1] if tried else "")
-    left_out = {*names, "attempted_instructions", "program_code", "tip"}
-    told = extract_feedback_lines("\n".join(text for name, text in prompt.regions.items() if name not in left_out))
-    samples = [told, *(split_instruction(attempt)[1] for attempt in tried[:-1])]
-    said = normalize_words(current)
-    if not any(normalize_words(line) not in said for lines in samples for line in lines):
-        samples.append(list(RULES_OF_THUMB))
-    text = edit_instruction(current, samples, dice, prompt.text)
-    return {"proposed_instruction": text, "improved_instruction": text, "proposed_prefix_for_output_field": ""}
+def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
+    """The request of a compile: numbered lines of the instruction, what variants share, what was tried before. What one
+    task type shares becomes a clause for it, what several share a line for all; what one variant alone suggests is
+    taken half as often. Where nothing is shared, as for other roles, the feedback on calls is a source, and where there
+    is none, what holds in most such games."""
+    shared = prompt.get_region("shared_by_variants")
+    attempts = prompt.get_region("attempts")
+    votes: Counter[str] = Counter()
+    for line in shared.splitlines():
+        for clause, weight in _list_clauses(line):
+            votes[clause] += weight
+    votes += Counter(_list_advice(attempts))
+    base, added = _split_numbered(prompt.get_region("current_instruction"))
+    known = normalize_words("\n".join([base, *added.values(), _list_failed(prompt.get_region("tried_before"))]))
+    fresh = Counter({line: count for line, count in votes.items() if normalize_words(line) not in known})
+    if not fresh and not added:
+        fresh = Counter(line for line in RULES_OF_THUMB if normalize_words(line) not in known)
+    new = _drop_contradictions(
+        _sample_lines(fresh, dice, prompt.text, _MOST_ADDED), f"{base}\n" + "\n".join(added.values())
+    )
+    chance = {number: _sample_probability(line, f"keep {prompt.text}", dice) for number, line in added.items()}
+    dropped = sorted((n for n in added if chance[n] < _DROP and added[n] not in votes), key=chance.__getitem__)
+    if not new and not dropped and added:
+        dropped = [min(added, key=chance.__getitem__)]
+    edits = [*(f"add: {line}" for line in new), *(f"drop {number}" for number in dropped)][:_MOST_EDITS]
+    return {"diagnosis": "What several variants have in common was not heeded.", "edits": edits}
 
 
-def parse_attempted_instructions(text: str) -> list[str]:
-    """The instructions in COPRO's list of attempts, worst first."""
-    entries = [dedent(block) or line for block, line in _ENTRY.findall(text)] or [
-        str(entry) for entry in parse_region_list(text)
-    ]
-    return [_TRIED.sub("", entry, count=1).strip() for entry in entries if _TRIED.match(entry)]
+def _list_clauses(line: str) -> Iterator[tuple[str, int]]:
+    """The lines that a line of what is shared comes to, with their weights."""
+    scope, _, rest = line.partition(": ")
+    for sentence in re.split(r"(?<=[.!])\s+(?=[A-Z])", rest):
+        said = sentence.strip().removeprefix(_GUESSED).strip()
+        if len(said) < _SHORTEST:
+            continue
+        if scope.startswith(_SCOPED):
+            yield f"{scope}: {said[:1].lower()}{said[1:]}", 1 if sentence.strip().startswith(_GUESSED) else 2
+        else:
+            yield said, 2
 
 
-def advise_modules(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """SIMBA's signature: what is said of the better run and not of the worse one, as advice to the modules it is said
-    to; else what is said of the worse one."""
-    better, worse = (_parse_module_feedback(prompt.get_region(f"{which}_reward_info")) for which in ("better", "worse"))
-    advice: dict[str, str] = {}
-    for module in map(str, parse_region_list(prompt.get_region("module_names"))):
-        against = worse.get(module, [])
-        told = [line for line in better.get(module, []) if line not in against] or against
-        text = "\n".join(_sample_lines(Counter(told), dice, f"{module} {prompt.text}"))
-        advice |= {module: text} if text else {}
-    return {"discussion": "The better run did what the worse one left out.", "module_advice": advice}
+def _list_advice(attempts: str) -> Iterator[str]:
+    """The advice on the calls of a role, each sentence once a call."""
+    for block in re.findall(r"^Advice:\n((?:- .*\n?)+)", attempts, re.M):
+        yield from dict.fromkeys(line.removeprefix("- ").removeprefix(_GUESSED).strip() for line in block.splitlines())
 
 
-def _parse_module_feedback(text: str) -> dict[str, list[str]]:
-    """The lines said to each module, from an object with a text for each."""
-    try:
-        told = json.loads(text)
-    except ValueError:
-        return {}
-    return {name: extract_feedback_lines(str(said)) for name, said in told.items()} if isinstance(told, dict) else {}
+def _split_numbered(text: str) -> tuple[str, dict[int, str]]:
+    """The lines that people wrote, and those that proposals added, by number."""
+    base, _, below = text.partition(HEADING)
+    own = "\n".join(line for _, line in _NUMBERED.findall(base))
+    return own, {int(number): line for number, line in _NUMBERED.findall(below)}
+
+
+def _list_failed(tried: str) -> str:
+    """Lines that were added before and not kept."""
+    failed, lines = [], []
+    for line in tried.splitlines():
+        if line.startswith("+ "):
+            lines.append(line.removeprefix("+ "))
+        elif not line.startswith("- "):
+            failed += lines if line.endswith("not kept") else []
+            lines = []
+    return "\n".join(failed)
 
 
 def extract_feedback_lines(text: str) -> list[str]:
     """Imperative sentences about the game, in order and without doubles; those under "Feedback" headings if any."""
     scope = "\n".join(_FEEDBACK.findall(text)) or text
+    if _FACTS.search(scope):
+        scope = "\n".join(_ADVICE.findall(scope))
     found = []
     for sentence in re.split(r"(?<=[.!])\s+|[\n;]", scope):
-        said = sentence.strip(" \t-*•\"'`")
+        said = sentence.strip(" \t-*•\"'`").removeprefix(_GUESSED)
         commands = [line.command for line in lines(said) if line.command is not None]
         if 8 <= len(said) <= 200 and (commands or _ADVISING.match(said)):
             found.append(said if said.endswith((".", "!")) else f"{said}.")
@@ -160,10 +183,10 @@ def join_instruction(base: str, added: Sequence[str]) -> str:
     return "\n".join([f"{base}\n\n{HEADING}".strip(), *(f"- {line}" for line in added)]) if added else base
 
 
-def _sample_lines(found: Counter[str], dice: SeededNoise, context: str) -> list[str]:
+def _sample_lines(found: Counter[str], dice: SeededNoise, context: str, most: int = _MOST_NEW) -> list[str]:
     """A seeded, non-empty sample in the order of the lines: a line's chance grows with the number of samples that it
     was found in (the best of as many throws counts)."""
-    size = 1 + int(_sample_probability("size", context, dice) * _MOST_NEW)
+    size = 1 + int(_sample_probability("size", context, dice) * most)
     best = {
         line: max(_sample_probability(line, f"take {number} {context}", dice) for number in range(count))
         for line, count in found.items()

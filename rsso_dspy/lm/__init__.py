@@ -74,6 +74,13 @@ class Backend:
         return EMBEDDED in self.models.values()
 
     @property
+    def deaf_roles(self) -> frozenset[Role]:
+        """Roles whose answers do not depend on what their instruction says: the embedded model plays them by rules."""
+        from rsso_dspy.explorer import HEEDING
+
+        return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role not in HEEDING)
+
+    @property
     def models(self) -> dict[Role, str]:
         """Model of each role, ``provider/model``."""
         return {role: self._resolve_role_settings(role).model or "" for role in get_args(Role)}

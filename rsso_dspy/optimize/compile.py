@@ -40,9 +40,10 @@ from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_requ
 from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollouts
 from rsso_dspy.optimize.silence import silence_output
-from rsso_dspy.optimize.student import reserve_in_order
+from rsso_dspy.optimize.student import list_open_predictors, reserve_in_order
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.records import Variant
 from rsso_dspy.store.run_file import describe_difference
 
@@ -123,7 +124,7 @@ def compile_agent(
         wanted.seed,
         wanted.limits,
         events,
-        wanted.tuned,
+        list_open_predictors(wanted.tuned, live.backend.deaf_roles),
         shelf,
         wanted.max_idle,
         tapes,
@@ -247,7 +248,7 @@ def _build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollout
         trials=wanted.trials,
         steps=wanted.steps,
         seed=wanted.seed,
-        notes=_build_notes(wanted, original),
+        notes=(*_build_notes(wanted, original), *_note_deaf_roles(wanted, live, rollouts)),
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
         max_cost=wanted.limits.cost,
@@ -281,6 +282,15 @@ def _build_notes(wanted: CompileRequest, original: CandidateProgram) -> tuple[st
     solved = original.mean_over(calibration.learn) == PERFECT
     nothing = "every variant to learn from was solved already: calibrate on more of them, or on harder ones"
     return (*calibration.notes, *([nothing] if solved else []))
+
+
+def _note_deaf_roles(wanted: CompileRequest, live: Session, rollouts: Rollouts) -> tuple[str, ...]:
+    if rollouts.tuned == wanted.tuned:
+        return ()
+    roles = sorted(live.backend.deaf_roles & {ROLE_OF[name] for name in Agent(wanted.method.name).predictors_by_name})
+    return (f"left as they are, since the rule-based model reads no instruction there: {', '.join(roles)}",) * bool(
+        roles
+    )
 
 
 def _compute_scores(candidate: CandidateProgram, choose: Sequence[Variant]) -> ProgramScores | None:

@@ -1,6 +1,6 @@
 """The program as optimizers see it."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,7 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.optimize.proposing.instructions import keep_instructions, show_sent_instructions
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import ROLE_OF
@@ -16,14 +17,16 @@ from rsso_dspy.programs.state import OLD_NAMES
 
 class Student(Agent):
     """An `Agent` whose rollouts come from `Rollouts`. Its copies share them, and its trace, which optimizers sample
-    from, holds the calls that `shown` lets through. Predictors that are not to be changed are none of its named ones,
-    so that no optimizer can reach them; they play all the same."""
+    from, holds the calls that `shown` lets through. Its instructions are those that are sent under the interface in
+    force. Predictors that are not to be changed are none of its named ones, so that no optimizer can reach them; they
+    play all the same."""
 
     def __init__(
         self, agent: Agent, rollouts: Rollouts, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True
     ):
         super().__init__(agent.method.name)
         self.load_state(agent.dump_state())
+        show_sent_instructions(self, rollouts.live.runtime.rules.interface)
         self.rollouts = rollouts
         self.shown = shown
 
@@ -32,8 +35,11 @@ class Student(Agent):
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.rollouts.tuned]
 
     def get_program(self) -> Agent:
-        """The program that is played."""
-        return self
+        """The program that is played: what is sent unchanged is kept as the program words it."""
+        program = Agent(self.method.name)
+        program.load_state(self.dump_state())
+        keep_instructions(program, self.rollouts.live.runtime.rules.interface)
+        return program
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
         """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
@@ -68,6 +74,14 @@ class _BudgetReserver(BaseCallback):
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         variants = [self.rollouts.find_variant(each.variant) for each in inputs.get("devset") or instance.devset]
         self.rollouts.reserve_budget(inputs["program"].get_program(), variants)
+
+
+def list_open_predictors(tuned: Sequence[str], deaf: Collection[str]) -> tuple[str, ...]:
+    """The predictors that a search may change: those asked for; where nobody asked for any, all whose role reads its
+    instruction."""
+    if tuple(tuned) != tuple(ROLE_OF):
+        return tuple(tuned)
+    return tuple(name for name, role in ROLE_OF.items() if role not in deaf)
 
 
 def resolve_predictors(names: Collection[str] | None) -> tuple[str, ...]:

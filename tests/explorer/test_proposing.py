@@ -1,6 +1,5 @@
 """Optimizers get instructions that say more than before, from the feedback alone."""
 
-import json
 import subprocess
 import sys
 
@@ -9,7 +8,9 @@ import pytest
 
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, RULES_OF_THUMB
+from rsso_dspy.lm.adapters import XMLAdapter
 from rsso_dspy.signatures import FlatActor
+from rsso_dspy.signatures.proposing import ProposeEdits
 
 FEEDBACK = [
     "Focus on the plant first.",
@@ -78,57 +79,56 @@ def test_nothing_is_said_twice_and_the_length_is_bounded():
     assert len(long) < 3000
 
 
-def test_copro_and_mipro_get_a_longer_instruction():
-    from dspy.propose.grounded_proposer import generate_instruction_class
-    from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction
+NUMBERED = f"1. Play.\n2. Think first.\n{HEADING}\n3. Never mix water.\n4. In tasks about boil: be quick."
+SHARED = (
+    "Several task types: Do not repeat an action that changed nothing.\n"
+    "In tasks about boil: Activate the stove. Perhaps: Try fire where no other heater does.\n"
+    "In tasks about find a plant: First, teleport to greenhouse."
+)
+CLAUSES = {
+    "Do not repeat an action that changed nothing.",
+    "In tasks about boil: activate the stove.",
+    "In tasks about boil: try fire where no other heater does.",
+    "In tasks about find a plant: first, teleport to greenhouse.",
+}
 
-    with dspy.context(lm=lm()):
-        basic = dspy.Predict(BasicGenerateInstruction)(basic_instruction="Solve the task.")
-        grounded = generate_instruction_class(False, False, True, False, True)(
-            task_demos="Feedback: Do not open the fridge.", basic_instruction="Solve the task.", tip="Keep it clear."
+
+def edited(seed=0, adapter=dspy.ChatAdapter, **fields):
+    """The edits that the offline proposer gives."""
+    given = {"role": "actor.", "current_instruction": NUMBERED} | fields
+    with dspy.context(lm=lm(seed), adapter=adapter()):
+        return dspy.Predict(ProposeEdits)(**given).edits
+
+
+@pytest.mark.parametrize("adapter", [dspy.ChatAdapter, dspy.JSONAdapter, XMLAdapter])
+def test_what_a_type_shares_becomes_a_clause_for_it(adapter):
+    taken = [edited(seed, adapter, shared_by_variants=SHARED, attempts="Advice:\n") for seed in range(12)]
+    lines = [edit.removeprefix("add: ") for edits in taken for edit in edits if edit.startswith("add: ")]
+    assert set(lines) == CLAUSES, "and what several types share holds everywhere"
+    assert all(1 <= len(edits) <= 4 for edits in taken)
+    assert {edit for edits in taken for edit in edits if not edit.startswith("add")} == {"drop 3", "drop 4"}
+
+
+def test_what_one_variant_suggests_is_taken_more_seldom():
+    taken = [edited(seed, shared_by_variants=SHARED) for seed in range(60)]
+    guessed, shared = (sum(f"add: {line}" in edits for edits in taken) for line in sorted(CLAUSES)[1:3][::-1])
+    assert 0 < guessed < shared
+
+
+def test_what_was_tried_in_vain_is_not_tried_again():
+    tried = "+ In tasks about boil: activate the stove.\n  2 variants: 0.70 -> 0.60 (boil -0.10), not kept"
+    for seed in range(12):
+        assert "add: In tasks about boil: activate the stove." not in edited(
+            seed, shared_by_variants=SHARED, tried_before=tried
         )
-    assert basic.proposed_instruction.startswith("Solve the task.")
-    assert "Do not open the fridge." in grounded.proposed_instruction
 
 
-@pytest.mark.parametrize("adapter", [dspy.ChatAdapter, dspy.JSONAdapter, dspy.XMLAdapter])
-def test_copro_gets_an_edit_of_the_best_attempt(adapter):
-    from dspy.teleprompt.copro_optimizer import GenerateInstructionGivenAttempts
-
-    worse, best = f"{BASE}\n\n{HEADING}\n- Be polite.", f"{BASE}\n\n{HEADING}\n- Never mix water."
-    attempts = [
-        *(f"Instruction #1: {worse}", "Prefix #1: Action:", "Resulting Score #1: 20.0"),
-        *(f"Instruction #2: {best}", "Prefix #2: Action:", "Resulting Score #2: 50.0"),
-    ]
-    with dspy.context(lm=lm(), adapter=adapter()):
-        said = dspy.Predict(GenerateInstructionGivenAttempts)(attempted_instructions=attempts).proposed_instruction
-    assert added(said) == ["Never mix water.", "Be polite."]
-
-
-def test_who_is_told_nothing_of_the_game_gets_rules_of_thumb():
-    from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction
-
-    proposed = set()
-    for seed in range(6):
-        with dspy.context(lm=lm(seed)):
-            said = dspy.Predict(BasicGenerateInstruction)(basic_instruction=BASE).proposed_instruction
-        assert set(added(said)) <= set(RULES_OF_THUMB)
-        proposed.add(said)
-    assert len(proposed) > 3
-    assert BASE not in proposed
-
-
-def test_simba_gets_what_is_said_of_the_better_run_alone():
-    from dspy.teleprompt.simba_utils import OfferFeedback
-
-    told = {"better": {"actor": "Open the fridge. Pick up the soap."}, "worse": {"actor": "Open the fridge."}}
-    told["worse"]["reflector"] = "Always name the mistake."
-    given = dict.fromkeys(OfferFeedback.input_fields, "-") | {"module_names": ["actor", "reflector", "rest"]}
-    given |= {f"{which}_reward_info": json.dumps({"actor": "First, eat.", **said}) for which, said in told.items()}
-    given |= {"better_reward_value": 1.0, "worse_reward_value": 0.0}
-    with dspy.context(lm=lm()):
-        advice = dspy.Predict(OfferFeedback)(**given).module_advice
-    assert advice == {"actor": "Pick up the soap.", "reflector": "Always name the mistake."}
+def test_another_role_hears_the_advice_on_its_calls_and_who_hears_nothing_gets_rules_of_thumb():
+    attempts = "A call of this role:\nFacts:\nDo not read this.\nAdvice:\n- Always name the mistake."
+    assert "add: Always name the mistake." in edited(role="reflector.", attempts=attempts)
+    bare = {edit for seed in range(6) for edit in edited(seed, current_instruction="1. Play.")}
+    assert bare <= {f"add: {line}" for line in RULES_OF_THUMB}
+    assert len(bare) > 3
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -74,14 +74,19 @@ def asks_for(word: str) -> Callable[[str], bool]:
     return lambda prompt: word in prompt.rpartition("<user>")[2]
 
 
+def adding(line: str) -> str:
+    """A proposer's answer that adds a line."""
+    return json.dumps({"diagnosis": "-", "edits": [f"add: {line}"]})
+
+
 def proposer(lines: Iterable[str]) -> Callable[[str], str]:
-    """A proposer that adds these lines to a plain instruction, one after the other, and then repeats the last."""
+    """A proposer that adds these lines to the instruction, one after the other, and then repeats the last."""
     left, line = iter(lines), ""
 
     def answer(_: str) -> str:
         nonlocal line
         line = next(left, line)
-        return json.dumps({"new_instruction": f"Play the game. {line}"})
+        return adding(line)
 
     return answer
 

@@ -11,6 +11,8 @@ from rsso_dspy.environments.scienceworld.driver import ScienceWorld
 from rsso_dspy.environments.scienceworld.tasks import held_out
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.feedback import build_feedback
+from rsso_dspy.optimize.proposing.names import list_names, mentions_any
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
@@ -46,6 +48,22 @@ def test_nothing_of_it_is_in_any_candidate_or_the_compiled_state(recorded):
     assert len(states) > 1
     for state in (*states, recorded.compiled.state):
         assert not found(json.dumps(state))
+
+
+def test_no_advice_of_a_real_compile_names_a_thing_of_its_variant(gepa_compile):
+    """Of what the simulator and the embedded player said: facts name things, advice none."""
+    facts, advice = 0, 0
+    for _, rollout in gepa_compile.observed.told:
+        states = [state for result in rollout.trials for state in result.trajectory.states]
+        names = {name for state in states for name in list_names(state)}
+        for name, given, said in rollout.calls:
+            text = build_feedback(name, given, said, rollout.trials, rollout.progress)
+            told, _, advised = text.partition("Advice:\n")
+            facts += any(mentions_any(line, names) for line in told.splitlines())
+            advice += len(advised.splitlines())
+            assert not [line for line in advised.splitlines() if mentions_any(line, names)]
+    assert facts > 0
+    assert advice > 0
 
 
 def test_goals_are_kept_without_what_they_are_about(recorded):

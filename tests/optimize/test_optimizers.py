@@ -10,11 +10,13 @@ from rsso_dspy.errors import UnknownName
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers import get_optimizer
+from rsso_dspy.optimize.proposing.edits import number_lines
 from rsso_dspy.optimize.rollouts import CompileLimits
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import TrialRules
 from tests.live import acting
+from tests.optimize.conftest import REQUESTS, record
 from tests.optimize.scripted import (
     ADVICE,
     GO,
@@ -43,15 +45,27 @@ def instructions(state):
     return {name: predictor["signature"]["instructions"] for name, predictor in state.items()}
 
 
-def test_gepa_rewords_the_roles_that_were_called_and_no_others(gepa_compile):
+def asked_about(recorded):
+    """The predictors that the proposer was asked about."""
+    shown = {name: number_lines(words) for name, words in instructions(Agent("rsso").dump_state()).items()}
+    return {name for name, words in shown.items() if any(words in p for p in recorded.prompts["proposer"])}
+
+
+def test_roles_whose_instruction_nothing_reads_are_left_alone(gepa_compile):
     original = instructions(Agent("rsso").dump_state())
     candidates = [instructions(candidate.state) for candidate in gepa_compile.observed.of.candidates.values()]
     changed = {name for said in candidates for name in said if said[name] != original[name]}
-    assert "actor" in changed
-    assert not changed & {"constitution_writer.write", "constitution_writer.summarize"}
-    asked = {name for name, words in original.items() if any(words in p for p in gepa_compile.prompts["proposer"])}
     called = {name for _, rollout in gepa_compile.observed.told for name, _, _ in rollout.calls}
-    assert {"actor", "reflector", "skill_verbalizer.target"} <= asked <= called
+    assert {"actor", "reflector", "skill_verbalizer.target"} <= called
+    assert changed == asked_about(gepa_compile) == {"actor"}
+    assert any("reads no instruction there: reflector, verbalizer" in note for note in gepa_compile.compiled.notes)
+
+
+def test_roles_that_are_named_are_asked_about_all_the_same(live):
+    named = ("actor", "reflector", "skill_verbalizer.target", "constitution_writer.write")
+    recorded = record(live, replace(REQUESTS["gepa"], tuned=named))
+    called = {name for _, rollout in recorded.observed.told for name, _, _ in rollout.calls}
+    assert {"actor", "reflector"} <= asked_about(recorded) <= called & set(named)
 
 
 def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
@@ -61,7 +75,7 @@ def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
     assert compiled.improved
     assert {name for name in original if compiled.state[name] != original[name]} == {"actor"}
     assert compiled.lm_calls == sum(models.asked.values()), "no call is set aside for roles that were not called"
-    said = original["actor"]["signature"]["instructions"].split("\n")[0]
+    said = number_lines(original["actor"]["signature"]["instructions"])
     assert all(said in prompt for prompt in models.engines["proposer"].prompts)
 
 
@@ -94,7 +108,7 @@ def test_a_forecast_can_be_reached(live):
 
 
 def test_a_proposer_that_says_nothing_new_is_not_asked_more_often_than_was_forecast(live):
-    echo = json.dumps({"new_instruction": Agent("react").actor.signature.instructions})
+    echo = json.dumps({"diagnosis": "-", "edits": []})
     models = Models(actor=actor(lambda _: False), proposer=lambda _: echo)
     small = wanted(rollouts=7)
     compile_agent(Agent("react"), models.within(live), small)
@@ -149,7 +163,7 @@ def test_dspy_bootstraps_the_program(playing):
 
 
 def test_dspy_gepa_rewords_the_program(playing):
-    models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+    models = Models(actor=actor(advised), proposer=lambda _: json.dumps({"new_instruction": f"Play. {ADVICE}"}))
     with playing(models):
         gepa = dspy.GEPA(
             metric=metric, max_metric_calls=8, reflection_minibatch_size=1, reflection_lm=models("proposer", 1)

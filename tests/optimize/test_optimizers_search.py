@@ -15,6 +15,7 @@ from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import ProgramScores, load
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
 from rsso_dspy.optimize.optimizers.copro_mipro import count_copro_proposals, plan_copro_rounds
+from rsso_dspy.optimize.proposing.edits import HEADING, LONGEST_LINE
 from rsso_dspy.programs.agent import Agent
 from tests.live import says
 from tests.optimize.scripted import (
@@ -29,6 +30,7 @@ from tests.optimize.scripted import (
     actor,
     advised,
     asks_for,
+    proposer,
     shown,
     wanted,
 )
@@ -37,20 +39,6 @@ PLANT = train_sample("find-plant", 1)[0]
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
 PROPOSING = ("copro", "mipro", "simba")
 NEW = (*PROPOSING, "bootstrap-random")
-
-
-def proposer(lines):
-    """Answers each optimizer's question with the next of the lines; and then with the last."""
-    left, line = iter(lines), ""
-
-    def answer(prompt):
-        nonlocal line
-        line = next(left, line)
-        if "`module_advice`" in prompt:
-            return json.dumps({"discussion": "-", "module_advice": {"actor": line}})
-        return json.dumps({"proposed_instruction": f"Play. {line}", "proposed_prefix_for_output_field": f"{line}:"})
-
-    return answer
 
 
 def varied(prompt):
@@ -90,7 +78,7 @@ def test_copro_finds_the_line(live):
     assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
     said = scripted.engines["proposer"].prompts
     assert len(said) >= 3, "the line is the third that is proposed"
-    assert "Resulting Score" in said[-1], "later rounds are told what came of the earlier ones"
+    assert "1 variants: 0.00 ->" in said[-1], "later rounds are told what came of the earlier ones"
 
 
 def test_mipro_finds_the_line(live):
@@ -114,7 +102,7 @@ def test_simba_finds_the_rule(live):
     compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.475, 50), ProgramScores(0.5, 50))
     original = Agent("react").actor.signature.instructions
-    assert compiled.state["actor"]["signature"]["instructions"].startswith(f"{original}\n\n{ADVICE}")
+    assert compiled.state["actor"]["signature"]["instructions"] == f"{original}\n\n{HEADING}\n- {ADVICE}"
 
 
 def test_simba_finds_a_demonstration(live):
@@ -221,7 +209,9 @@ def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
 
 
 @pytest.mark.parametrize("name", PROPOSING)
-@pytest.mark.parametrize("answer", ["[[ ## completed ## ]]", json.dumps({"proposed_instruction": "x" * 7000})])
+@pytest.mark.parametrize(
+    "answer", ["[[ ## completed ## ]]", json.dumps({"diagnosis": "-", "edits": [f"add: {'x' * LONGEST_LINE}x"]})]
+)
 def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, name, answer):
     scripted = models(name)
     scripted.engines["actor"].answer = actor(lambda _: False)

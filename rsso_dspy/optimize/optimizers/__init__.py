@@ -13,8 +13,8 @@ from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import copro_mipro, demonstrations, gepa, simba
 from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, is_exemplary
 from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, GepaProposer, select_called_predictors
-from rsso_dspy.optimize.optimizers.proposer_client import PROPOSAL_CHARACTERS
 from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT
+from rsso_dspy.optimize.proposing.client import PROPOSAL_CHARACTERS
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 

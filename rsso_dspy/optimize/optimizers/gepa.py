@@ -1,17 +1,16 @@
 """GEPA: instructions that evolve by reflection on feedback."""
 
 from collections.abc import Sequence
-from functools import partial
 from math import ceil
 from typing import Any
 
 import dspy
-from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers.proposer_client import PROPOSAL_CHARACTERS, ProposerClient
 from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT, has_perfect_candidate
+from rsso_dspy.optimize.proposing.proposer import EditProposer
+from rsso_dspy.optimize.proposing.request import Evidence, select_attempts
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
@@ -28,11 +27,12 @@ def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: i
     def is_search_done(_: Any) -> bool:
         return rollouts.rollouts_left < candidate or has_perfect_candidate(rollouts)
 
+    student = Student(agent, rollouts)
     return dspy.GEPA(
         metric=metric,
         max_metric_calls=CIRCLES * rollouts.limits.rollouts,
         reflection_minibatch_size=batch,
-        instruction_proposer=GepaProposer(rollouts, seed),
+        instruction_proposer=GepaProposer(student, rollouts, seed),
         component_selector=select_called_predictors,
         use_merge=False,
         num_threads=jobs,
@@ -40,7 +40,7 @@ def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: i
         seed=seed,
         gepa_kwargs={"stop_callbacks": [is_search_done]},
     ).compile(
-        Student(agent, rollouts),
+        student,
         trainset=build_examples(calibration.learn),
         valset=build_examples(calibration.choose),
     )
@@ -61,25 +61,30 @@ def compute_minibatch_size(calibration: Calibration) -> int:
     return min(MINIBATCH, len(calibration.learn))
 
 
-class GepaProposer(InstructionProposer):
-    """GEPA's own proposer, asking the model of the backend's proposer role, on the compile's account. An answer that
-    cannot be read is a proposal less; a model that fails ends the compile."""
+class GepaProposer:
+    """What GEPA calls for new instructions. Its own samples, one random call a rollout, are not looked at: the request
+    tells of whole rollouts of the candidate (`proposing/request.py`). A predictor that nothing unsolved is known of is
+    not asked about."""
 
-    def __init__(self, rollouts: Rollouts, seed: int):
-        super().__init__(max_chars=PROPOSAL_CHARACTERS)
-        self.asker = ProposerClient(rollouts, seed)
+    def __init__(self, student: Student, rollouts: Rollouts, seed: int):
+        self.student = student
+        self.proposer = EditProposer(rollouts, seed)
 
     def __call__(
-        self, candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
+        self,
+        candidate: dict[str, str],
+        reflective_dataset: Any,  # noqa: ARG002
+        components_to_update: list[str],
     ) -> dict[str, str]:
         """New instructions for the named predictors."""
+        predictors = dict(self.student.named_predictors())
+        rollouts = self.proposer.find_rollouts(candidate)
         proposed: dict[str, str] = {}
         for name in components_to_update:
-            proposed |= self.asker.ask(partial(self._propose_instruction, candidate, reflective_dataset, name)) or {}
+            if select_attempts(name, Evidence(rollouts, {})):
+                text = self.proposer.propose(name, predictors[name], candidate[name], rollouts)
+                proposed[name] = candidate[name] if text is None else text  # unchanged, it counts as tried
         return proposed
-
-    def _propose_instruction(self, candidate: dict[str, str], samples: Any, name: str, _lm: dspy.LM) -> dict[str, str]:
-        return super().__call__(candidate, samples, [name])
 
 
 def select_called_predictors(

@@ -12,7 +12,9 @@ from typing import Any
 import dspy
 
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers.proposer_client import ProposerAdapter
+from rsso_dspy.optimize.proposing.adapter import ProposerAdapter
+from rsso_dspy.optimize.proposing.instructions import get_kept_instruction
+from rsso_dspy.optimize.proposing.proposer import EditProposer
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
@@ -50,6 +52,7 @@ class Search:
         played = [rollout for candidate in rollouts.candidates.values() for rollout in candidate.rollouts.values()]
         self.open = {call[0] for rollout in played for call in rollout.calls} if narrow else set(rollouts.tuned)
         """Predictors that are in sight."""
+        self.proposer = EditProposer(rollouts, seed)
         self._lock = threading.Lock()
         self._paid: dict[str, bool] = {}
 
@@ -61,7 +64,7 @@ class Search:
         if not student.predictors():
             return
         stand_in = dspy.BaseLM("the proposer role")  # optimizers want to see and copy one; nothing is sent to it
-        settings = dspy.context(lm=stand_in, adapter=ProposerAdapter(self.rollouts, self.seed))
+        settings = dspy.context(lm=stand_in, adapter=ProposerAdapter(self.proposer, student))
         with settings, redirect_stdout(StringIO()), suppress(SearchDone):
             compile(student)
 
@@ -99,9 +102,10 @@ class SearchStudent(Student):
     def get_program(self) -> Agent:
         """The program that is played."""
         program, changed = Agent(self.method.name), dict(self.named_predictors())
+        interface = self.rollouts.live.runtime.rules.interface
         for name, original in self.search.agent.predictors_by_name.items():
             predictor, now = program.predictors_by_name[name], changed.get(name, original)
-            said = now.signature.instructions.strip()
+            said = get_kept_instruction(now.signature.instructions, interface).strip()
             same = said == original.signature.instructions.strip()
             predictor.signature = original.signature if same else original.signature.with_instructions(said)
             predictor.demos = now.demos

@@ -8,15 +8,12 @@ from typing import Any
 import dspy
 from dspy.teleprompt.simba_utils import append_a_rule
 
-from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.calibration import Calibration, build_examples
-from rsso_dspy.optimize.feedback import build_feedback
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, is_worth_showing
-from rsso_dspy.optimize.optimizers.proposer_client import PROPOSAL_CHARACTERS
 from rsso_dspy.optimize.optimizers.search import CIRCLES, Search, SearchDone, SearchStudent, has_perfect_candidate
-from rsso_dspy.optimize.rollouts import CandidateProgram, Rollouts
+from rsso_dspy.optimize.rollouts import CandidateProgram, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 
@@ -25,9 +22,6 @@ BATCH = 4
 
 PROGRAMS = 3
 """Programs that a batch samples from. One less than `BATCH`, since SIMBA makes one candidate more than that."""
-
-CALLS = 3
-"""The last calls of a predictor that a rule is made from. Each holds the history of its trial."""
 
 SimbaRollout = dict[str, Any]
 """A rollout as SIMBA keeps it: prediction, trace, score, example, output_metadata."""
@@ -56,8 +50,8 @@ def run_simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
 
 
 class SimbaBatches:
-    """What happens around SIMBA's strategies, the functions that make a candidate out of a rollout: the one place where
-    its search can be looked into."""
+    """What happens around SIMBA's strategies, the functions that make a candidate out of a rollout, and in the one that
+    makes a rule: the one place where its search can be looked into."""
 
     def __init__(self, search: Search, calibration: Calibration, jobs: int):
         self.search = search
@@ -81,16 +75,39 @@ class SimbaBatches:
             if self._asked % self.size == 0:
                 self._begin_batch()
             self._asked += 1
-            view = build_rule_view if strategy is append_a_rule else build_demonstration_view
-            before = {name: predictor.signature for name, predictor in system.named_predictors()}
-            strategy([view(output, given["predictor2name"]) for output in bucket], system, **given)
-            for name, predictor in system.named_predictors():
-                if len(predictor.signature.instructions) > PROPOSAL_CHARACTERS:
-                    predictor.signature = before[name]
+            names = given["predictor2name"]
+            if strategy is append_a_rule:
+                self._append_lines(bucket, system, names, (given["batch_10p_score"], given["batch_90p_score"]))
+            else:
+                strategy([build_demonstration_view(output, names) for output in bucket], system, **given)
             self._register_candidate(system.get_program(), bucket[0]["example"].variant)
             return True
 
         return make_candidate
+
+    def _append_lines(
+        self, bucket: list[SimbaRollout], system: SearchStudent, names: Mapping[int, str], bounds: tuple[float, float]
+    ) -> None:
+        """SIMBA's rule, as edits: from the best and the worst rollout on a variant, unless both are among the lowest or
+        both among the highest of the batch (its own condition, by the 10th and the 90th percentile)."""
+        good, bad = bucket[0], bucket[-1]
+        if good["score"] <= bounds[0] or bad["score"] >= bounds[1]:
+            return
+        told = [good, bad] if good["score"] > bad["score"] else [bad]
+        contrast = [self._make_rollout(output, names) for output in told]
+        for name, predictor in system.named_predictors():
+            if any(call[0] == name for rollout in contrast for call in rollout.calls):
+                own = predictor.signature.instructions
+                text = self.search.proposer.propose(name, predictor, own, contrast, contrast=True)
+                if text is not None:
+                    predictor.signature = predictor.signature.with_instructions(text)
+
+    def _make_rollout(self, output: SimbaRollout, names: Mapping[int, str]) -> Rollout:
+        """The rollout that SIMBA keeps as an output."""
+        played = output["prediction"]
+        calls = tuple((names[id(call[0])], call[1], call[2]) for call in output["trace"] if id(call[0]) in names)
+        variant = self.rollouts.find_variant(output["example"].variant)
+        return Rollout(variant, output["score"], tuple(played.trials), tuple(played.progress), calls)
 
     def _register_candidate(self, program: Agent, variant: str) -> None:
         """Enter a candidate before several threads play it, so that the order does not depend on them."""
@@ -123,29 +140,6 @@ class SimbaBatches:
         played = candidates[fingerprint_program(best)].rollouts
         if not known or fmean(played[v].score for v in known) > fmean(original[v].score for v in known):
             self.rollouts.play_all(best, self.rollouts.choose, self.jobs)
-
-
-def build_rule_view(output: SimbaRollout, names: Mapping[int, str]) -> SimbaRollout:
-    """A rollout as a rule is made from it: the last calls of each predictor, and the feedback on them. The name of the
-    variant, the trajectories and the simulator's goals, which DSPy would print, stay out."""
-    prediction = output["prediction"]
-    calls = [(names[id(call[0])], call) for call in output["trace"] if id(call[0]) in names]
-    last = {name: [call for each, call in calls if each == name][-CALLS:] for name, _ in calls}
-    kept = [call for _, call in calls if any(call is each for each in last[names[id(call[0])]])]
-    of = get_benchmark(prediction.get("benchmark") or DEFAULT)
-    said = {
-        name: "\n".join(
-            build_feedback(name, call[1], call[2], prediction.trials, prediction.progress, of) for call in last[name]
-        )
-        for name in last
-    }
-    return {
-        "prediction": {"result": build_feedback("", {}, {}, prediction.trials)},
-        "trace": kept,
-        "score": output["score"],
-        "example": dspy.Example().with_inputs(),
-        "output_metadata": said,
-    }
 
 
 def build_demonstration_view(output: SimbaRollout, names: Mapping[int, str]) -> SimbaRollout:
@@ -187,5 +181,5 @@ def count_least_rollouts(calibration: Calibration) -> int:
 
 
 def count_proposals(calibration: Calibration, rollouts: int) -> int:
-    """A rule for every candidate. (A rule is for all predictors; there is one proposer call for it.)"""
+    """Edits for every candidate."""
     return compute_batch_size(calibration) * count_most_batches(calibration, rollouts)

@@ -1,0 +1,53 @@
+"""COPRO's and MIPROv2's questions, asked in this project's form."""
+
+from typing import Any
+
+import dspy
+
+from rsso_dspy.optimize.proposing.proposer import EditProposer
+
+
+class ProposerAdapter:
+    """Stands in DSPy's settings for the adapter, through which every question of an optimizer goes. Whatever it asks
+    about an instruction becomes a request for edits of that instruction; one question for several answers becomes
+    several, since not every provider gives several; an answer that cannot be read becomes one that changes nothing.
+    Temperatures and rollout numbers are the role's own."""
+
+    def __init__(self, proposer: EditProposer, student: dspy.Module):
+        self.proposer = proposer
+        self.student = student
+
+    def __call__(
+        self,
+        lm: Any,  # noqa: ARG002
+        lm_kwargs: dict[str, Any],
+        signature: type[dspy.Signature],
+        demos: list[dict[str, Any]],  # noqa: ARG002
+        inputs: dict[str, Any],
+    ) -> list[dict[str, Any]]:
+        """As many answers as are wanted, each the output fields by name."""
+        current = find_instruction(inputs)
+        name = self._find_predictor(current)
+        empty = dict.fromkeys(signature.output_fields, "")
+        answers = []
+        for _ in range(lm_kwargs.get("n") or 1):
+            text = self._ask(name, current) if name else None
+            answers.append(empty | {"proposed_instruction": current if text is None else text})
+        return answers
+
+    def _ask(self, name: str, current: str) -> str | None:
+        predictor = dict(self.student.named_predictors())[name]
+        return self.proposer.propose(name, predictor, current, self.proposer.find_rollouts({name: current}))
+
+    def _find_predictor(self, instruction: str) -> str:
+        """The predictor in sight that an instruction is of, its own or one that was proposed for it."""
+        said, known = instruction.strip(), dict(self.student.named_predictors())
+        own = next((name for name, each in known.items() if each.signature.instructions.strip() == said), "")
+        return own or self.proposer.history.find_predictor(instruction)
+
+
+def find_instruction(inputs: dict[str, Any]) -> str:
+    """The instruction that a question is about: the one it gives, or the best of those that it lists (COPRO:
+    instruction, prefix and score of each, the best at the end)."""
+    tried = [text for text in inputs.get("attempted_instructions", ()) if text.startswith("Instruction #")]
+    return str(inputs.get("basic_instruction") or (tried[-1].partition(": ")[2] if tried else ""))

@@ -1,0 +1,48 @@
+"""The questions that optimizers put to a prompt model, put to the backend's proposer role, on the compile's account."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError, LMError
+
+from rsso_dspy.errors import BackendFailure, NotRecorded, Stopped
+from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts
+from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
+from rsso_dspy.programs.role_calls import TrialLedger
+
+PROPOSAL_CHARACTERS = 6000
+"""Longest instruction that may be proposed. It stands in every prompt of its role."""
+
+T = TypeVar("T")
+
+
+class ProposerClient:
+    """Asks the proposer role. The questions of one compile are numbered, so that equal ones get other answers, and the
+    same compile the same."""
+
+    def __init__(self, rollouts: Rollouts, seed: int):
+        self.rollouts = rollouts
+        self.seed = seed
+        self.asked = 0
+
+    def ask(self, question: Callable[[dspy.LM], T]) -> T | None:
+        """What comes of a question to the model. None when the answer cannot be read, or says nothing, or too much: a
+        proposal less. A model that fails ends the compile."""
+        self.asked += 1
+        lm = self.rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
+        ledger = TrialLedger(self.rollouts.record_usage, trial=self.asked)
+        tape = self.rollouts.tapes.proposal(self.asked)
+        try:
+            with tape, self.rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm):
+                return question(lm)
+        except (Stopped, NotRecorded) as error:
+            self.rollouts.stop_compile("error", error.__cause__ or error)
+            raise CompileStopped from error
+        except LMError as error:
+            failure = BackendFailure(f"the proposer failed: {type(error).__name__}: {error}")
+            self.rollouts.stop_compile("error", failure)
+            raise CompileStopped from error
+        except (AdapterParseError, ValueError):
+            ledger.count_malformed("proposer")
+            return None

@@ -1,0 +1,60 @@
+"""Names of things: which stand in an observation, and what stands for them in a line that other variants read."""
+
+import re
+from collections.abc import Iterable
+
+from rsso_dspy.environments.grammar import Grammar, extract_content_words, normalize_words
+from rsso_dspy.optimize.action_advice import find_destination
+from rsso_dspy.records import State
+
+_NAMED = re.compile(
+    r"\b(?:an?|the|substance called) ([a-z][a-z0-9' -]{1,40}?)"
+    r"(?=\s*(?:[(.,:;\n]|$)| (?:which|that|in|on|is|to|of|appears|has|directly)\b)"
+)
+_PLACES = re.compile(r"\bdoors? to (?:the )?[a-z -]+|\broom is called (?:the )?[a-z -]+")
+_NO_NAMES = frozenset({"agent", "air", "room", "substance", "inventory", "liquid", "ground", "temperature"})
+_ROLES = ("substance", "animal", "plant", "living thing", "box", "container", "device", "component", "place", "thing")
+"""What a task calls the thing that it is about, the most telling first."""
+
+
+def list_names(state: State) -> list[str]:
+    """The things that a state names, in the order of the text, each once: those of the surroundings, of the observation
+    where there are none."""
+    text = _PLACES.sub("", (state.look or state.observation).lower())
+    found = (normalize_words(name.removeprefix("substance called ")) for name in _NAMED.findall(text))
+    return list(dict.fromkeys(name for name in found if name and name not in _NO_NAMES and not name.endswith(" door")))
+
+
+def is_named_by(task: str, part: str) -> bool:
+    """Whether a task names a thing: all words of it stand there."""
+    words = extract_content_words(part)
+    return bool(words) and words <= extract_content_words(task)
+
+
+def describe_role(task: str, part: str) -> str:
+    """What stands for a thing that the task names: ``the substance named in the task``."""
+    head = (normalize_words(part).split() or [""])[-1]
+    said = task.lower()
+    role = head if head in _ROLES else next((each for each in _ROLES if f"the {each}" in said), "thing")
+    return f"the {role} named in the task"
+
+
+def generalize_action(action: str, task: str, grammar: Grammar) -> str | None:
+    """The action with what the task names in place of the names; None when a name is left that the task does not
+    hold, or when there is nothing to be put in place of one."""
+    done = grammar.parse_command(action)
+    if done is None or not done.thing:
+        return None
+    text = done.text
+    for part in sorted({done.thing, done.place} - {""}, key=len, reverse=True):
+        if not is_named_by(task, part):
+            return None
+        role = "the place named in the task" if find_destination(action, grammar) else describe_role(task, part)
+        text = text.replace(part, role, 1)
+    return text
+
+
+def mentions_any(line: str, names: Iterable[str]) -> bool:
+    """Whether a line holds one of these names, as whole words."""
+    said = f" {normalize_words(line)} "
+    return any(f" {name} " in said for name in names)

@@ -1,0 +1,190 @@
+"""What a proposer is shown of a compile: the fields of `ProposeEdits` for one predictor.
+
+Training variants alone are told of, unsolved ones first; of the tasks of the others only the wording of their type.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import dspy
+
+from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
+from rsso_dspy.environments.grammar import list_templates
+from rsso_dspy.optimize.candidates import Rollout, TracedCall
+from rsso_dspy.optimize.feedback import build_feedback
+from rsso_dspy.optimize.feedback.remarks import ADVICE, PERHAPS
+from rsso_dspy.optimize.proposing.digest import digest_rollout
+from rsso_dspy.optimize.proposing.edits import number_lines
+from rsso_dspy.optimize.proposing.names import list_names
+from rsso_dspy.optimize.proposing.shared_lines import SharedLines, find_shared_lines
+from rsso_dspy.optimize.proposing.task_types import scope_lines, word_task_types
+from rsso_dspy.records import Trajectory
+
+ATTEMPTS = 3
+"""Rollouts that one request tells of."""
+CALLS = 2
+"""Calls of a role other than the actor that are shown of a rollout."""
+_LONGEST = 500
+"""Characters of a field of such a call."""
+_TOLD_ELSEWHERE = ("action_templates", "transcript", "outcome", "task", "history")
+"""Inputs of a call that the digest holds, or the request once."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a compile knows so far, for one program."""
+
+    rollouts: Sequence[Rollout]
+    """Of the program, on training variants."""
+    tasks: Mapping[str, Sequence[str]]
+    """Task type to the tasks of its variants that were played, as the agent read them."""
+    turn: int = 0
+    """How often the program was asked about before: other attempts are shown each time."""
+    contrast: bool = False
+    """The rollouts are of several programs on one variant, the best first: all of them are shown."""
+
+    @property
+    def of_program(self) -> Sequence[Rollout]:
+        """Rollouts that say how the program itself does."""
+        return () if self.contrast else self.rollouts
+
+
+def build_request(
+    name: str, predictor: dspy.Predict, instruction: str, evidence: Evidence, tried: str, benchmark: Benchmark
+) -> dict[str, str]:
+    """The inputs of `ProposeEdits`; empty ones are left out of the prompt."""
+    wordings = word_evidence(evidence)
+    shown = select_attempts(name, evidence)
+    request = {
+        "role": describe_role(name, predictor),
+        "current_instruction": number_lines(instruction),
+        "task_types": describe_task_types(evidence, wordings),
+        "action_templates": _find_templates(evidence.rollouts) if name == "actor" else "",
+        "shared_by_variants": "",
+        "tried_before": tried,
+        "attempts": "\n\n".join(
+            f"Attempt {number}, of {wordings.get(rollout.variant.task, 'other tasks')}\n"
+            f"{describe_attempt(name, rollout, benchmark)}"
+            for number, rollout in enumerate(shown, start=1)
+        ),
+    }
+    if name == "actor":
+        request["shared_by_variants"] = describe_shared_lines(
+            find_shared_lines(evidence.of_program, benchmark), wordings
+        )
+    return request
+
+
+def word_evidence(evidence: Evidence) -> dict[str, str]:
+    """Task type to its wording."""
+    states = (state for trial in _list_trials(evidence.rollouts) for state in trial.states)
+    return word_task_types(evidence.tasks, {name for state in states for name in list_names(state)})
+
+
+def select_attempts(name: str, evidence: Evidence) -> list[Rollout]:
+    """Rollouts to tell of: those in which the predictor was called, unsolved ones first, of as many task types as
+    there are, other ones from turn to turn; none that was solved at once."""
+    called = [rollout for rollout in evidence.rollouts if any(call[0] == name for call in rollout.calls)]
+    if evidence.contrast:
+        return called[:ATTEMPTS]
+    open_ = [rollout for rollout in called if not _is_solved_at_once(rollout)]
+    unsolved = [rollout for rollout in open_ if not any(trial.solved for trial in _list_trials([rollout]))]
+    others = [rollout for rollout in open_ if rollout not in unsolved]
+    ordered = _take_turns(unsolved)
+    start = evidence.turn * ATTEMPTS % len(ordered) if len(ordered) > ATTEMPTS else 0
+    return [*ordered[start:], *ordered[:start], *_take_turns(others)][:ATTEMPTS]
+
+
+def describe_role(name: str, predictor: dspy.Predict) -> str:
+    """Whose instruction it is."""
+    signature = predictor.signature
+    reads, says = (", ".join(fields) for fields in (signature.input_fields, signature.output_fields))
+    return f"{name}. Besides the instruction it reads: {reads}. It answers: {says}."
+
+
+def describe_task_types(evidence: Evidence, wordings: Mapping[str, str]) -> str:
+    """A line for each type: its wording, variants played, solved ones, mean metric. Task types without a training
+    variant so far have their wording alone."""
+    lines = []
+    for kind, wording in wordings.items():
+        played = [rollout for rollout in evidence.of_program if rollout.variant.task == kind]
+        if played:
+            solved = sum(any(trial.solved for trial in _list_trials([each])) for each in played)
+            first = sum(_is_solved_at_once(each) for each in played)
+            metric = fmean(each.score for each in played)
+            wording += f": metric {metric:.2f}, {solved} of {len(played)} variants solved, {first} at the first trial"
+        lines.append(f"- {wording}")
+    return "\n".join(lines)
+
+
+def describe_shared_lines(shared: SharedLines, wordings: Mapping[str, str]) -> str:
+    """A line for what several types share, and one for each type."""
+    lines = [f"Several task types: {' '.join(shared.general)}"] if shared.general else []
+    for kind, each in shared.types.items():
+        guesses = [line for line in each.guesses if line not in shared.general]
+        said = [*each.shared, *(f"{PERHAPS}{line}" for line in guesses)]
+        if said:
+            lines.append(scope_lines(wordings.get(kind, ""), said))
+    return "\n".join(lines)
+
+
+def describe_attempt(name: str, rollout: Rollout, benchmark: Benchmark) -> str:
+    """The digest of a rollout; of another role than the actor its calls too, the faulty ones first."""
+    digest = digest_rollout(rollout, benchmark)
+    if name == "actor":
+        return digest
+    calls = [call for call in rollout.calls if call[0] == name]
+    judged = [
+        (call, build_feedback(name, call[1], call[2], rollout.trials, rollout.progress, benchmark)) for call in calls
+    ]
+    judged.sort(key=lambda each: ADVICE not in each[1])
+    return "\n".join([digest, *(_describe_call(call, told) for call, told in judged[:CALLS])])
+
+
+def find_benchmark(name: str) -> Benchmark:
+    """The benchmark of a runtime, which names none for the default one."""
+    return get_benchmark(name) if name else get_benchmark()
+
+
+def _describe_call(call: TracedCall, feedback: str) -> str:
+    _, given, said = call
+    fields = {key: str(value) for key, value in dict(given).items() if key not in _TOLD_ELSEWHERE}
+    fields |= {f"answered {key}": str(value) for key, value in dict(said).items()}
+    told = [f"{key}: {_shorten(value)}" for key, value in fields.items() if value]
+    return "\n".join(["A call of this role:", *told, feedback])
+
+
+def _shorten(text: str) -> str:
+    text = re.sub(r"\s*\n\s*", " / ", text.strip())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+
+
+def _take_turns(rollouts: Sequence[Rollout]) -> list[Rollout]:
+    """The lowest metric first, and every type once before one comes again."""
+    ranked = sorted(rollouts, key=lambda rollout: (rollout.score, rollout.variant.key))
+    seen: dict[str, int] = {}
+    order = []
+    for rollout in ranked:
+        seen[rollout.variant.task] = seen.get(rollout.variant.task, -1) + 1
+        order.append((seen[rollout.variant.task], rollout))
+    return [rollout for _, rollout in sorted(order, key=lambda each: each[0])]
+
+
+def _is_solved_at_once(rollout: Rollout) -> bool:
+    trials = _list_trials([rollout])
+    return bool(trials) and trials[0].solved
+
+
+def _list_trials(rollouts: Iterable[Rollout]) -> list[Trajectory]:
+    return [r.trajectory for rollout in rollouts for r in rollout.trials if r.trajectory is not None]
+
+
+def _find_templates(rollouts: Iterable[Rollout]) -> str:
+    """The forms of actions, once, without what is said around them."""
+    for rollout in rollouts:
+        for name, given, _ in rollout.calls:
+            if name == "actor" and given.get("action_templates"):
+                return ", ".join(list_templates(str(given["action_templates"])))
+    return ""
