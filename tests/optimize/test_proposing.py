@@ -20,7 +20,8 @@ from rsso_dspy.optimize.proposing.task_types import make_topic, word_task_types
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import State, TrialResult, Variant
-from rsso_dspy.signatures import SPOKEN, FlatActor, SkillActor
+from rsso_dspy.signatures import FlatActor, SkillActor
+from rsso_dspy.signatures.complete import SPOKEN
 from tests.optimize.scripted import ADVICE, LONGEST, Models, actor, adding, advised, proposer, wanted
 from tests.optimize.test_feedback import trial
 

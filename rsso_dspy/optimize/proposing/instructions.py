@@ -7,7 +7,7 @@ from typing import Any
 
 from rsso_dspy.environments import Interface
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.signatures import SPOKEN
+from rsso_dspy.signatures.complete import SPOKEN
 
 
 def get_sent_instruction(instruction: str, interface: Interface) -> str:
