@@ -1,18 +1,19 @@
 """How much of the actor's prompts a provider's cache could serve under each layout.
 
-    python benchmarks/layouts.py
+    python benchmarks/layouts.py                                # adapt/2, at most 60 steps a trial
+    python benchmarks/layouts.py --preset sso-adapt/1-cap60
 
-Plays rsso on one held-out variant of each task, three trials, at most 60 steps, on the embedded backend, once per
+Plays rsso on one training variant of each task, three trials, at most 60 steps, on the embedded backend, once per
 layout. A prompt's cacheable part is the longest beginning it shares with a prompt sent before in the same unit, counted
 in word pieces of all-MiniLM-L6-v2, as there is no LLM tokenizer here. Effective tokens count a cached one as a tenth,
-as most price lists do.
+as most price lists do. Mean is that of the best trials: the layouts are to play alike.
 
 Marked: what a provider charges that caches marked blocks only (Anthropic), worked out by its documented rules from the
 blocks and marks that would be sent: it writes up to a mark at 1.25 of the price, and reads the longest beginning that
 it has written and that ends with one of the 20 blocks before a mark; a beginning shorter than the model's minimum is
 not kept.
 
-The last line is one JSON object: ratios of effective tokens per step, paper to cache, both ways.
+The last line is one JSON object: the numbers of the table, by layout.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate, takewhile
 from typing import NamedTuple
 
@@ -75,33 +77,45 @@ class PromptRecorder(Explorer):
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--preset", default="adapt/2-cap60")
+    parser.add_argument("--tasks", default=",".join(tasks.tasks()))
+    parser.add_argument("--layouts", default="paper,cache,append")
+    options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(find_weights(MINILM) / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     rows = {}
-    minimums = " | ".join(f"marked, {shortest:,} or more" for shortest in SHORTEST)
-    print(f"| layout | steps | tokens per step | cacheable | effective tokens per step | {minimums} |")
-    print("|---|---|---|---|---|" + "---|" * len(SHORTEST))
-    for layout in ("paper", "cache"):
+    minimums = [f"marked, {shortest:,} or more" for shortest in SHORTEST]
+    heads = ["mean", "steps", "tokens per step", "cacheable", "uncached per step", "effective per step", *minimums]
+    print("| layout | " + " | ".join(heads) + " |\n|" + "---|" * (len(heads) + 1), flush=True)
+    for layout in options.layouts.split(","):
         total: dict[str, float] = defaultdict(float)
-        settings = ["protocol.preset=sso-adapt/1-cap60", "protocol.trials=3", f"protocol.layout={layout}"]
+        settings = [f"protocol.preset={options.preset}", "protocol.trials=3", f"protocol.layout={layout}"]
+        points = []
         with session(load_config(overrides=settings)) as live:
-            for variant in (tasks.held_out(task, n=1)[0] for task in tasks.tasks()):
-                count_tokens(collect_prompts(live, variant), tokenizer, total)
-        effective = total["all"] - (1 - READ) * total["cacheable"]
-        rows[layout] = [amount / total["steps"] for amount in (effective, *(total[f"{n}"] for n in SHORTEST))]
-        amounts = " | ".join(f"{amount:,.0f}" for amount in rows[layout])
-        print(
-            f"| {layout} | {total['steps']:,.0f} | {total['all'] / total['steps']:,.0f} | "
-            f"{total['cacheable'] / total['all']:.1%} | {amounts} |"
-        )
-    ratios = [round(paper / cache, 3) for paper, cache in zip(rows["paper"], rows["cache"], strict=True)]
-    print(json.dumps(dict(zip(("ratio", *(f"ratio_marked_{n}" for n in SHORTEST)), ratios, strict=True))))
+            for task in options.tasks.split(","):
+                prompts, best = collect_prompts(live, tasks.train_sample(task, n=1)[0])
+                count_tokens(prompts, tokenizer, total)
+                points.append(best)
+        amounts = {
+            "mean": sum(points) / len(points),
+            "steps": total["steps"],
+            "tokens": total["all"] / total["steps"],
+            "cacheable": total["cacheable"] / total["all"],
+            "uncached": (total["all"] - total["cacheable"]) / total["steps"],
+            "effective": (total["all"] - (1 - READ) * total["cacheable"]) / total["steps"],
+            **{f"marked_{n}": total[f"{n}"] / total["steps"] for n in SHORTEST},
+        }
+        rows[layout] = {name: round(amount, 3) for name, amount in amounts.items()}
+        forms = {"mean": ".1f", "cacheable": ".1%"}
+        told = " | ".join(format(amount, forms.get(name, ",.0f")) for name, amount in amounts.items())
+        print(f"| {layout} | {told} |", flush=True)
+    print(json.dumps(rows))
 
 
-def collect_prompts(live: Session, variant: Variant) -> list[MarkedPrompt]:
-    """Every actor prompt of a unit, in order."""
+def collect_prompts(live: Session, variant: Variant) -> tuple[list[MarkedPrompt], float]:
+    """Every actor prompt of a unit, in order, and the points of its best trial."""
     prompts: list[MarkedPrompt] = []
 
     def make_lm(role: str, rollout: int) -> dspy.LM:
@@ -109,17 +123,18 @@ def collect_prompts(live: Session, variant: Variant) -> list[MarkedPrompt]:
         return dspy.LM(EMBEDDED, engine=engine, cache=False, temperature=0.5)
 
     with live.activate_for_run(), replace(live.runtime, lm=make_lm).activate():
-        Agent("rsso")(variant=variant)
-    return prompts
+        result = Agent("rsso")(variant=variant)
+    return prompts, result.points
 
 
 def count_tokens(prompts: Sequence[MarkedPrompt], tokenizer: Tokenizer, total: dict[str, float]) -> None:
     """Add the tokens of a unit's prompts, those that a prompt before had at its beginning, and what they come to where
     marked blocks are cached."""
     before: list[list[int]] = []
+    encode = lru_cache(maxsize=4096)(lambda block: tokenizer.encode(block, add_special_tokens=False).ids)
     written: dict[int, set[str]] = {shortest: set() for shortest in SHORTEST}
     for prompt in prompts:
-        blocks = [tokenizer.encode(block, add_special_tokens=False).ids for block in prompt.blocks]
+        blocks = [encode(block) for block in prompt.blocks]
         ids = [token for block in blocks for token in block]
         total["steps"] += 1
         total["all"] += len(ids)

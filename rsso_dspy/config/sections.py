@@ -24,6 +24,7 @@ from rsso_dspy.errors import UnknownName
 
 _LEFT_OUT = (
     "top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice", "interface",
+    "max_conversation",
 )  # fmt: skip
 """Settings left out of the identity when unset, so that older runs can be resumed."""
 
@@ -78,8 +79,12 @@ class ProtocolConfig(Section):
     interface: Literal["sso", "complete"] | None = None
     """What the actor sees and how its actions are understood: `sso` as in the SSO code (14 templates, new lines of the
     room), `complete` with all actions, whole listings and observed names (default: the preset's)."""
-    layout: Literal["paper", "cache"] | None = None
-    """Order of the prompt's regions: `paper` as in Algorithm 1, `cache` with the stable regions first."""
+    layout: Literal["paper", "cache", "append"] | None = None
+    """Order of the prompt's regions: `paper` as in Algorithm 1, `cache` with the stable regions first, `append` as a
+    conversation that only grows, so that a provider's cache serves nearly all of a prompt."""
+    max_conversation: int | None = Field(None, ge=2_000, le=MOST_TOKENS)
+    """Longest conversation under `append`, in tokens (estimated: four characters each). A longer one loses its older
+    half and says so. Together with an answer it must fit the model's context (default: the preset's, 32,000)."""
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""

@@ -14,14 +14,17 @@ from typing import Any, Literal
 
 from dspy.lm15 import Request
 
+from rsso_dspy.explorer import conversation
+
 Style = Literal["chat", "json", "xml", "plain"]
 
-_FIELD = re.compile(r"^\d+\. `(\w+)` \(([^\n]*?)\):", re.M)
+_FIELD = re.compile(r"^(?:\d+\. )?`(\w+)`(?: \(([^\n]*?)\))?:", re.M)
 _CHAT_HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*", re.M)
 _XML_REGION = re.compile(r"<(\w+)>\n?(.*?)\n?</\1>", re.S)
 _NUMBER = re.compile(r"^\s*(?:[-*•]|\[?\d+\]?[.):»]?)\s*")
-_OBJECTIVE = "your objective is:"
-_CLOSING = re.compile(r"\n+Respond with (?:the corresponding output fields|a JSON object)[^\n]*\Z")
+_OBJECTIVE = "our objective is:"
+_STRUCTURE = re.compile(r"All interactions will be structured|^Your answer has this form:$", re.M)
+_CLOSING = re.compile(r"\n+Respond with (?:the corresponding output fields|a JSON object|the XML tags|`)[^\n]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,19 @@ def parse_request(request: Request) -> ParsedPrompt:
     )
     turns = [(message.role, message.text or "") for message in request.messages]
     layout = _parse_layout(system)
+    style = layout.style
+    told = conversation.find_beginning([_split_regions(style, text) if role == "user" else {} for role, text in turns])
     demos = tuple(
-        _parse_demo(layout.style, question, answer)
-        for (asker, question), (answerer, answer) in pairwise(turns)
+        _parse_demo(style, question, answer)
+        for (asker, question), (answerer, answer) in pairwise(turns[:told])
         if asker == "user" and answerer == "assistant"
     )
     last = next((text for role, text in reversed(turns) if role == "user"), "")
-    return ParsedPrompt(
-        layout, _split_regions(layout.style, last), demos, "\n\n".join([system, *(text for _, text in turns)])
-    )
+    regions: Mapping[str, str] = _split_regions(style, last)
+    if told is not None:
+        read = {"user": _split_regions, "assistant": _parse_answer}
+        regions = conversation.join_turns([read[role](style, text) for role, text in turns[told:] if role in read])
+    return ParsedPrompt(layout, regions, demos, "\n\n".join([system, *(text for _, text in turns)]))
 
 
 def format_response(layout: PromptLayout, answer: Mapping[str, Any]) -> str:
@@ -107,24 +114,30 @@ def _parse_xml_item(item: str) -> Any:
 @lru_cache(maxsize=64)
 def _parse_layout(system: str) -> PromptLayout:
     _, _, outputs = system.partition("Your output fields are:")
-    outputs, _, structure = outputs.partition("All interactions will be structured")
-    wanted = dict(_FIELD.findall(outputs))
+    outputs, *rest = _STRUCTURE.split(outputs, maxsplit=1)
+    structure = "".join(rest)
+    wanted = {name: kind or "str" for name, kind in _FIELD.findall(outputs)}
     _, _, objective = system.partition(_OBJECTIVE)
     instruction = "\n".join(line.strip() for line in objective.strip().splitlines())
     if not wanted:
         return PromptLayout(instruction or system, {}, "plain")
-    if "Outputs will be a JSON object" in structure:
+    if "Outputs will be a JSON object" in structure or structure.lstrip().startswith("{"):
         return PromptLayout(instruction, wanted, "json")
     return PromptLayout(instruction, wanted, "chat" if "[[ ## completed ## ]]" in structure else "xml")
 
 
 @lru_cache(maxsize=256)
 def _parse_demo(style: Style, question: str, answer: str) -> Mapping[str, str]:
-    answered = _parse_json_object(answer) if style == "json" else _split_regions(style, answer)
-    return {**_split_regions(style, question), **answered}
+    return {**_split_regions(style, question), **_parse_answer(style, answer)}
 
 
-def _split_regions(style: Style, message: str) -> dict[str, str]:
+@lru_cache(maxsize=4096)
+def _parse_answer(style: Style, text: str) -> Mapping[str, str]:
+    return _parse_json_object(text) if style == "json" else _split_regions(style, text)
+
+
+@lru_cache(maxsize=4096)
+def _split_regions(style: Style, message: str) -> Mapping[str, str]:
     message = _CLOSING.sub("", message)
     if style == "xml":
         return {name: value.strip() for name, value in _XML_REGION.findall(message)}

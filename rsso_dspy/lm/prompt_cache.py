@@ -14,6 +14,8 @@ from typing import Any
 
 from dspy.lm15 import CacheConfig
 
+from rsso_dspy.signatures.conversation import WHOLE
+
 Message = Mapping[str, Any]
 
 PARAGRAPH = re.compile(r"(?<=\S)(?=\n\n\s*\S)")
@@ -22,8 +24,12 @@ PARAGRAPH = re.compile(r"(?<=\S)(?=\n\n\s*\S)")
 
 def mark_cacheable_prefix(messages: Sequence[Message], growing: str) -> tuple[Sequence[Message], dict[str, Any]]:
     """The messages in blocks up to the end of the growing text, and the option that marks it. As they were, and none,
-    when the last message does not hold the text, or nothing after it."""
+    when the last message does not hold the text, or nothing after it. A conversation that grows as a whole is marked at
+    its end."""
     *before, last = messages
+    if growing == WHOLE:
+        turns = sum(message["role"] != "system" for message in before)
+        return messages, {"prompt_cache": CacheConfig(prefix_until_index=turns)}
     content = last["content"]
     at = content.rfind(growing) if growing and isinstance(content, str) else -1
     rest = content[at + len(growing) :] if at >= 0 else ""

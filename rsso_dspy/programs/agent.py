@@ -21,12 +21,13 @@ from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, Si
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.actor import Answer, actor_signature
 from rsso_dspy.programs.choosing import offer_actions
+from rsso_dspy.programs.conversation import begin_conversation, continue_conversation
 from rsso_dspy.programs.methods import Method, get_method
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
 from rsso_dspy.programs.roles import MEMORIES, MODULES, Roles, list_modules
 from rsso_dspy.programs.runtime import ResumeState, Runtime, TrialRules
-from rsso_dspy.programs.shown_texts import ShownTexts
+from rsso_dspy.programs.shown_texts import TEMPLATES, ShownTexts
 from rsso_dspy.programs.state import read_state, write_method
 from rsso_dspy.programs.tracing import collect_trial_trace, open_span
 from rsso_dspy.programs.transcript import render_history
@@ -206,6 +207,7 @@ class Agent(dspy.Module):
         roles.environment = environment
         shown.note_templates(environment.action_templates, runtime.implied_templates)
         preambles = {memory.region: memory.preamble() for memory in memories}
+        talk = begin_conversation(self.method.scaffold, runtime.rules)
         outcome: Outcome | None = None
         while outcome is None:
             if runtime.stopped():
@@ -220,7 +222,10 @@ class Agent(dspy.Module):
                     states, steps, environment.render, self.method.scaffold, runtime.rules.layout, interface
                 )
                 with offer_actions(environment, runtime.rules.action_choice, seen) as offered:
-                    answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
+                    said = regions | {"task": environment.task, TEMPLATES: environment.action_templates}
+                    more = offered.removeprefix(seen)
+                    with continue_conversation(talk, states, steps, said, environment.render, more):
+                        answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
                 unread = "" if answer else roles.call.ledger.last_unread("actor")
                 step, transition = apply_answer(environment, answer, states[-1], steps, unread)
             recalled = tuple(item for each in recalls.values() for item in each.ids)

@@ -19,6 +19,8 @@ from dspy.utils.usage_tracker import UsageTracker
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.tracing import open_span
 from rsso_dspy.records import Usage
+from rsso_dspy.signatures.conversation import WHOLE
+from rsso_dspy.signatures.layouts import Layout
 
 LONGEST_KEPT = 2000
 """Characters that are kept of an answer that could not be read."""
@@ -183,7 +185,7 @@ class RoleCalls:
         """What a call of the module answers, or None when an answer could not be parsed (counted). `call` is the module
         itself, or a method of it."""
         lm = self._find_model(role)
-        growing = inputs.get("history", "") if self.runtime.rules.layout == "cache" else ""
+        growing = find_growing(inputs.get("history", ""), self.runtime.rules.layout)
         with (
             self.ledger.book_under_role(role, _find_max_tokens(module, lm), growing),
             dspy.context(lm=lm, rollout=self.rollout),
@@ -202,6 +204,13 @@ class RoleCalls:
         if role != "actor" or not self.retry or warmer is None:
             return users or self.runtime.lm(role, self.rollout)
         return users.copy(temperature=warmer) if users else self.runtime.lm(role, self.rollout, warmer)
+
+
+def find_growing(history: str, layout: Layout) -> str:
+    """What a prompt with this history holds that the next one repeats and adds to."""
+    if layout == "append" and dspy.settings.get("conversation"):
+        return WHOLE
+    return history if layout == "cache" else ""
 
 
 def find_users_lm() -> dspy.BaseLM | None:

@@ -30,6 +30,7 @@ from rsso_dspy.programs.skill_verbalizer import SkillVerbalizer, describe_skill
 from rsso_dspy.programs.transcript import Render, describe_outcome, render_transcript
 from rsso_dspy.records import ZERO_SHOT, Lesson, Trajectory
 from rsso_dspy.signatures import JudgeEquivalence, Reflect
+from rsso_dspy.signatures.layouts import SEEN
 
 MODULES: dict[str, Callable[[], dspy.Module]] = {
     "reflector": lambda: dspy.Predict(Reflect),
@@ -203,7 +204,7 @@ MEMORIES: dict[str, MemoryBuilder] = {
 
 
 _TAKEN = {name for actor in SCAFFOLDS.values() for name in actor.fields} | {"self", "recalled", "signature", "lm"}
-_TAKEN |= {"demos", "config", "new_signature", "completions"}
+_TAKEN |= {"demos", "config", "new_signature", "completions", SEEN}
 """Names that a region cannot have: fields that the actor has already, and what a call is told besides fields."""
 
 _RESERVED = (ZERO_SHOT, *ADDITIONS)

@@ -44,6 +44,9 @@ class TrialRules:
     """Regions of memories that go on to another variant: they learn from the last trial too."""
     layout: Layout = "paper"
     """Order of the actor's regions; see `layouts.py`."""
+    max_conversation: int = 32_000
+    """Longest conversation under the layout `append`, in tokens, of which four characters are taken to be one: what
+    grows longer loses its older half."""
     interface: Interface = "sso"
     """How environments show themselves and read actions, and what the actor is told about it."""
     retry_temperature: float | None = None

@@ -19,13 +19,15 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from rsso_dspy.lm.adapters.brief import can_be_brief, describe_form, describe_objective
 from rsso_dspy.lm.adapters.field_names import SPARED
 from rsso_dspy.lm.adapters.field_values import convert_value, is_list_field, is_text_field
 from rsso_dspy.lm.adapters.lenient import repair_leniently
 from rsso_dspy.lm.adapters.list_values import is_json_list
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer, trim_answer
 from rsso_dspy.signatures.complete import speak_completely
-from rsso_dspy.signatures.layouts import SignatureWords, arrange_fields, read_words
+from rsso_dspy.signatures.conversation import HOW, Turn, find_turns, list_absent, select_opening, select_outputs
+from rsso_dspy.signatures.layouts import SEEN, SignatureWords, arrange_fields, read_words
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
 
@@ -33,6 +35,8 @@ DECORATED = re.compile(r"^\s*\[\[ ## \w+ ## \]\][*_]{0,3}:", re.M)
 """A marker with a colon after it."""
 BRACKETS = 300
 """Opening brackets beyond which JSON is not tried: a model that got stuck on one would keep a parser for minutes."""
+UNREAD = "Your answer to this could not be read. This time:"
+"""Ahead of a form that differs from the one before."""
 LINES_OF = r"^\s*\[\[ ## %s ## \]\](.*?)(?=^\s*\[\[ ## \w+ ## \]\]|\Z)"
 
 
@@ -43,8 +47,13 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
     or when the last field is the prompt's own placeholder; what else can be proved, each format says.
 
     An input that is empty text is absent from the prompt, and so is an empty field of a demonstration.
-    ``dspy.settings.layout`` orders the inputs.
+    ``dspy.settings.layout`` orders the inputs; the turns in ``dspy.settings.conversation`` are sent as messages. Under
+    ``dspy.settings.interface`` = complete the form is said in fewer words (`brief.py`).
     """
+
+    sends_conversations = True
+    asks_for: "_TolerantAdapter | None" = None
+    """Whose question this one asks again, in another format."""
 
     def _call_preprocess(
         self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature], inputs: dict[str, Any]
@@ -53,10 +62,51 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", _get_temperature(lm)):
             lm_kwargs.setdefault("rollout_id", rollout)  # else DSPy's cache makes all retries one
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
+        turns = find_turns(processed)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
+        absent = list_absent(processed, turns) if turns else absent
         if dspy.settings.get("interface") == "complete":
             processed = speak_completely(processed, absent)
-        return arrange_fields(processed, absent, dspy.settings.get("layout") or "paper")
+        if turns:
+            return arrange_fields(processed, (), "append")
+        return arrange_fields(processed, absent, "paper" if dspy.settings.get("layout") in (None, "paper") else "cache")
+
+    def format(
+        self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
+        turns = find_turns(signature) if SEEN in signature.input_fields else ()
+        if not turns:
+            messages: list[dict[str, Any]] = super().format(signature, demos, inputs)
+            return messages
+        if self.asks_for is not None:
+            *before, last = self.asks_for.format(signature, demos, inputs)
+            return [*before, {**last, "content": f"{last['content']}\n\n{self._ask_again(signature)}"}]
+        return self._format_conversation(signature, demos, turns)
+
+    def _ask_again(self, signature: type[dspy.Signature]) -> str:
+        """What is added to a question whose answer could not be read."""
+        return f"{UNREAD}\n\n{self.user_message_output_requirements(signature)}"
+
+    def _format_conversation(
+        self, signature: type[dspy.Signature], demos: list[dict[str, Any]], turns: tuple[Turn, ...]
+    ) -> list[dict[str, Any]]:
+        """The messages of a conversation: of each turn what was said, and what was answered. What they say depends on
+        nothing that comes later."""
+        opening = select_opening(signature, turns, bool(demos))
+        messages = [{"role": "system", "content": self.format_system_message(opening)}]
+        messages += self.format_demos(opening.delete(SEEN), demos) if demos else []
+        named = set(opening.input_fields)
+        for turn in turns:
+            news = {name: text for name, text in turn.said.items() if name in signature.input_fields}
+            for name in news.keys() - named:
+                news[name] = f"({signature.input_fields[name].json_schema_extra['desc']})\n{news[name]}"
+            named |= news.keys()
+            asked = self.format_user_message_content(signature, news, main_request=turn.reminds)
+            messages.append({"role": "user", "content": asked})
+            if turn.answer:
+                said = self.format_assistant_message_content(select_outputs(signature, turn.answer), dict(turn.answer))
+                messages.append({"role": "assistant", "content": said.rstrip("\n")})
+        return messages
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[dict[str, Any]]:
         answers: list[dict[str, Any]] = super(_TolerantAdapter, self._asking(lm)).__call__(lm, *asked, **named)
@@ -96,10 +146,28 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """As DSPy's, made once: it says the same in every call, and is half of what a prompt takes to make."""
         kind: Any = signature
-        return _get_system_message(type(self), kind, read_words(signature))
+        return _get_system_message(type(self), kind, read_words(signature), can_be_brief(signature))
 
-    def _build_system_message(self, signature: type[dspy.Signature]) -> str:
-        return super().format_system_message(signature)
+    def _build_system_message(self, signature: type[dspy.Signature], brief: bool) -> str:
+        if not brief and SEEN not in signature.input_fields:
+            return super().format_system_message(signature)
+        parts = [describe_form(self, signature)] if brief else self._list_form(signature)
+        parts += [HOW] if SEEN in signature.input_fields else []
+        return "\n\n".join(
+            [*parts, describe_objective(signature) if brief else self.format_task_description(signature)]
+        )
+
+    def _list_form(self, signature: type[dspy.Signature]) -> list[str]:
+        return [self.format_field_description(signature), self.format_field_structure(signature)]
+
+    def user_message_output_requirements(self, signature: type[dspy.Signature]) -> str:
+        if not can_be_brief(signature):
+            return super().user_message_output_requirements(signature)
+        return self._require_briefly(list(signature.output_fields))
+
+    @abstractmethod
+    def _require_briefly(self, names: list[str]) -> str:
+        """The form of an answer with these fields, in a line."""
 
     def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
         present = [{name: value for name, value in demo.items() if value != ""} for demo in demos]
@@ -143,19 +211,24 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         where nothing looks odd, as every answer passes here."""
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
-        return JSONAdapter(
+        again = JSONAdapter(
             use_native_function_calling=self.use_native_function_calling, parallel_tool_calls=self.parallel_tool_calls
         )
+        again.asks_for = self
+        return again
 
 
 @lru_cache(maxsize=256)
-def _get_system_message(adapter: type[_TolerantAdapter], signature: Any, _words: SignatureWords) -> str:
-    return adapter()._build_system_message(signature)
+def _get_system_message(adapter: type[_TolerantAdapter], signature: Any, _words: SignatureWords, brief: bool) -> str:
+    return adapter()._build_system_message(signature, brief)
 
 
 class ChatAdapter(_TolerantAdapter):
     """Fields below ``[[ ## name ## ]]``. DSPy misreads a list that is not written as JSON: it takes whatever stands in
     brackets somewhere in the lines; and a colon after a marker, which it takes for text."""
+
+    def _require_briefly(self, names: list[str]) -> str:
+        return "Respond with " + ", then ".join(f"`[[ ## {name} ## ]]`" for name in [*names, "completed"]) + "."
 
     def _correct_fields(
         self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]
@@ -175,6 +248,9 @@ class JSONAdapter(_TolerantAdapter, dspy.JSONAdapter):
     """One JSON object. DSPy misreads a text that is given as null, list or object (it becomes its Python form), and of
     several objects it takes the last, which is the model playing on by itself; and a field that was cut off before it
     began becomes empty text."""
+
+    def _require_briefly(self, names: list[str]) -> str:
+        return "Respond with a JSON object of " + ", then ".join(f"`{name}`" for name in names) + "."
 
     def _parse_with_dspy(self, signature: type[dspy.Signature], text: str) -> dict[str, Any] | AdapterParseError:
         if text.count("{") + text.count("[") > BRACKETS:
@@ -200,6 +276,9 @@ class JSONAdapter(_TolerantAdapter, dspy.JSONAdapter):
 class XMLAdapter(_TolerantAdapter, dspy.XMLAdapter):
     """Fields in tags. DSPy misreads a text that is given twice (it becomes a Python list), and list items in tags
     other than ``<item>`` or on lines of their own (they become one item)."""
+
+    def _require_briefly(self, names: list[str]) -> str:
+        return "Respond with the XML tags " + ", then ".join(f"`<{name}>`" for name in names) + "."
 
     def _correct_fields(
         self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]
