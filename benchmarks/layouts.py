@@ -3,10 +3,10 @@
     python benchmarks/layouts.py                                # adapt/2, at most 60 steps a trial
     python benchmarks/layouts.py --preset sso-adapt/1-cap60
 
-Plays rsso on one training variant of each task, three trials, at most 60 steps, on the embedded backend, once per
-layout. A prompt's cacheable part is the longest beginning it shares with a prompt sent before in the same unit, counted
-in word pieces of all-MiniLM-L6-v2, as there is no LLM tokenizer here. Effective tokens count a cached one as a tenth,
-as most price lists do. Mean is that of the best trials: the layouts are to play alike.
+Plays rsso on one training variant of each task, three trials, at most 60 steps, on the embedded backend with the
+embedder `lexical`, once per layout. A prompt's cacheable part is the longest beginning it shares with a prompt sent
+before in the same unit, counted in word pieces of all-MiniLM-L6-v2, as there is no LLM tokenizer here. Effective tokens
+count a cached one as a tenth, as most price lists do. Mean is that of the best trials: the layouts are to play alike.
 
 Marked: what a provider charges that caches marked blocks only (Anthropic), worked out by its documented rules from the
 blocks and marks that would be sent: it writes up to a mark at 1.25 of the price, and reads the longest beginning that
@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--preset", default="adapt/2-cap60")
     parser.add_argument("--tasks", default=",".join(tasks.tasks()))
     parser.add_argument("--layouts", default="paper,cache,append")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(find_weights(MINILM) / "tokenizer.json"))
     tokenizer.no_truncation()
@@ -92,6 +93,7 @@ def main() -> None:
     for layout in options.layouts.split(","):
         total: dict[str, float] = defaultdict(float)
         settings = [f"protocol.preset={options.preset}", "protocol.trials=3", f"protocol.layout={layout}"]
+        settings += ["embedder.model=lexical", *options.set]
         points = []
         with session(load_config(overrides=settings)) as live:
             for task in options.tasks.split(","):

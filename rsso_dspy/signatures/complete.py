@@ -62,7 +62,10 @@ DESCRIBED = {
 OUTCOME = "how the attempt ended and what its steps earned; judge by it what was done"
 """Describes the field `outcome` of a writer of rules, which is there once the attempt is over."""
 
-WORDS = (*SPOKEN.values(), *DESCRIBED.values(), OUTCOME)
+BRIEF = ("You are given, in fields:", "Your output fields are:", "Your answer has this form:", "Your objective is:")
+"""What an adapter says ahead of the input fields, the output fields, an answer and the instructions, of any role."""
+
+WORDS = (*SPOKEN.values(), *DESCRIBED.values(), OUTCOME, *BRIEF)
 """All that models are told under `complete` and not under `sso`."""
 
 SUBGOAL, OFFERED = "current_subgoal", "skills"

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import dspy
 import pytest
+from dspy.lm15 import Message, Request
 from dspy.utils.exceptions import AdapterParseError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rsso_dspy import signatures
 from rsso_dspy.config import BackendConfig
+from rsso_dspy.explorer.prompt_parser import parse_request
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer
@@ -232,11 +234,37 @@ def test_the_error_is_the_one_that_dspy_raises(adapter):
     assert errors[0] == errors[1]
 
 
+@pytest.mark.parametrize("interface", ["sso", "complete"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_prompts_are_those_of_dspy(adapter):
-    regions = dict.fromkeys(signatures.WriteRules.input_fields, "x")
-    ours, theirs = (kinds[adapter]().format(signatures.WriteRules, [], regions) for kinds in (ADAPTERS, THEIRS))
-    assert ours == theirs
+@pytest.mark.parametrize("signature", [signatures.WriteRules, signatures.SkillActor, signatures.Reflect])
+def test_prompts_are_those_of_dspy_and_under_complete_of_the_same_fields_in_fewer_words(adapter, signature, interface):
+    regions = dict.fromkeys(signature.input_fields, "x")
+    with dspy.context(interface=interface):
+        ours, theirs = (kinds[adapter]().format(signature, [], regions) for kinds in (ADAPTERS, THEIRS))
+    if interface == "sso" or signature is signatures.WriteRules:
+        assert ours == theirs
+        return
+    asked, wanted = ours[0]["content"], list(signature.output_fields)
+    for name, field in signature.fields.items():
+        assert f"`{name}`: {field.json_schema_extra['desc']}" in asked
+    assert "".join(signature.instructions.split()) in "".join(asked.split())
+    assert len(asked) < 0.82 * len(theirs[0]["content"])
+    assert len(ours[1]["content"]) < len(theirs[1]["content"])
+    found = parse_request(Request("m", (Message.user(ours[1]["content"]),), system=asked))
+    assert (list(found.layout.wanted), found.layout.style) == (wanted, adapter)
+    assert found.regions == regions
+    assert found.instruction.split() == signature.instructions.split()
+    said = ADAPTERS[adapter]().format_assistant_message_content(signature, dict.fromkeys(wanted, "so"))
+    assert ADAPTERS[adapter]().parse(signature, said) == dict.fromkeys(wanted, "so")
+    shown = asked.partition("Your answer has this form:\n")[2].partition("\n\nYour objective is:")[0]
+    for text in (shown, said.replace("so", "{next_action}")):
+        assert "next_action" not in wanted or read_action(ADAPTERS[adapter](), signature, text) is None
+
+
+def read_action(adapter, signature, text):
+    """The action that is read of a text; None when none is, or it is a placeholder."""
+    found = read(adapter, signature, text)
+    return found and found["next_action"]
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

@@ -119,6 +119,22 @@ def test_under_the_cache_layout_most_of_a_prompt_is_read_from_the_cache(played, 
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_a_conversation_is_read_from_the_cache_but_for_its_end(played):
+    bodies, usage = played("anthropic", "append")
+    assert usage.cached > 0.8 * usage.input
+    assert usage.cached + usage.cache_write == usage.input
+    blocks = [[block["text"] for block in blocks_of(body)] for body in bodies]
+    for before, after in pairwise(blocks):
+        assert after[: len(before)] == before
+        assert len(after) == len(before) + 2
+    for body in bodies:
+        marks = ["cache_control" in block for block in blocks_of(body)]
+        assert (marks[0], marks[-1], sum(marks)) == (True, True, 2)
+    plain, _ = played("openai", "append")
+    assert blocks == [[message["content"] for message in body["messages"]] for body in plain]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_demonstrations_stand_before_what_is_marked(monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
     predictor = dspy.Predict(FlatActor)

@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from rsso_dspy.recordings import Exchange
 from rsso_dspy.report.page import write_page
 from rsso_dspy.signatures.layouts import CACHE_ORDER, find_first_state
@@ -156,11 +158,12 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
     assert page.get_by_label("What came of it").get_by_text("not understood").is_visible()
 
 
-def test_under_the_cache_layout_regions_stand_and_history_ends_where_they_do_there(visit, tmp_path):
+@pytest.mark.parametrize("layout", ["cache", "append"])
+def test_under_a_layout_regions_stand_and_history_ends_where_they_do_there(visit, tmp_path, layout):
     unit = record("rsso", "boil", 22, [[0] * 31])
     regions = ("constitution", "plans_from_past_attempts", "progress", "skills", "mine")
     trial = replace(unit.trials[0], shown=dict.fromkeys(regions, "- Text."))
-    unit = replace(unit, trials=(trial,), protocol="sso-adapt/1 trials=1 layout=cache")
+    unit = replace(unit, trials=(trial,), protocol=f"sso-adapt/1 trials=1 layout={layout}")
     write_page(tmp_path / "cache.html", "Cache", [], [unit])
     page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "cache.html")
     at_step(page, 1, of=31)
@@ -169,7 +172,7 @@ def test_under_the_cache_layout_regions_stand_and_history_ends_where_they_do_the
     for step in range(1, 32):
         at_step(page, step, of=31)
         states = page.locator(".region.r-history .seen").count()
-        assert states == step - find_first_state(step, "cache")
+        assert states == step - (find_first_state(step, "cache") if layout == "cache" else 0)
         title = page.locator(".region.r-history .dim").first.inner_text()
         assert title.startswith("last ") == (states < step)
         page.keyboard.press("j")

@@ -1,7 +1,7 @@
 """The form of a call in fewer words than DSPy's: each field named once, the form of an answer shown once.
 
-Under the interface `complete`, whose prompts are nobody else's, and of signatures whose outputs are plain text: DSPy's
-words say what else an output must be, and are kept for that.
+Under the interface `complete`, whose prompts are nobody else's, and of signatures whose fields are plain text: DSPy's
+words say what else a field is, and are kept for that.
 """
 
 import textwrap
@@ -10,19 +10,16 @@ from typing import Any
 import dspy
 
 from rsso_dspy.lm.adapters.field_values import is_text_field
+from rsso_dspy.signatures.complete import BRIEF
 
-INPUTS = "You are given, in fields:"
-OUTPUTS = "Your output fields are:"
-FORM = "Your answer has this form:"
-OBJECTIVE = "Your objective is:"
-
-WORDS = (INPUTS, OUTPUTS, FORM, OBJECTIVE)
-"""What stands between a signature's own words."""
+INPUTS, OUTPUTS, FORM, OBJECTIVE = BRIEF
 
 
 def can_be_brief(signature: type[dspy.Signature]) -> bool:
     """Whether a call with this signature is put in few words."""
-    return dspy.settings.get("interface") == "complete" and all(map(is_text_field, signature.output_fields.values()))
+    return dspy.settings.get("interface") == "complete" and all(
+        is_text_field(field) and not field.json_schema_extra.get("constraints") for field in signature.fields.values()
+    )
 
 
 def describe_form(adapter: dspy.ChatAdapter, signature: type[dspy.Signature]) -> str:

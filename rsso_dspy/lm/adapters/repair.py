@@ -83,10 +83,11 @@ def is_echoed_placeholder(said: Any, name: str) -> bool:
 
 
 def is_placeholder(said: Any) -> bool:
-    """Whether a text only holds a value's place: ``{anything}``, ``<anything>``, ``your action here``, dots."""
+    """Whether a text only holds a value's place: ``{anything}``, ``<anything>``, ``your action here``, dots; with what
+    may be left of an object around it."""
     if not isinstance(said, str):
         return False
-    bare = said.strip().strip("[]()`\"'* ")
+    bare = re.sub(r"\n\s*\}$", "", said.strip()).strip("[]()`\"'*, ")
     return (
         re.fullmatch(r"[.…]+|(?:your|insert|write|put|enter)\b.*\bhere\W*|\{[^{}\"']*\}|<[^<>]*>", bare, re.I)
         is not None

@@ -10,7 +10,7 @@ const REGIONS = {
   skills: "Skills",
   history: "History",
 };
-/** The order of Algorithm 1, and that of the layout `cache`; regions of a method's own are named by a star. */
+/** The order of Algorithm 1, and that of the layouts `cache` and `append`; regions of a method's own are named by a star. */
 const ORDERS = {
   paper: ["constitution", "plans_from_past_attempts", "task", "progress", "action_templates", "skills", "*", "history"],
   cache: ["*", "action_templates", "constitution", "task", "plans_from_past_attempts", "history", "progress", "skills"],
@@ -18,7 +18,8 @@ const ORDERS = {
 const CLOSED = new Set(["constitution", "action_templates", "history"]);
 
 /** The layout of its prompts, which a protocol's name tells. */
-const layoutOf = (data) => (data.about.protocol.split(" ").includes("layout=cache") ? "cache" : "paper");
+const layoutOf = (data) => /(?:^| )layout=(cache|append)(?: |$)/.exec(data.about.protocol)?.[1] ?? "paper";
+const orderOf = (data) => ORDERS[layoutOf(data) === "paper" ? "paper" : "cache"];
 
 /** Whether its prompts show whole rooms, which a protocol's name tells too. */
 const isComplete = ({ about: { protocol } }) => {
@@ -47,7 +48,7 @@ function shownAt(data, trial, region, number) {
 /** Region, its text and whether it reads otherwise than a step before. */
 function regionsAt(data, trial, number) {
   const others = [...new Set(Object.keys(trial.shown).map((name) => name.split(/[:@]/)[0]))];
-  const names = ORDERS[layoutOf(data)].flatMap((name) => (name === "*" ? others.filter((other) => !(other in REGIONS)) : name));
+  const names = orderOf(data).flatMap((name) => (name === "*" ? others.filter((other) => !(other in REGIONS)) : name));
   return names.map((name) => {
     const at = (step) => {
       if (name === "task") return data.texts[trial.task].trim();
@@ -90,11 +91,14 @@ function regionPart(region, links) {
     el("div", { class: "body" }, body, links(name)));
 }
 
-/** The last ten states with the answers between them; under the layout `cache` up to ten more. */
+/**
+ * The last ten states with the answers between them; under the layout `cache` up to ten more, under `append` all, also
+ * where a very long conversation has lost its beginning.
+ */
 function historyAt(data, trial, number) {
   const states = [trial.start, ...trial.steps.slice(0, number - 1).map((step) => step.state)];
   const beyond = Math.max(0, states.length - WINDOW);
-  const first = layoutOf(data) === "cache" ? beyond - (beyond % WINDOW) : beyond;
+  const first = { paper: beyond, cache: beyond - (beyond % WINDOW), append: 0 }[layoutOf(data)];
   const blocks = [];
   let before = new Set();
   let room = null;
