@@ -81,6 +81,7 @@ def main() -> None:
     parser.add_argument("--preset", default="adapt/2-cap60")
     parser.add_argument("--tasks", default=",".join(tasks.tasks()))
     parser.add_argument("--layouts", default="paper,cache,append")
+    parser.add_argument("--seed", type=int, default=0, help="of the units: the player's chance")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(find_weights(MINILM) / "tokenizer.json"))
@@ -97,7 +98,7 @@ def main() -> None:
         points = []
         with session(load_config(overrides=settings)) as live:
             for task in options.tasks.split(","):
-                prompts, best = collect_prompts(live, tasks.train_sample(task, n=1)[0])
+                prompts, best = collect_prompts(live, tasks.train_sample(task, n=1)[0], options.seed)
                 count_tokens(prompts, tokenizer, total)
                 points.append(best)
         amounts = {
@@ -116,7 +117,7 @@ def main() -> None:
     print(json.dumps(rows))
 
 
-def collect_prompts(live: Session, variant: Variant) -> tuple[list[MarkedPrompt], float]:
+def collect_prompts(live: Session, variant: Variant, seed: int) -> tuple[list[MarkedPrompt], float]:
     """Every actor prompt of a unit, in order, and the points of its best trial."""
     prompts: list[MarkedPrompt] = []
 
@@ -125,7 +126,7 @@ def collect_prompts(live: Session, variant: Variant) -> tuple[list[MarkedPrompt]
         return dspy.LM(EMBEDDED, engine=engine, cache=False, temperature=0.5)
 
     with live.activate_for_run(), replace(live.runtime, lm=make_lm).activate():
-        result = Agent("rsso")(variant=variant)
+        result = Agent("rsso")(variant=variant, seed=seed)
     return prompts, result.points
 
 
