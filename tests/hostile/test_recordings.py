@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,24 @@ def test_it_replays_with_the_server_gone_to_the_same_bytes(recorded, tmp_path, r
     assert "rsso lifespan-longest-lived::98: equal" in out
     assert not list(tmp_path.glob("*-again"))
     assert len(recorded.served.requests) == recorded.asked
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_a_conversation_replays_to_the_same_bytes_and_show_has_it_as_it_was_sent(tmp_path, rsso):
+    talk = ("run", "--methods", "react", "--variants", "lifespan-longest-lived::98", "--trials", "1", *FAST)
+    talk += ("--set", "protocol.layout=append")
+    assert rsso(*talk, "--record", "--out", tmp_path / "first")[0] == 0
+    code, _, err = rsso(*talk, "--replay", tmp_path / "first", "--record", "--out", tmp_path / "again")
+    assert code == 0, err
+    assert records(tmp_path / "again") == records(tmp_path / "first")
+    kept = [exchange.request["messages"] for exchange in exchanges_of(tmp_path / "first")]
+    assert exchanges_of(tmp_path / "again") == exchanges_of(tmp_path / "first")
+    assert len(kept) > 1
+    for before, after in pairwise(kept):
+        assert after[: len(before)] == before
+    _, out, _ = rsso("show", tmp_path / "first", "lifespan-longest-lived::98", "--prompts")
+    shown = " ".join(out.split())
+    assert all(" ".join(message["content"].split()) in shown for message in kept[-1])
 
 
 @pytest.mark.usefixtures("at_hand")
