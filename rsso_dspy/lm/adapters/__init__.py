@@ -25,8 +25,9 @@ from rsso_dspy.lm.adapters.field_values import convert_value, is_list_field, is_
 from rsso_dspy.lm.adapters.lenient import repair_leniently
 from rsso_dspy.lm.adapters.list_values import is_json_list
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer, trim_answer
+from rsso_dspy.lm.adapters.turns import ask_again, format_turns
 from rsso_dspy.signatures.complete import speak_completely
-from rsso_dspy.signatures.conversation import HOW, Turn, find_turns, list_absent, select_opening, select_outputs
+from rsso_dspy.signatures.conversation import HOW, find_turns, list_absent
 from rsso_dspy.signatures.layouts import SEEN, SignatureWords, arrange_fields, read_words
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
@@ -35,8 +36,6 @@ DECORATED = re.compile(r"^\s*\[\[ ## \w+ ## \]\][*_]{0,3}:", re.M)
 """A marker with a colon after it."""
 BRACKETS = 300
 """Opening brackets beyond which JSON is not tried: a model that got stuck on one would keep a parser for minutes."""
-UNREAD = "Your answer to this could not be read. This time:"
-"""Ahead of a form that differs from the one before."""
 LINES_OF = r"^\s*\[\[ ## %s ## \]\](.*?)(?=^\s*\[\[ ## \w+ ## \]\]|\Z)"
 
 
@@ -79,34 +78,9 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
             messages: list[dict[str, Any]] = super().format(signature, demos, inputs)
             return messages
         if self.asks_for is not None:
-            *before, last = self.asks_for.format(signature, demos, inputs)
-            return [*before, {**last, "content": f"{last['content']}\n\n{self._ask_again(signature)}"}]
-        return self._format_conversation(signature, demos, turns)
-
-    def _ask_again(self, signature: type[dspy.Signature]) -> str:
-        """What is added to a question whose answer could not be read."""
-        return f"{UNREAD}\n\n{self.user_message_output_requirements(signature)}"
-
-    def _format_conversation(
-        self, signature: type[dspy.Signature], demos: list[dict[str, Any]], turns: tuple[Turn, ...]
-    ) -> list[dict[str, Any]]:
-        """The messages of a conversation: of each turn what was said, and what was answered. What they say depends on
-        nothing that comes later."""
-        opening = select_opening(signature, turns, bool(demos))
-        messages = [{"role": "system", "content": self.format_system_message(opening)}]
-        messages += self.format_demos(opening.delete(SEEN), demos) if demos else []
-        named = set(opening.input_fields)
-        for turn in turns:
-            news = {name: text for name, text in turn.said.items() if name in signature.input_fields}
-            for name in news.keys() - named:
-                news[name] = f"({signature.input_fields[name].json_schema_extra['desc']})\n{news[name]}"
-            named |= news.keys()
-            asked = self.format_user_message_content(signature, news, main_request=turn.reminds)
-            messages.append({"role": "user", "content": asked})
-            if turn.answer:
-                said = self.format_assistant_message_content(select_outputs(signature, turn.answer), dict(turn.answer))
-                messages.append({"role": "assistant", "content": said.rstrip("\n")})
-        return messages
+            asked = self.asks_for.format(signature, demos, inputs)
+            return ask_again(asked, self.user_message_output_requirements(signature))
+        return format_turns(self, signature, demos, turns)
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[dict[str, Any]]:
         answers: list[dict[str, Any]] = super(_TolerantAdapter, self._asking(lm)).__call__(lm, *asked, **named)
