@@ -9,9 +9,9 @@ DEMO   := find-living-thing,find-plant,identify-life-stages-1,inclined-plane-det
 .PHONY: demo test lint docs install clean
 
 demo: install
-	$(BIN)/rsso-dspy compile --calib 1-per-task --method rsso --protocol sso-adapt/1-cap60 --max-rollouts 60 \
+	$(BIN)/rsso-dspy compile --calib 1-per-task --method rsso --protocol sso-adapt/1-cap60 \
 	  --jobs $(JOBS) -o runs/demo.json --tasks $(DEMO)
-	$(BIN)/rsso-dspy evaluate runs/demo.json --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 \
+	$(BIN)/rsso-dspy evaluate runs/demo.json --unconfirmed --protocol sso-adapt/1-cap60 --trials 3 --per-task 2 \
 	  --jobs $(JOBS) --out runs/demo
 	$(BIN)/rsso-dspy report runs/demo --html runs/demo/report.html
 

@@ -2,8 +2,8 @@
 
     python benchmarks/compile_gain.py [--jobs 2] [--out runs/compile-gain]
 
-Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, a training variant of each to learn
-from and another to choose by, 60 rollouts each: gepa with three seeds, the others with one, copro on the actor alone.
+Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, a training variant of each to train
+from and another to val by, 60 rollouts each: gepa with three seeds, the others with one, copro on the actor alone.
 Whatever found something better is then played on four held-out variants of each task, three trials, in one run with
 zero-shot, under `sso-adapt/1-cap60`. The same command again goes on where it was cut short. The ratio is the mean of
 the compiled programs' Means over that of zero-shot, both measured in this run; a compile that found nothing better
@@ -58,7 +58,7 @@ def main() -> None:
     for name, file in files.items():
         run_cli("compile", "--method", METHOD, "--max-rollouts", str(ROLLOUTS), *COMPILES[name], *common, "-o", file)
     compiled = {name: load(file) for name, file in files.items()}
-    better = [str(files[name]) for name, program in compiled.items() if program.improved]
+    better = [str(files[name]) for name, program in compiled.items() if program.improved or program.candidate]
     held_out = given.out / "held-out"
     programs = ",".join([ZERO_SHOT, *better])
     run_cli("run", "--methods", METHOD, "--programs", programs, "--per-task", "4", "--trials", "3", *common,
@@ -82,7 +82,7 @@ def run_cli(*words: object) -> None:
 
 
 def print_compiles(compiled: dict[str, Compiled]) -> None:
-    print("\n| compile | metric on the variants to choose by | Mean there | programs compared | rollouts | calls | "
+    print("\n| compile | metric on the val variants | Mean there | programs compared | rollouts | calls | "
           "tokens in | changed |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
     for name, each in compiled.items():
         assert each.before is not None

@@ -99,7 +99,7 @@ def collect_candidates(live: Session, jobs: int) -> list[Any]:
 
 def measure_candidates(live: Session, states: list[Any], form: RolloutLength, jobs: int) -> tuple[list[float], int]:
     """The mean metric of every candidate with rollouts of this form, and the model calls that took."""
-    variants = draw_calibration("1-per-task", TASKS, 0, live.config.environment.simplification).choose
+    variants = draw_calibration("1-per-task", TASKS, 0, live.config.environment.simplification).val
     budgets = {
         variant: min(budget, form.steps) for variant, budget in compute_step_budgets(live.protocol, variants).items()
     }

@@ -15,15 +15,16 @@ def draw_program_file(file: Path) -> "tuple[Figure, str]":
     Raises `UsageError` if the file cannot be read or matplotlib is not installed.
     """
     from rsso_dspy.optimize.compiled import load
-    from rsso_dspy.optimize.description import describe_program
+    from rsso_dspy.optimize.description import describe_noise, describe_program, describe_verdict
 
     found = describe_program(load(file))
     tried = [f"{name} {each.metric:.3f}" for name, each in zip(_label_candidates(found), found.candidates, strict=True)]
     best = next(
         (name for name, each in zip(_label_candidates(found), found.candidates, strict=True) if each.chosen), "none"
     )
-    words = f"Mean metric of each candidate of {file.name} on the validation variants: {', '.join(tried)}."
-    return draw_program_candidates(found, file.name), f"{words} Chosen: {best}."
+    words = f"Mean metric of each candidate of {file.name} on the val variants: {', '.join(tried)}."
+    said = " ".join([describe_verdict(found.compiled), *describe_noise(found.compiled)])
+    return draw_program_candidates(found, file.name), f"{words} Chosen: {best}; {said}"
 
 
 def draw_program_candidates(found: "Description", name: str) -> "Figure":
@@ -31,16 +32,19 @@ def draw_program_candidates(found: "Description", name: str) -> "Figure":
     from rsso_dspy.records import RULE_BASED_NOTE
     from rsso_dspy.report.figures import ScoredCandidate, draw_candidates_figure
 
-    choose = found.compiled.choose
+    val = found.compiled.val
     shown = [
-        ScoredCandidate(
-            label, each.metric, {key: v for key, v in each.per_variant.items() if key in choose}, each.chosen
-        )
+        ScoredCandidate(label, each.metric, {key: v for key, v in each.per_variant.items() if key in val}, each.chosen)
         for label, each in zip(_label_candidates(found), found.candidates, strict=True)
     ]
-    title = f"{name}: {found.compiled.method}, {found.compiled.optimizer}"
+    verdict = f", {found.compiled.confirmation.verdict}" if found.compiled.confirmation else ""
+    title = f"{name}: {found.compiled.method}, {found.compiled.optimizer}{verdict}"
     return draw_candidates_figure(shown, title, RULE_BASED_NOTE if found.compiled.rule_based else "")
 
 
 def _label_candidates(found: "Description") -> list[str]:
-    return ["zero-shot" if each.zero_shot else f"#{number}" for number, each in enumerate(found.candidates)]
+    names = []
+    for each in found.candidates:
+        mark = " placebo" if each.placebo else " dropped" if each.dropped else ""
+        names.append("zero-shot" if each.zero_shot else f"#{each.number}{mark}")
+    return names

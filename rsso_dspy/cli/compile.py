@@ -30,18 +30,22 @@ from rsso_dspy.cli.run_plan import describe_forecast, describe_models
 from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rsso_dspy.config import Config
     from rsso_dspy.experiment.plan import Forecast
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.request import CompileRequest
+    from rsso_dspy.records import Usage
 
 
 def compile_program(
     calib: Annotated[
         str,
         typer.Option(
-            help="K-per-task: K training variants a task to learn from and K others to choose by; or a JSON file with "
-            '{"learn": ["task::index", ...], "choose": [...]}.'
+            help="K-per-task: of each task K training variants for train (feedback), K for val (to choose by), 3K for "
+            'confirm (the chosen one against the start); or a JSON file with {"train": ["task::index", ...], "val": '
+            '[...], "confirm": [...]}.'
         ),
     ] = "1-per-task",
     method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
@@ -57,7 +61,8 @@ def compile_program(
         int, typer.Option(min=1, max=MOST_STEPS, help="Steps per trial at most; or what the protocol allows.")
     ] = 60,
     max_rollouts: Annotated[
-        int | None, typer.Option(min=1, help="Rollouts at most; four times all calibration variants when absent.")
+        int | None,
+        typer.Option(min=1, help="Rollouts at most; four times train and val, and confirm twice, when absent."),
     ] = None,
     max_lm_calls: Annotated[int | None, typer.Option(min=1, help="Model calls at most.")] = None,
     max_cost: Annotated[
@@ -82,6 +87,9 @@ def compile_program(
     start: Annotated[
         Path | None, typer.Option("--from", help="Compiled program to improve on; zero-shot when absent.")
     ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=20, help="Seeds that each val and confirm variant is played with; more where few.")
+    ] = 1,
     protocol: ProtocolName = None,
     seed: Seed = None,
     jobs: Jobs = 1,
@@ -96,9 +104,10 @@ def compile_program(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Compile a method's prompts on calibration variants and write the best program found.
+    """Compile a method's prompts on calibration variants and write the best program found, with a verdict.
 
-    Ctrl-C and a spent budget keep the best so far. Held-out variants are never played.
+    It is confirmed when it beats the program it started from on variants that neither has seen. Ctrl-C and a spent
+    budget keep the best so far. Held-out variants are never played.
     """
     settings = build_config(
         config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
@@ -107,6 +116,7 @@ def compile_program(
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
     from rsso_dspy.optimize.compiled import load
+    from rsso_dspy.optimize.confirmable import describe_power
     from rsso_dspy.optimize.request import build_request
     from rsso_dspy.optimize.rollout_cache import RolloutCache
     from rsso_dspy.programs.methods import get_method
@@ -130,13 +140,13 @@ def compile_program(
         split_names(roles, "--roles") if roles is not None else None,
         base,
         max_idle,
+        seeds,
     )
     there = load_finished_compile(out, settings, wanted)
     kept = 0 if there else RolloutCache.for_output(out).check_request(describe_request(settings, wanted))
     forecast = wanted.forecast(preset)
     print_status(
-        f"plan: {optimizer} compiles {method_name} on {format_plural(calibration.learn, 'variant')} to learn from and "
-        f"{len(calibration.choose)} to choose by ({calib}), protocol {preset.id}, into {out}\n"
+        f"plan: {optimizer} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, into {out}\n"
         f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
         f"      {describe_models(settings, {'actor', *forecast.calls})}\n"
         f"      {_describe_cost(forecast, wanted, settings)}"
@@ -146,8 +156,10 @@ def compile_program(
             f"      {format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not "
             "played again"
         )
-    for note in calibration.notes:
+    for note in (*calibration.notes, *describe_power(wanted, base)):
         print_status(f"      {note}")
+    if base and base.candidate:
+        print_status(f"      {start} holds an unconfirmed candidate: it starts from the program that one started from")
     if there:
         print_status(f"      {out} holds the result already: kept")
     if dry_run:
@@ -199,47 +211,50 @@ def _run_compile(
 
 def _print_outcome(compiled: "Compiled", out: Path) -> None:
     """What came of it, on stdout."""
-    from rsso_dspy.pricing import format_tokens
+    from rsso_dspy.optimize.description import describe_noise, describe_verdict
     from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT
 
     before, after = compiled.before, compiled.after
-    start = ZERO_SHOT if compiled.start == ZERO_SHOT else "the program it started from"
+    start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
     spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
-    sent = format_tokens(sum(usage.input for usage in compiled.usage.values()))
-    answered = format_tokens(sum(usage.output for usage in compiled.usage.values()))
+    found = compiled.improved or compiled.candidate
     if before is None or after is None:
-        said = f"the budget ended before {'the zero-shot program' if start == 'zero-shot' else start} was scored"
-    elif compiled.improved:
+        said = f"the budget ended before {start} was scored"
+    elif found:
         said = f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}"
     else:
         said = f"nothing better than {start} was found (metric {before.metric:.3f}, Mean {before.mean:.2f})"
-    ended = {
-        "rollouts": "; the rollouts were spent",
-        "lm-calls": "; the model calls were spent",
-        "cost": "; the money was spent",
-    }
     echo(
-        f"{compiled.method}, {compiled.optimizer}: {said}, on {format_plural(compiled.choose, 'variant')} to choose "
-        "by; "
-        f"{format_plural(compiled.tried, 'program')} compared{ended.get(compiled.ended_by or '', '')}\n"
+        f"{compiled.method}, {compiled.optimizer}: {said}, on {format_plural(compiled.val, 'val variant')}; "
+        f"{format_plural(compiled.tried, 'program')} compared; the search ended: {compiled.search_end}"
+    )
+    echo(describe_verdict(compiled))
+    for line in describe_noise(compiled):
+        echo(line)
+    echo(
         f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
-        f"{sent} tokens in, {answered} out"
+        f"{_format_tokens_sent(compiled.usage.values())}"
     )
     if compiled.abandoned:
-        lost = compiled.abandoned.values()
-        sent, answered = (
-            format_tokens(sum(each.input for each in lost)),
-            format_tokens(sum(each.output for each in lost)),
-        )
-        calls = sum(each.calls for each in lost)
-        echo(f"attempts that were cut short cost {calls:,} model calls more, {sent} tokens in, {answered} out")
-    if compiled.improved:
-        echo(f"changed: {', '.join(compiled.changes)}")
-        echo("The best of several on few variants looks better than it is: held-out variants tell.")
-    else:
-        echo(f"{out} holds {'the zero-shot program' if start == 'zero-shot' else start}, marked as such.")
+        calls = sum(each.calls for each in compiled.abandoned.values())
+        lost = _format_tokens_sent(compiled.abandoned.values())
+        echo(f"attempts that were cut short cost {calls:,} model calls more, {lost}")
+    if found:
+        echo(f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}")
+    if not compiled.improved:
+        beside = ", and the candidate beside it" if compiled.candidate else ", marked as such"
+        echo(f"{out} holds {start}{beside}.")
     for note in compiled.notes:
         echo(f"note: {note}")
     if compiled.rule_based:
         echo(RULE_BASED_NOTE)
-    echo(f"\nprogram: {out}  ({format_command('evaluate', out)})")
+    flag = " --unconfirmed" if compiled.candidate else ""
+    echo(f"\nprogram: {out}  ({format_command('evaluate', out)}{flag})")
+
+
+def _format_tokens_sent(spent: "Iterable[Usage]") -> str:
+    from rsso_dspy.pricing import format_tokens
+
+    both = list(spent)
+    sent, answered = sum(usage.input for usage in both), sum(usage.output for usage in both)
+    return f"{format_tokens(sent)} tokens in, {format_tokens(answered)} out"

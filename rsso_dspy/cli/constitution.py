@@ -55,7 +55,7 @@ def build(
         str,
         typer.Option(
             help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's); or a "
-            "JSON file whose `learn` lists variants."
+            "JSON file whose `train` lists variants."
         ),
     ] = "1-per-task",
     writer: Annotated[
@@ -104,9 +104,9 @@ def build(
     if out.exists():
         raise UsageError(f"{out} already exists; remove it or name another file with -o")
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")
-    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark)
+    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark, 0)
     writing = next(each for each in get_args(Writing) if each == writer)
-    built = plan_constitution_build(settings, drawn.learn, writing, out, explore, print_status)
+    built = plan_constitution_build(settings, drawn.train, writing, out, explore, print_status)
     print_build_plan(built, writer, calib, drawn.notes)
     if not dry_run:
         _print_constitution(play_build(built, max_cost, max_tokens, record))

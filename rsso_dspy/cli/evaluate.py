@@ -24,6 +24,7 @@ from rsso_dspy.cli.options import (
     Retry,
     Seed,
     Trials,
+    Unconfirmed,
     Variants,
     build_config,
     parse_retry,
@@ -37,6 +38,7 @@ from rsso_dspy.cli.terminal_text import echo
 
 def evaluate_program(
     program: Annotated[Path, typer.Argument(metavar="FILE", help="The compiled program.")],
+    unconfirmed: Unconfirmed = False,
     task_names: Annotated[
         str | None, typer.Option("--tasks", help="Task types, comma-separated, or all; those compiled on when absent.")
     ] = None,
@@ -67,6 +69,7 @@ def evaluate_program(
     """Play held-out variants with the compiled program and with the zero-shot one of the same method, same seeds, and
     print the comparison.
 
+    Of a file that is not confirmed, the program it started from is played, unless --unconfirmed asks for its candidate.
     It is `rsso-dspy run` with two programs: every unit is written as soon as it is finished.
     """
     from rsso_dspy.optimize.compiled import derive_program_name, load
@@ -108,8 +111,9 @@ def evaluate_program(
         out=out or Path("runs") / f"evaluate-{program.stem}",
         retry_stalled=parse_retry(retry),
         record=record,
+        unconfirmed=unconfirmed,
     )
-    playing = load_programs([ZERO_SHOT, str(program)])
+    playing = load_programs([ZERO_SHOT, str(program)], unconfirmed)
     plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
     if not dry_run:
         echo(f"program: {program}")

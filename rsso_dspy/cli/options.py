@@ -64,6 +64,13 @@ Replay = Annotated[
         help="Answer from the recordings in this folder instead of asking a model; only exact matches count.",
     ),
 ]
+Unconfirmed = Annotated[
+    bool,
+    typer.Option(
+        "--unconfirmed",
+        help="Of compiled programs that are not confirmed, play the candidate, not the program it started from.",
+    ),
+]
 Retry = Annotated[
     str | None,
     typer.Option(

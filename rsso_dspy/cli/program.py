@@ -46,7 +46,7 @@ def show(
         print_json(found.to_json_data())
         return
     show_origin(file, found.compiled, found.protocol)
-    show_candidates(found.candidates, found.compiled.choose)
+    show_candidates(found.candidates, found.compiled.val)
     for role in found.roles.values():
         show_role(role)
 

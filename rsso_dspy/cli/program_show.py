@@ -17,37 +17,38 @@ if TYPE_CHECKING:
 ABRIDGED = 160
 """Characters of a demonstration's field that are printed; `--json` has all of them."""
 
-_ENDED = {
-    None: "the optimizer came to its end",
-    "rollouts": "the rollouts were spent",
-    "lm-calls": "the model calls were spent",
-    "interrupted": "it was interrupted",
-    "error": "an error cut it short",
-}
-
 
 def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     """Where it came from: what it was compiled with, on, and at what expense."""
     from dataclasses import astuple
 
+    from rsso_dspy.optimize.description import describe_noise, describe_verdict
+    from rsso_dspy.optimize.outcome import ENDED
     from rsso_dspy.records import RULE_BASED_NOTE
 
     print_paragraph(f"{file}: {found.method}, compiled by {found.optimizer}", bold=True)
     before, after = found.before, found.after
     if before is None or after is None:
         print_paragraph("It ended before the zero-shot program was scored, and holds that one.")
-    elif found.improved:
-        print_paragraph(f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}")
+    elif found.improved or found.candidate:
+        print_paragraph(
+            f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}, on val"
+        )
     else:
         print_paragraph(
             f"Nothing better was found: it holds the zero-shot program (metric {before.metric:.3f}, "
             f"Mean {before.mean:.2f})."
         )
-    print_paragraph(f"learnt from {format_plural(found.learn, 'variant')}: {', '.join(found.learn)}")
-    print_paragraph(f"chosen by {format_plural(found.choose, 'variant')}: {', '.join(found.choose)}")
+    for line in (describe_verdict(found), *describe_noise(found)):
+        print_paragraph(line)
+    if found.candidate:
+        print_paragraph("It holds the program it started from, which is played, and beside it the candidate below.")
+    parts = {"train": (*found.train, *found.fresh), "val": found.val, "confirm": found.confirm}
+    for part, keys in parts.items():
+        print_paragraph(f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys) or 'none'}")
     print_paragraph(
         f"rollouts: {found.rollouts} of {found.max_rollouts}, each {found.trials} trials of {found.steps} steps at "
-        f"most; {_ENDED[found.ended_by]}"
+        f"most; {found.search_end or ENDED.get(found.ended_by or '', 'the optimizer came to its end')}"
     )
     calls = f" of {found.max_lm_calls:,}" if found.max_lm_calls is not None else ""
     print_paragraph(f"model calls: {found.lm_calls:,}{calls}; tokens: {_format_token_counts(found.usage.values())}")
@@ -73,26 +74,28 @@ def _format_token_counts(usages: Iterable[Any]) -> str:
     return f"{sum(given for given, _ in both):,} in, {sum(said for _, said in both):,} out"
 
 
-def show_candidates(candidates: "Sequence[ComparedProgram]", choose: Sequence[str]) -> None:
+def show_candidates(candidates: "Sequence[ComparedProgram]", val: Sequence[str]) -> None:
     """All programs that were compared, then their scores variant by variant where the file holds them."""
-    print_title(f"{format_plural(candidates, 'program')} compared, on the variants to choose by")
+    print_title(f"{format_plural(candidates, 'program')} compared, on the val variants")
     if candidates:
         echo(f"{'#':>3} {'program':<12} metric   Mean")
-    for number, each in enumerate(candidates):
-        marks = [name for name, there in (("zero-shot", each.zero_shot), ("chosen", each.chosen)) if there]
+    for each in candidates:
+        kinds = {"zero-shot": each.zero_shot, "placebo": each.placebo, "dropped": each.dropped, "chosen": each.chosen}
+        marks = [name for name, there in kinds.items() if there]
         program = replace_controls(each.program)[:12]
-        line = f"{number:3d} {program:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
+        line = f"{each.number:3d} {program:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
         echo(line.rstrip())
     if not any(each.per_variant for each in candidates):
         return
-    keys = dict.fromkeys([*choose, *(key for each in candidates for key in each.per_variant)])
-    print_title("Metric per calibration variant; * to choose by")
+    keys = dict.fromkeys([*val, *(key for each in candidates for key in each.per_variant)])
+    print_title("Metric per calibration variant; * in val")
     _print_scores(
-        {f"{'*' if key in choose else ' '}{key}": [c.per_variant.get(key) for c in candidates] for key in keys}
+        {f"{'*' if key in val else ' '}{key}": [c.per_variant.get(key) for c in candidates] for key in keys},
+        [each.number for each in candidates],
     )
 
 
-def _print_scores(rows: Mapping[str, Sequence[float | None]]) -> None:
+def _print_scores(rows: Mapping[str, Sequence[float | None]], numbers: Sequence[int]) -> None:
     """Rows of numbers under the candidates' numbers; in blocks of columns, and with names on lines of their own, where
     they would be wider than the terminal."""
     names = max(map(len, rows))
@@ -101,7 +104,7 @@ def _print_scores(rows: Mapping[str, Sequence[float | None]]) -> None:
     columns = max(map(len, rows.values()))
     for first in range(0, columns, room):
         here = range(first, min(first + room, columns))
-        echo(" " * (2 if narrow else names) + "".join(f"{f'#{number}':>7}" for number in here))
+        echo(" " * (2 if narrow else names) + "".join(f"{f'#{numbers[n]}':>7}" for n in here))
         for name, scores in rows.items():
             cells = "".join("      -" if scores[n] is None else f"{scores[n]:7.3f}" for n in here)
             if narrow:

@@ -306,11 +306,11 @@ class CompileProgress(ProgressBar):
         with self._lock:
             self.done += 1
             best = rollouts.best_candidate
-            score = "" if best is None else f"best {best.mean_over(rollouts.choose):.3f}  "
+            score = "" if best is None else f"best {best.mean_over(rollouts.val, seeds=rollouts.seeds):.3f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
             self.update_bar(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
             if not self.console.is_terminal:
-                number = list(rollouts.candidates).index(candidate.program)
+                number = candidate.number
                 self.print_line(
                     f"[{self.done}/{self.total}] candidate {number} {rollout.variant.key}: {rollout.score:.3f}"
                     f"  {score}{rollouts.lm_calls:,} calls"

@@ -162,7 +162,7 @@ def _format_run_command(options: dict[str, str | list[str]]) -> str:
     words = ["rsso-dspy", "run"]
     for name, value in options.items():
         for text in [value] if isinstance(value, str) else value:
-            words += [name, text] if not text.startswith("-") else [f"{name}={text}"]
+            words += [name] if not text else [name, text] if not text.startswith("-") else [f"{name}={text}"]
     return shlex.join(words)
 
 
@@ -174,7 +174,7 @@ def _play_command(options: dict[str, str | list[str]], jobs: int, max_cost: floa
     for option, value in options.items():
         name = option.removeprefix("--").replace("-", "_")
         path = name in ("config", "out", "skills", "constitution", "replay")
-        given[renamed.get(name, name)] = Path(str(value)) if path else value
+        given[renamed.get(name, name)] = Path(str(value)) if path else value or True
     if "per_task" in given:
         given["per_task"] = int(given["per_task"])
     run_methods(**given, jobs=jobs, max_cost=max_cost)
@@ -264,6 +264,7 @@ def _print_file_command(file: Path, replay: bool) -> None:
 
 def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
     """Print the command that compiles it."""
+    from rsso_dspy.optimize.calibration import PARTS, rename_old_parts
     from rsso_dspy.records import ZERO_SHOT
 
     _print_quoted(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
@@ -285,8 +286,11 @@ def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
         "--max-idle": data.get("max_idle"),
         "--roles": ",".join(data.get("roles") or ()) or None,
         "--from": None if start == ZERO_SHOT else "START.json",
+        "--seeds": data.get("seeds", 1) if data.get("seeds", 1) != 1 else None,
     }
-    first, calibration = _build_calibration_options(data["learn"], data["choose"], data["identity"]["config"], again)
+    data = rename_old_parts(data)
+    parts = {part: data.get(part) or [] for part in PARTS}
+    first, calibration = _build_calibration_options(parts, data["identity"]["config"], again)
     return [*first, _join_command(["compile"], calibration | wanted, data["identity"]["config"], again)]
 
 
@@ -299,7 +303,7 @@ def _build_constitution_command(data: dict[str, Any], file: Path, again: Path) -
         raise UsageError(replace_controls(f"{file} does not store its arguments; it was made by {by} from {learnt}"))
     config, keys = about["asked"]["config"], about["asked"]["calibration"]
     wanted = {"--writer": about["writer"].removeprefix("omnireflect-"), "--explore": about["asked"]["explore"]}
-    first, calibration = _build_calibration_options(keys, None, config, again)
+    first, calibration = _build_calibration_options({"train": keys}, config, again)
     return [*first, _join_command(["constitution", "build"], calibration | wanted, config, again)]
 
 
@@ -312,25 +316,28 @@ def _join_command(verb: list[str], wanted: dict[str, Any], config: dict[str, Any
 
 
 def _build_calibration_options(
-    learn: list[str], choose: list[str] | None, config: dict[str, Any], again: Path
+    parts: dict[str, list[str]], config: dict[str, Any], again: Path
 ) -> tuple[list[str], dict[str, str]]:
     """Return the options that select these calibration variants.
 
-    If no draw yields them, a command that writes them to a file comes first. An empty validation part is not checked.
+    If no draw yields them, a command that writes them to a file comes first. With `train` alone, the other parts are
+    not checked.
     """
-    from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.optimize.calibration import CONFIRM_SHARE, draw_calibration
     from rsso_dspy.workflows.reproduce import get_run_benchmark
 
-    of = get_run_benchmark(config)
-    tasks = list(dict.fromkeys(key.partition("::")[0] for key in learn))
-    for many in range(1, len(learn) + 1):
-        drawn = draw_calibration(f"{many}-per-task", tasks, config["seed"], of=of)
-        found = [[variant.key for variant in part] for part in (drawn.learn, drawn.choose)]
-        if found == [learn, choose] or (choose is None and sorted(found[0]) == learn):
+    of, train = get_run_benchmark(config), parts["train"]
+    tasks, alone = list(dict.fromkeys(key.partition("::")[0] for key in train)), len(parts) == 1
+    for many in range(1, len(train) + 1):
+        drawn = draw_calibration(
+            f"{many}-per-task", tasks, config["seed"], of=of, confirm_share=0 if alone else CONFIRM_SHARE
+        )
+        found = {part: [variant.key for variant in getattr(drawn, part)] for part in parts}
+        if found == parts or (alone and sorted(found["train"]) == train):
             return [], {"--calib": f"{many}-per-task", "--tasks": ",".join(tasks)}
     file = again.with_suffix(".calib.json")
-    if choose is None:  # a file must name some
-        choose = [variant.key for variant in draw_calibration("1-per-task", tasks, config["seed"], of=of).variants]
-        choose = [key for key in choose if key not in learn][:1]
-    text = json.dumps({"learn": learn, "choose": choose})
+    if alone:  # a file has to name some val variants
+        others = [variant.key for variant in draw_calibration("1-per-task", tasks, config["seed"], of=of).variants]
+        parts = {"train": train, "val": [key for key in others if key not in train][:1]}
+    text = json.dumps({part: keys for part, keys in parts.items() if keys})
     return [f"printf '%s\\n' {shlex.quote(text)} > {shlex.quote(str(file))}"], {"--calib": str(file)}

@@ -30,6 +30,7 @@ from rsso_dspy.cli.options import (
     Retry,
     Seed,
     Trials,
+    Unconfirmed,
     build_config,
     format_command,
     format_plural,
@@ -37,7 +38,7 @@ from rsso_dspy.cli.options import (
     print_status,
     split_names,
 )
-from rsso_dspy.cli.program_files import load_programs
+from rsso_dspy.cli.program_files import describe_programs, load_programs
 from rsso_dspy.cli.run_plan import print_run_plan
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import LimitReached, UsageError
@@ -115,6 +116,7 @@ def run_methods(
             help="zero-shot and files of compiled programs, comma-separated; each program gives every method one arm."
         ),
     ] = "zero-shot",
+    unconfirmed: Unconfirmed = False,
     out: Annotated[Path, typer.Option(help="Folder of the run; repeat the command to resume.")] = Path("runs/run"),
     fork: Annotated[
         Path | None,
@@ -174,7 +176,7 @@ def run_methods(
     if frozen and skills is None and constitution is None:
         raise UsageError("--frozen needs memories to read; add --skills FILE or --constitution FILE")
     files = split_names(programs, "--programs")
-    playing = load_programs(files)
+    playing = load_programs(files, unconfirmed)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
     chosen = split_names(methods, "--methods") if methods is not None else named.methods or compiled_for or FOUR
     if constitution is not None:
@@ -195,6 +197,7 @@ def run_methods(
         shard=Shard.parse(shard) if shard else None,
         retry_stalled=parse_retry(retry),
         record=record,
+        unconfirmed=unconfirmed,
     )
     plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
 
@@ -243,10 +246,8 @@ def plan_and_play(
     if spec.fork:
         print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} taken over")
     print_run_plan(planned, jobs)
-    for name, compiled in programs.items():
-        if compiled and not compiled.improved:
-            why = "found nothing better" if compiled.before else "ended before scoring anything"
-            print_status(f"      {name} equals its initial program: its compile {why}")
+    for line in describe_programs(programs, planned.plan.protocol, planned.models_in_use.get("actor", "")):
+        print_status(f"      {line}")
     purse = planned.make_spend_limit(max_cost, max_tokens)
     if not dry_run:
         play_and_report(planned, jobs, purse, engine, mlflow)

@@ -125,14 +125,14 @@ def _prepare_constitution(
     if writing is None:
         raise UnknownName("writer", point.build_settings["writer"], get_args(Writing))
     drawn = draw_calibration(
-        point.build_settings["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.active_benchmark
+        point.build_settings["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.active_benchmark, 0
     )
-    what = "\n".join([advisor.hash(), writing, *(variant.key for variant in drawn.learn)])
+    what = "\n".join([advisor.hash(), writing, *(variant.key for variant in drawn.train)])
     name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.build_settings.values())
     made = out / "constitutions" / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.json"
     if made.exists():
         return made, compute_build_cost(made, advisor)
-    planned = plan_constitution_build(advisor, drawn.learn, writing, made, explore=1, say=print_status)
+    planned = plan_constitution_build(advisor, drawn.train, writing, made, explore=1, say=print_status)
     describe_building(planned, writing, point.build_settings["calib"], drawn.notes)
     if dry_run:
         return None, 0.0

@@ -1,1 +1,19 @@
-"""Compilation: a program learns its prompts from calibration variants, never from held-out ones, and becomes a file."""
+"""Compilation: a program learns its prompts from calibration variants, never from held-out ones, and becomes a file.
+
+`confirm` asks of any two DSPy programs what a compile asks of its candidate.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rsso_dspy.optimize.confirming import confirm
+
+__all__ = ["confirm"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from rsso_dspy.optimize import confirming
+
+        return getattr(confirming, name)
+    raise AttributeError(f"module 'rsso_dspy.optimize' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -1,18 +1,20 @@
-"""Which variants a program is compiled on: some to learn from, others to choose among candidates by.
+"""Which variants a program is compiled on, in three disjoint parts: `train` for feedback, `val` to choose among
+candidates, `confirm` for the chosen one and the program it started from, alone.
 
     >>> calibration = draw_calibration("1-per-task", ["boil"], seed=0)
-    >>> len(calibration.learn), len(calibration.choose)
-    (1, 1)
+    >>> len(calibration.train), len(calibration.val), len(calibration.confirm)
+    (1, 1, 3)
 
-Held-out variants are in neither, by construction: a `Calibration` that holds one cannot be made.
+Held-out variants are in none, by construction: a `Calibration` that holds one cannot be made.
 """
 
 import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,25 +28,41 @@ from rsso_dspy.safe_read import explain_unreadable, read_json
 if TYPE_CHECKING:
     import dspy
 
-PARTS = ("learn", "choose")
+PARTS = ("train", "val", "confirm")
+NEEDED = ("train", "val")
+"""Parts without which there is no compile; without `confirm` there is one that can confirm nothing."""
+
+OLD_PARTS = {"learn": "train", "choose": "val"}
+"""What the parts were called in files of version 0.1.0."""
+
+CONFIRM_SHARE = 3
+"""Confirm variants for every val variant. By 18 val variants the best of four useless candidates looks better in nine
+of ten compiles; 54 more, which only the chosen one meets, take that back (`benchmarks/junk.py`)."""
 
 _PER_TASK = re.compile(r"([1-9][0-9]*)-per-task")
-_FILE_FORM = '{"learn": ["task::index", ...], "choose": ["task::index", ...]}'
+_FILE_FORM = '{"train": ["task::index", ...], "val": ["task::index", ...], "confirm": ["task::index", ...]}'
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Variants that an optimizer may play. Raises ``SplitError`` when one belongs to the test split, whatever its own
-    field says, or stands in both parts, and ``UsageError`` when a part is empty."""
+    """Variants that a compile may play. Raises ``SplitError`` when one belongs to the test split, whatever its own
+    field says, or stands in two parts, and ``UsageError`` when `train` or `val` is empty."""
 
-    learn: tuple[Variant, ...]
+    train: tuple[Variant, ...]
     """Played for feedback: traces, reflections, demonstrations."""
-    choose: tuple[Variant, ...]
+    val: tuple[Variant, ...]
     """Scored to choose among candidate programs; no candidate was made from them."""
+    confirm: tuple[Variant, ...] = ()
+    """Played by the chosen candidate and by the program it started from, and by no other; none when nothing can be
+    confirmed."""
     notes: tuple[str, ...] = ()
     """Where the draw differs from what was asked for."""
     benchmark: str = DEFAULT
     """Name of the benchmark that the variants are of."""
+    spare: tuple[Variant, ...] = ()
+    """Further variants for feedback, in order, for when those of `train` are solved."""
+    seeds: int = 1
+    """Seeds that each val and confirm variant is played with; its score is the mean over them."""
 
     def __post_init__(self) -> None:
         wrong = []
@@ -52,24 +70,41 @@ class Calibration:
             wrong.append(
                 f"of the held-out test split: {', '.join(dict.fromkeys(held_out))}; take train or dev variants"
             )
-        chosen = {variant.key for variant in self.choose}
-        if shared := [variant.key for variant in self.learn if variant.key in chosen]:
-            wrong.append(f"both in learn and in choose: {', '.join(dict.fromkeys(shared))}; leave each in one of them")
+        parts = {part: {variant.key: None for variant in getattr(self, part)} for part in (*PARTS, "spare")}
+        for one, other in combinations(parts, 2):
+            if shared := [key for key in parts[one] if key in parts[other]]:
+                wrong.append(f"both in {one} and in {other}: {', '.join(shared)}; leave each in one of them")
         if wrong:
             raise SplitError(f"these variants cannot calibrate: {', and '.join(wrong)}.")
-        if empty := [part for part in PARTS if not getattr(self, part)]:
+        if empty := [part for part in NEEDED if not getattr(self, part)]:
             raise UsageError(
-                f"no calibration variants to {' and none to '.join(empty)}: both parts need at least one. "
+                f"no calibration variants in {' and none in '.join(empty)}: both parts need at least one. "
                 "Name more tasks or more variants."
             )
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        return (*self.learn, *self.choose)
+        """All of them, the spare ones included."""
+        return (*self.train, *self.val, *self.confirm, *self.spare)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(variant.key for variant in self.variants)
+        return tuple(variant.key for variant in (*self.train, *self.val, *self.confirm))
+
+    @property
+    def val_rollouts(self) -> int:
+        """What one candidate costs on all of `val`."""
+        return len(self.val) * self.seeds
+
+    @property
+    def confirm_rollouts(self) -> int:
+        """What two programs cost on all of `confirm`."""
+        return 2 * len(self.confirm) * self.seeds
+
+    @property
+    def size(self) -> str:
+        """How many variants each part has, in words."""
+        return f"{len(self.train)} train, {len(self.val)} val and {len(self.confirm) or 'no'} confirm variants"
 
 
 def draw_calibration(
@@ -78,16 +113,18 @@ def draw_calibration(
     seed: int,
     simplification: str | None = None,
     of: Benchmark | None = None,
+    confirm_share: int = CONFIRM_SHARE,
 ) -> Calibration:
     """The calibration that ``text`` means, of the named tasks (all when None) of a benchmark (the default one).
     `simplification` is that of the variants, the usual one when None.
 
-    ``K-per-task``: K training variants of each task to learn from and K others to choose by, drawn with ``seed``; fewer
-    where the split has fewer, with a note. Otherwise the path of a JSON file that lists train or dev variants:
-    ``{"learn": ["boil::0", ...], "choose": ["boil::14", ...]}``.
+    ``K-per-task``: of each task K training variants for `train`, K others for `val` and `confirm_share` times K for
+    `confirm`, drawn with ``seed``; fewer where the split has fewer, with a note. Otherwise the path of a JSON file that
+    lists train or dev variants: ``{"train": ["boil::0", ...], "val": ["boil::14", ...], "confirm": [...]}``; without
+    `confirm`, what is found stays unconfirmed. Files of version 0.1.0, with ``learn`` and ``choose``, are read.
 
-    Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in both parts, ``UsageError``
-    for a text of neither form, a file of another form, and when nothing is left of either part.
+    Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in two parts, ``UsageError``
+    for a text of neither form, a file of another form, and when nothing is left of `train` or `val`.
     """
     of = of or get_benchmark()
     table = of.table
@@ -99,34 +136,41 @@ def draw_calibration(
         raise UsageError(
             f"--calib {shorten_text(text)}: {MOST_PER_TASK:,}-per-task at most; no task has as many variants"
         )
-    found = _draw_per_task(names, int(per_task[1]), seed, of) if per_task else _load_listed_variants(text, names, of)
+    if per_task:
+        found = _draw_per_task(names, int(per_task[1]), seed, of, confirm_share)
+    else:
+        found = _load_listed_variants(text, names, of)
     if simplification is None:
         return found
-    learn, choose = (
-        tuple(replace(variant, simplification=simplification) for variant in part)
-        for part in (found.learn, found.choose)
-    )
-    return Calibration(learn, choose, found.notes, of.name)
+    parts = {
+        part: tuple(replace(variant, simplification=simplification) for variant in getattr(found, part))
+        for part in (*PARTS, "spare")
+    }
+    return _build_calibration(parts, of, found.notes)
 
 
 def split_pool(
-    task: str, pool: Sequence[Variant], k: int, seed: int
-) -> tuple[tuple[Variant, ...], tuple[Variant, ...], str | None]:
-    """``k`` variants of the pool to learn from, ``k`` others to choose by, and a note when the pool has fewer than
-    both need: then half of it, rounded down, is to choose by. A pool of one or none gives nothing."""
+    task: str, pool: Sequence[Variant], k: int, seed: int, confirm_share: int = CONFIRM_SHARE
+) -> tuple[dict[str, tuple[Variant, ...]], str | None]:
+    """``k`` variants of the pool for `train`, ``k`` others for `val`, `confirm_share` times ``k`` for `confirm`, the
+    rest as `spare`; and a note when the pool has fewer than all three need: then they share it in proportion, with one
+    for `train` and one for `val` at least. A pool of one or none gives nothing."""
     if len(pool) < 2:
-        return (
-            (),
-            (),
-            f"{task} is left out: of {_format_pool_size(pool)} none can be to learn from and another to choose by",
-        )
-    choose = min(k, len(pool) // 2)
-    learn = min(k, len(pool) - choose)
-    order = random.Random(f"{seed}/{task}").sample(pool, learn + choose)
+        return {}, f"{task} is left out: of {_format_pool_size(pool)} none can be for train and another for val"
+    val = min(k, max(1, len(pool) // (2 + confirm_share)))
+    train = min(k, max(1, (len(pool) - val) // (1 + confirm_share)))
+    confirm = min(confirm_share * k, len(pool) - train - val)
+    order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
+    parts = dict(zip(PARTS, (order[:train], order[train : train + val], order[train + val :][:confirm]), strict=True))
+    parts["spare"] = order[train + val + confirm :]
     note = (
-        f"{task} has {_format_pool_size(pool)}: {learn} to learn from and {choose} to choose by instead of {k} and {k}"
+        f"{task} has {_format_pool_size(pool)}: {train} for train, {val} for val and {confirm or 'none'} for confirm "
+        f"instead of {k}, {k} and {confirm_share * k}"
+        if confirm_share
+        else f"{task} has {_format_pool_size(pool)}: {train} for train and {val} for val instead of {k} and {k}"
     )
-    return tuple(order[:learn]), tuple(order[learn:]), note if len(pool) < 2 * k else None
+    short = len(pool) < (2 + confirm_share) * k
+    return {part: tuple(variants) for part, variants in parts.items()}, note if short else None
 
 
 def build_examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
@@ -137,38 +181,43 @@ def build_examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
     return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
 
 
-def _draw_per_task(names: Iterable[str], k: int, seed: int, of: Benchmark) -> Calibration:
-    learn: list[Variant] = []
-    choose: list[Variant] = []
+def _draw_per_task(names: Iterable[str], k: int, seed: int, of: Benchmark, confirm_share: int) -> Calibration:
+    drawn: dict[str, list[Variant]] = {part: [] for part in (*PARTS, "spare")}
     notes = []
     for task in names:
         # The ten of the reference sample as far as they go: their gold lengths are shipped.
-        pool = of.table.train_sample(task, max(SAMPLE_SIZE, 2 * k))
-        of_learn, of_choose, note = split_pool(task, pool, k, seed)
-        learn += of_learn
-        choose += of_choose
+        pool = of.table.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
+        parts, note = split_pool(task, pool, k, seed, confirm_share)
+        for part, variants in parts.items():
+            drawn[part] += variants
         notes += [note] if note else []
-    return Calibration(tuple(learn), tuple(choose), tuple(notes), of.name)
+    return _build_calibration(drawn, of, notes)
+
+
+def _build_calibration(parts: Mapping[str, Sequence[Variant]], of: Benchmark, notes: Sequence[str] = ()) -> Calibration:
+    train, val, confirm, spare = (tuple(parts.get(part, ())) for part in (*PARTS, "spare"))
+    return Calibration(train, val, confirm, tuple(notes), of.name, spare)
 
 
 def _load_listed_variants(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
     """What a file lists, of the named tasks. The whole file is checked first."""
     content = _read_variant_lists(text)
-    learn, choose = (tuple(_parse_listed_key(key, text, of.table) for key in content[part]) for part in PARTS)
-    if twice := [key for part in (learn, choose) for key, n in Counter(v.key for v in part).items() if n > 1]:
+    parts = {part: tuple(_parse_listed_key(key, text, of.table) for key in content.get(part, ())) for part in PARTS}
+    if twice := [key for part in parts.values() for key, n in Counter(v.key for v in part).items() if n > 1]:
         raise UsageError(f"{text} lists {', '.join(twice)} more than once: list each variant once.")
     try:
-        Calibration(learn, choose, benchmark=of.name)
+        _build_calibration(parts, of)
     except UsageError as error:
         raise type(error)(f"{text}: {error}") from None
-    held = sorted({variant.task for variant in learn} & {variant.task for variant in choose})
-    learn, choose = (tuple(variant for variant in part if variant.task in names) for part in (learn, choose))
-    if empty := [repr(part) for part, variants in zip(PARTS, (learn, choose), strict=True) if not variants]:
+    held = sorted(set.intersection(*({variant.task for variant in parts[part]} for part in NEEDED)))
+    kept = {part: tuple(variant for variant in listed if variant.task in names) for part, listed in parts.items()}
+    if empty := [repr(part) for part in NEEDED if not kept[part]]:
         raise UsageError(
             f"{text} has no variant of {', '.join(names)} in {' and '.join(empty)}: list some there, or name other "
             f"tasks in --tasks; in both lists: {', '.join(held) or 'none'}."
         )
-    return Calibration(learn, choose, benchmark=of.name)
+    lacking = () if kept["confirm"] else (f"{text} lists nothing to confirm by: what is found stays unconfirmed",)
+    return _build_calibration(kept, of, lacking)
 
 
 def _parse_listed_key(key: str, source: str, table: TaskTable) -> Variant:
@@ -192,16 +241,27 @@ def _read_variant_lists(text: str) -> dict[str, list[str]]:
         ) from None
     wrong = "no object at its top"
     if isinstance(content, dict):
+        content = rename_old_parts(content)
         wrong = "; ".join(_list_format_errors(content))
     if wrong:
         raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.")
     return content
 
 
+def rename_old_parts(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file with its parts by their names of today."""
+    return {
+        OLD_PARTS[key] if key in OLD_PARTS and OLD_PARTS[key] not in content else key: value
+        for key, value in content.items()
+    }
+
+
 def _list_format_errors(content: dict[str, Any]) -> Iterable[str]:
     for key in sorted(content.keys() - set(PARTS)):
         yield f"{key!r} is unknown"
     for part in PARTS:
+        if part not in content and part not in NEEDED:
+            continue
         if not isinstance(entries := content.get(part), list):
             yield f"{part!r} is no list" if part in content else f"{part!r} is missing"
         elif strange := [json.dumps(entry) for entry in entries if not isinstance(entry, str)]:

@@ -41,6 +41,8 @@ class Rollout:
     """The informative calls, in order."""
     requests: int = 0
     """Requests to models that it took."""
+    repeat: int = 0
+    """Which of the seeds that its variant is played with, from 0."""
 
     @property
     def accumulator(self) -> int:
@@ -57,9 +59,30 @@ class CandidateProgram:
     state: dict[str, Any]
     """Its DSPy state."""
     rollouts: dict[Variant, Rollout] = field(default_factory=dict)
+    """With the first seed."""
+    number: int = 0
+    """In the order of trying, the same in file, progress and pages; 0 is the program to improve."""
+    placebo: bool = False
+    """A rewording that means nothing: it shows what luck brings, and is never chosen."""
+    dropped: bool = False
+    """It was behind too far on `val` to be played on all of it."""
+    repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)
+    """With every further seed."""
 
-    def mean_over(self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score") -> float | None:
+    def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
+        """The rollouts on a variant with the first so many seeds, as far as they were played."""
+        found = [self.rollouts.get(variant), *(self.repeats.get((variant, n)) for n in range(1, seeds))]
+        return [rollout for rollout in found if rollout is not None]
+
+    def mean_on(self, variant: Variant, seeds: int = 1, of: Literal["score", "accumulator"] = "score") -> float | None:
+        """Mean over so many seeds; None while one of them has not been played."""
+        played = self.list_rollouts(variant, seeds)
+        return fmean(getattr(rollout, of) for rollout in played) if len(played) == seeds else None
+
+    def mean_over(
+        self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score", seeds: int = 1
+    ) -> float | None:
         """Mean over `variants`; None while one of them has not been played."""
-        if not all(variant in self.rollouts for variant in variants):
-            return None
-        return fmean(getattr(self.rollouts[variant], of) for variant in variants)
+        means = [self.mean_on(variant, seeds, of) for variant in variants]
+        known = [mean for mean in means if mean is not None]
+        return fmean(known) if known and len(known) == len(means) else None

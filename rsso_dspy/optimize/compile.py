@@ -1,5 +1,5 @@
-"""Compiling: a program is played on calibration variants, an optimizer proposes better prompts, and the candidate that
-does best on variants it was not made from is written down.
+"""Compiling: an optimizer proposes better prompts, the candidate that does best on `val` is chosen, and what `confirm`
+says of it is the verdict in the file.
 
     with session() as live:
         compiled = compile(Agent("rsso"), live, "1-per-task", tasks=["boil"])
@@ -10,7 +10,6 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,30 +20,18 @@ from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, StopRequested
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_run_identity
-from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.compiled import (
-    Compiled,
-    ProgramScores,
-    TriedProgram,
-    check_stock_modules,
-    derive_program_name,
-    hash_schema,
-    load,
-)
-from rsso_dspy.optimize.optimizers import PERFECT
+from rsso_dspy.optimize.compiled import Compiled, check_stock_modules, derive_program_name, load
+from rsso_dspy.optimize.outcome import build_compiled
+from rsso_dspy.optimize.phases import play_phases
 from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request
 from rsso_dspy.optimize.rollout_cache import RolloutCache
-from rsso_dspy.optimize.rollouts import CandidateProgram, CompileStopped, Rollouts
-from rsso_dspy.optimize.silence import silence_output
-from rsso_dspy.optimize.student import list_open_predictors, reserve_in_order
+from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.optimize.student import list_open_predictors
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.roles import ROLE_OF
-from rsso_dspy.records import Variant
 from rsso_dspy.store.run_file import describe_difference
 
 CUT_SHORT = ("interrupted", "error")
@@ -63,10 +50,11 @@ def compile(
     max_lm_calls: int | None = None,
     max_cost: float | None = None,
     roles: Sequence[str] | None = None,
+    seeds: int = 1,
 ) -> Compiled:
-    """Compile a program on calibration variants (see `draw`) of the named tasks, with seed and protocol of the
-    session's configuration and as many simulators as it has; `roles` are the predictors, or roles, that may be changed.
-    Raises what `draw`, `request` and `compile_agent` raise.
+    """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with seed and protocol of
+    the session's configuration and as many simulators as it has; `roles` are the predictors, or roles, that may be
+    changed. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.active_benchmark)
@@ -82,6 +70,7 @@ def compile(
         config.seed,
         max_cost=max_cost,
         roles=roles,
+        seeds=seeds,
     )
     return compile_agent(agent, live, wanted, live.jobs)
 
@@ -98,8 +87,8 @@ def compile_agent(
     """Compile a program, and write it to `out` when that is given; with `record`, keep every exchange with a model
     beside it, in ``FILE.recordings``.
 
-    The program as it is and every candidate are scored on the variants to choose by; the best one is returned, the
-    program as it was when none is better. A spent budget ends the search with the best so far. So do Ctrl-C and a
+    Candidates race on the val variants; the best one and the program as it was are played on the confirm variants, and
+    `improved` says whether that confirmed it. A spent budget ends the search with the best so far. So do Ctrl-C and a
     failing backend: then `out` is written and the error goes on. With `out`, rollouts are kept beside it until the
     compile has come to its end: cut short and called again, it plays none of them twice. Raises what
     `Session.check_models` and `check_stock` raise.
@@ -118,7 +107,7 @@ def compile_agent(
     calibration = wanted.calibration
     rollouts = Rollouts(
         live,
-        calibration.choose,
+        calibration.val,
         wanted.budgets,
         wanted.trials,
         wanted.seed,
@@ -128,21 +117,19 @@ def compile_agent(
         shelf,
         wanted.max_idle,
         tapes,
+        calibration.seeds,
+        wanted.reserved,
     )
     try:
-        with stop_on_interrupt(rollouts), silence_output(), reserve_in_order(rollouts):
-            rollouts.play_all(agent, calibration.choose, jobs)
-            found = wanted.optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
-            rollouts.play_all(found, calibration.choose, jobs)
-    except CompileStopped:
-        pass
+        with stop_on_interrupt(rollouts):
+            play_phases(agent, wanted, rollouts, jobs)
     except KeyboardInterrupt:
         rollouts.stop_compile("interrupted")
     with suppress(KeyboardInterrupt):  # pressed again: what is under way is given up
         rollouts.wait_until_idle()
     if isinstance(rollouts.error, FolderGone):
         raise rollouts.error
-    compiled = _build_compiled(agent, live, wanted, rollouts)
+    compiled = build_compiled(agent, live, wanted, rollouts)
     if shelf is not None:
         shelf.place.check_exists()
     if out is not None and not (rollouts.ended_by in CUT_SHORT and _is_better_saved(out, compiled)):
@@ -206,8 +193,11 @@ def describe_request(config: Config, wanted: CompileRequest) -> dict[str, Any]:
         "max_cost": wanted.limits.cost,
         "roles": list(wanted.tuned),
         "start": wanted.start,
-        "learn": [variant.key for variant in wanted.calibration.learn],
-        "choose": [variant.key for variant in wanted.calibration.choose],
+        "train": [variant.key for variant in wanted.calibration.train],
+        "val": [variant.key for variant in wanted.calibration.val],
+        "confirm": [variant.key for variant in wanted.calibration.confirm],
+        "seeds": wanted.calibration.seeds,
+        "placebos": wanted.placebos,
         "identity": make_run_identity(config, resolve_protocol(config)),
     }
 
@@ -232,72 +222,3 @@ def stop_on_interrupt(rollouts: Rollouts) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts: Rollouts) -> Compiled:
-    original = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # when nothing at all was begun
-    original = rollouts.candidates.get(original.program, original)
-    best = rollouts.best_candidate or original
-    models, played = live.backend.models, live.config.active_benchmark
-    tried = [(c, _compute_scores(c, rollouts.choose)) for c in rollouts.candidates.values()]
-    return Compiled(
-        method=wanted.method.name,
-        improved=best is not original,
-        ended_by=rollouts.ended_by,
-        optimizer=wanted.optimizer.name,
-        trials=wanted.trials,
-        steps=wanted.steps,
-        seed=wanted.seed,
-        notes=(*_build_notes(wanted, original), *_note_deaf_roles(wanted, live, rollouts)),
-        max_rollouts=wanted.limits.rollouts,
-        max_lm_calls=wanted.limits.lm_calls,
-        max_cost=wanted.limits.cost,
-        roles=wanted.tuned,
-        start=wanted.start,
-        seen=wanted.seen,
-        max_idle=wanted.max_idle,
-        learn=tuple(variant.key for variant in wanted.calibration.learn),
-        choose=tuple(variant.key for variant in wanted.calibration.choose),
-        before=_compute_scores(original, rollouts.choose),
-        after=_compute_scores(best, rollouts.choose),
-        tried=tuple(TriedProgram(c.program, scores, _score_per_variant(c)) for c, scores in tried if scores),
-        rollouts=rollouts.spent,
-        lm_calls=rollouts.lm_calls,
-        usage=dict(sorted(rollouts.usage.items())),
-        abandoned=rollouts.abandoned,
-        model=models["actor"],
-        proposer=models["proposer"],
-        rule_based=live.backend.rule_based,
-        environment=CompileEnvironment.of(live.config),
-        signatures=hash_schema(agent),
-        identity=make_run_identity(live.config, live.protocol),
-        versions={**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
-        program=best.program,
-        state=best.state,
-    )
-
-
-def _build_notes(wanted: CompileRequest, original: CandidateProgram) -> tuple[str, ...]:
-    calibration = wanted.calibration
-    solved = original.mean_over(calibration.learn) == PERFECT
-    nothing = "every variant to learn from was solved already: calibrate on more of them, or on harder ones"
-    return (*calibration.notes, *([nothing] if solved else []))
-
-
-def _note_deaf_roles(wanted: CompileRequest, live: Session, rollouts: Rollouts) -> tuple[str, ...]:
-    if rollouts.tuned == wanted.tuned:
-        return ()
-    roles = sorted(live.backend.deaf_roles & {ROLE_OF[name] for name in Agent(wanted.method.name).predictors_by_name})
-    return (f"left as they are, since the rule-based model reads no instruction there: {', '.join(roles)}",) * bool(
-        roles
-    )
-
-
-def _compute_scores(candidate: CandidateProgram, choose: Sequence[Variant]) -> ProgramScores | None:
-    metric, mean = candidate.mean_over(choose), candidate.mean_over(choose, "accumulator")
-    return None if metric is None or mean is None else ProgramScores(metric, mean)
-
-
-def _score_per_variant(candidate: CandidateProgram) -> dict[str, float]:
-    """Metric by variant, in an order that does not depend on when each was played."""
-    return {variant.key: round(candidate.rollouts[variant].score, 4) for variant in sorted(candidate.rollouts, key=str)}

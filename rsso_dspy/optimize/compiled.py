@@ -11,20 +11,33 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import dspy
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from typing_extensions import TypedDict
+from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.experiment.run_programs import CompileEnvironment
-from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.acceptance import Confirmation, Noise
+from rsso_dspy.optimize.calibration import Calibration, rename_old_parts
+from rsso_dspy.optimize.compiled_parts import KeptCandidate, PredictorState, ProgramScores, TriedProgram
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import OLD_NAMES, is_plain_state, read_state, rename_predictors
 from rsso_dspy.records import ZERO_SHOT, Usage
 from rsso_dspy.safe_read import read_json
+
+__all__ = [
+    "Compiled",
+    "KeptCandidate",
+    "PredictorState",
+    "ProgramScores",
+    "TriedProgram",
+    "check_stock_modules",
+    "derive_program_name",
+    "hash_schema",
+    "load",
+]
 
 SCHEMA = 1
 """Version of the file. Another version is refused by name."""
@@ -36,59 +49,14 @@ ELSEWHERE = "dspy"
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramScores:
-    """A program on the variants to choose by."""
-
-    metric: float
-    """Mean of the metric, 0 to 1."""
-    mean: float
-    """Mean of the best accumulator over the trials: the paper's Mean, 0 to 100."""
-
-
-@dataclass(frozen=True, slots=True)
-class TriedProgram:
-    """A candidate that was played on all variants to choose by."""
-
-    program: str
-    scores: ProgramScores
-    per_variant: dict[str, float] = field(default_factory=dict)
-    """Key of a calibration variant to the metric there, 0 to 1."""
-
-
-class FieldState(TypedDict):
-    """Words of one field of a signature, as DSPy keeps them."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    prefix: str
-    description: str
-
-
-class SignatureState(TypedDict):
-    """Words of a signature, as DSPy keeps them."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    instructions: str
-    fields: list[FieldState]
-
-
-class PredictorState(TypedDict):
-    """One predictor, as DSPy keeps it. There is no model in it: models come from the configuration."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
-    traces: list[Any]
-    train: list[Any]
-    demos: list[dict[str, Any]]
-    signature: SignatureState
-    lm: None
-
-
-@dataclass(frozen=True, slots=True)
 class Compiled:
     """A compiled program and its history. The content of one JSON file."""
 
     method: str
     improved: bool
-    """Whether anything better than the program to improve was found. If not, that one is in `state`."""
+    """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is of that program,
+    and what did best on val is in `candidate`. (Files of version 0.1.0, without `confirmation`, were never confirmed:
+    there it says that `state` did better on val.)"""
     ended_by: Literal["rollouts", "lm-calls", "cost", "interrupted", "error"] | None
     """What cut the compile short; None when the optimizer came to its end."""
     optimizer: str
@@ -101,13 +69,14 @@ class Compiled:
     """What a reader of the scores should know."""
     max_rollouts: int
     max_lm_calls: int | None
-    learn: tuple[str, ...]
-    """Variants that were learnt from."""
-    choose: tuple[str, ...]
+    train: tuple[str, ...]
+    """Variants that feedback came from."""
+    val: tuple[str, ...]
     """Variants that candidates were chosen by."""
     before: ProgramScores | None
-    """The program to improve; None when not even that was played on all variants."""
+    """The program to improve on val; None when not even that was played on all of it."""
     after: ProgramScores | None
+    """What did best on val, confirmed or not."""
     tried: tuple[TriedProgram, ...]
     rollouts: int
     """Rollouts spent."""
@@ -143,13 +112,43 @@ class Compiled:
     """Steps in a row that might earn nothing before a trial was ended."""
     abandoned: dict[str, Usage] = field(default_factory=dict)
     """What attempts that were cut short cost besides, by role; not in `usage`."""
+    confirm: tuple[str, ...] = ()
+    """Variants that the chosen candidate was confirmed by, or not."""
+    fresh: tuple[str, ...] = ()
+    """Further variants that feedback came from, drawn when those of `train` were solved."""
+    seeds: int = 1
+    """Seeds that each val and confirm variant was played with."""
+    placebos: int = 0
+    """Rewordings without meaning that were to play beside the candidates."""
+    confirmation: Confirmation | None = None
+    """The verdict; None in a file of version 0.1.0, and for a program made elsewhere."""
+    noise: Noise | None = None
+    """What luck brought."""
+    candidate: KeptCandidate | None = None
+    """What did best on val, where it is not confirmed."""
+    search_end: str | None = None
+    """Why the search ended, in words."""
     kind: str = KIND
     schema: int = field(default=SCHEMA)
 
     @property
     def calibration(self) -> tuple[str, ...]:
         """Keys of all variants that the program has seen, those of the program it was made from included."""
-        return tuple(dict.fromkeys((*self.seen, *self.learn, *self.choose)))
+        return tuple(dict.fromkeys((*self.seen, *self.train, *self.fresh, *self.val, *self.confirm)))
+
+    @property
+    def chosen_state(self) -> dict[str, PredictorState]:
+        """The state of what did best on val, confirmed or not."""
+        return self.candidate.state if self.candidate else self.state
+
+    @property
+    def chosen_program(self) -> str:
+        """Its fingerprint."""
+        return self.candidate.program if self.candidate else self.program
+
+    def select_candidate(self) -> "Compiled":
+        """The same with the unconfirmed candidate as the program that is played; itself where there is none."""
+        return replace(self, state=self.chosen_state, program=self.chosen_program, candidate=None)
 
     @property
     def protocol(self) -> str:
@@ -164,10 +163,10 @@ class Compiled:
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What differs from the zero-shot program, predictor by predictor."""
+        """What the chosen candidate changes in the zero-shot program, predictor by predictor."""
         zero_shot = Agent(self.method).dump_state()
         found = []
-        for name, state in self.state.items():
+        for name, state in self.chosen_state.items():
             if state["signature"] != zero_shot[name]["signature"]:
                 found.append(f"instruction of {name}")
             if state["demos"]:
@@ -200,8 +199,8 @@ class Compiled:
             notes=notes,
             max_rollouts=0,
             max_lm_calls=None,
-            learn=tuple(trainset),
-            choose=tuple(valset),
+            train=tuple(trainset),
+            val=tuple(valset),
             before=None,
             after=None,
             tried=(),
@@ -281,7 +280,7 @@ def load(path: Path | str) -> Compiled:
             "use the rsso-dspy it was made with, or compile again"
         )
     try:
-        compiled = _FILE.validate_python(data)
+        compiled = _FILE.validate_python(rename_old_parts(data))
         if compiled.signatures in OLD_SCHEMAS:
             compiled = _convert_old_program(compiled)
     except ValidationError as error:
@@ -365,9 +364,10 @@ def _check_compiled(compiled: Compiled) -> None:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
     of = compiled.benchmark
     if compiled.optimizer != ELSEWHERE:
-        learn, choose = (tuple(map(of.table.parse, keys)) for keys in (compiled.learn, compiled.choose))
-        Calibration(learn, choose, benchmark=of.name)
-    elif held_out := of.select_held_out((*compiled.learn, *compiled.choose)):
+        given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
+        train, val, confirm, fresh = (tuple(map(of.table.parse, keys)) for keys in given)
+        Calibration(train, val, confirm, benchmark=of.name, spare=fresh)
+    elif held_out := of.select_held_out((*compiled.train, *compiled.val)):
         raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
     if held_out := of.select_held_out(compiled.seen):
         raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
@@ -376,9 +376,14 @@ def _check_compiled(compiled: Compiled) -> None:
             f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
             "again, or use the rsso-dspy it was made with"
         )
-    found = fingerprint_program(compiled.agent())
-    if found != compiled.program:
-        raise UsageError(_explain_changed_prompts(found))
+    for each in (compiled, compiled.select_candidate()):
+        if (found := fingerprint_program(each.agent())) != each.program:
+            raise UsageError(_explain_changed_prompts(found))
+    if compiled.confirmation and compiled.improved != (compiled.confirmation.verdict == "confirmed"):
+        raise UsageError(
+            f"its verdict is {compiled.confirmation.verdict!r} and `improved` says otherwise: it was changed after "
+            "compiling; restore it, or compile again"
+        )
 
 
 def _find_misfit(state: PredictorState | None, signature: type[dspy.Signature]) -> str:

@@ -67,6 +67,11 @@ class ComparedProgram:
     chosen: bool
     per_variant: Mapping[str, float]
     """Calibration variant to metric; empty where the file does not hold it."""
+    number: int
+    """In the order of trying, the same in the compile's progress."""
+    placebo: bool = False
+    dropped: bool = False
+    """Not played on all of val."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,9 @@ class Description:
     def to_json_data(self) -> dict[str, Any]:
         """JSON data: the file's account of the compile, and candidates and roles in place of DSPy's state."""
         whole = asdict(self.compiled)
-        account = {key: whole[key] for key in whole if key not in ("kind", "schema", "state", "tried", "identity")}
+        account = {
+            key: whole[key] for key in whole if key not in ("kind", "schema", "state", "candidate", "tried", "identity")
+        }
         roles = {name: asdict(role) for name, role in self.roles.items()}
         return {**account, "protocol": self.protocol, "candidates": list(map(asdict, self.candidates)), "roles": roles}
 
@@ -141,15 +148,49 @@ def describe_program(compiled: Compiled) -> Description:
     """Everything worth showing of one program."""
     zero_shot = Agent(compiled.method)
     state, start = zero_shot.dump_state(), fingerprint_program(zero_shot)
-    roles = {name: _describe_role(name, compiled.state[name], state[name]) for name in state}
+    roles = {name: _describe_role(name, compiled.chosen_state[name], state[name]) for name in state}
     return Description(compiled, tuple(_list_candidates(compiled, start)), roles)
 
 
+def describe_verdict(compiled: Compiled) -> str:
+    """What `confirm` said, in one line."""
+    found = compiled.confirmation
+    if found is None:
+        return "verdict: none; it was made before compiles were confirmed, or elsewhere"
+    said = f"verdict: {found.verdict}"
+    if found.difference is None or found.p is None:
+        return f"{said}: {found.why}"
+    seeds = f", {found.seeds} seeds each" if found.seeds > 1 else ""
+    inside = (
+        f"{1 - 2 * found.level:.0%} interval {100 * found.low:+.1f} to {100 * found.high:+.1f}, "
+        if found.low is not None and found.high is not None
+        else ""
+    )
+    return (
+        f"{said}: candidate minus start {100 * found.difference:+.1f} points on {found.pairs} confirm variants{seeds}, "
+        f"{inside}one-sided p {found.p:.3f}, level {found.level}; {found.why}"
+    )
+
+
+def describe_noise(compiled: Compiled) -> Iterator[str]:
+    """What placebos gained, in lines; none where none was played."""
+    noise = compiled.noise
+    if noise is None or not noise.gains:
+        return
+    gains = ", ".join(f"{100 * gain:+.1f}" for gain in noise.gains)
+    yield f"noise: a rewording that means nothing gained {gains} points on val; so much is luck"
+    if noise.won:
+        yield (
+            "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "
+            "chosen and cannot be confirmed."
+        )
+
+
 def build_side(compiled: Compiled | None, name: str, method: str = "") -> ProgramSide:
-    """A compiled program, or the zero-shot program of a method."""
+    """A compiled program, its candidate where that is not confirmed, or the zero-shot program of a method."""
     if compiled is None:
         return ProgramSide(name, method, Agent(method).dump_state())
-    return ProgramSide(name, compiled.method, compiled.state)
+    return ProgramSide(name, compiled.method, compiled.chosen_state)
 
 
 def compare_programs(a: ProgramSide, b: ProgramSide) -> tuple[RoleDifference, ...]:
@@ -169,14 +210,17 @@ def check_program(compiled: Compiled) -> tuple[ProgramCheck, ...]:
 
 
 def _list_candidates(compiled: Compiled, start: str) -> Iterator[ComparedProgram]:
-    for tried in compiled.tried:
+    for place, tried in enumerate(compiled.tried):
         yield ComparedProgram(
             tried.program,
             tried.scores.metric,
             tried.scores.mean,
             zero_shot=tried.program == start,
-            chosen=tried.program == compiled.program,
+            chosen=tried.program == compiled.chosen_program,
             per_variant=tried.per_variant,
+            number=place if tried.number is None else tried.number,
+            placebo=tried.placebo,
+            dropped=tried.dropped,
         )
 
 
@@ -279,7 +323,7 @@ def _diff_words(a: str, b: str) -> Iterator[tuple[Op, str]]:
 
 
 def _find_empty_instructions(compiled: Compiled) -> str:
-    names = [name for name, state in compiled.state.items() if not state["signature"]["instructions"].strip()]
+    names = [name for name, state in compiled.chosen_state.items() if not state["signature"]["instructions"].strip()]
     return f"{', '.join(names)} has none; write one, or compile again" if names else ""
 
 
@@ -287,7 +331,7 @@ def _find_unfit_demonstrations(compiled: Compiled) -> str:
     """A demonstration shows an answer, so it has every field of one. Regions that were empty are left out of inputs."""
     wrong = []
     for name, predictor in Agent(compiled.method).named_predictors():
-        for number, demo in enumerate(compiled.state[name]["demos"], start=1):
+        for number, demo in enumerate(compiled.chosen_state[name]["demos"], start=1):
             lacking = [
                 field
                 for field in predictor.signature.output_fields
@@ -308,7 +352,7 @@ def _find_impossible_scores(compiled: Compiled) -> str:
         wrong.append("there is a metric outside of 0 to 1 or a Mean outside of 0 to 100")
     if strange := {key for tried in compiled.tried for key in tried.per_variant} - set(compiled.calibration):
         wrong.append(f"there are scores on variants that it was not compiled on: {', '.join(sorted(strange))}")
-    own = [tried.scores for tried in compiled.tried if tried.program == compiled.program]
+    own = [tried.scores for tried in compiled.tried if tried.program == compiled.chosen_program]
     if own and compiled.after not in own:
         wrong.append("`after` is not the score of its own program among those compared")
     return f"{'; '.join(wrong)}; restore the file, or compile again" if wrong else ""
@@ -316,7 +360,7 @@ def _find_impossible_scores(compiled: Compiled) -> str:
 
 def _find_foreign_scores(compiled: Compiled) -> str:
     """Somebody may edit a prompt and want to play that all the same."""
-    if compiled.after is None or any(tried.program == compiled.program for tried in compiled.tried):
+    if compiled.after is None or any(tried.program == compiled.chosen_program for tried in compiled.tried):
         return ""
     return "its program is none of those compared, as after an edit by hand: its scores are another program's"
 

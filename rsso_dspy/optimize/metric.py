@@ -1,5 +1,8 @@
 """What compilation optimizes: a score between 0 and 1 of the trials of one variant, and the metric around it.
 
+The scale is that of `score_trials`: three quarters for the best trial, one for trial 1, a little for few steps. 0.98
+and more says that trial 1 solved the task.
+
 dspy.GEPA(metric=metric, ...)           # score, and feedback when it names a predictor
 dspy.BootstrapFewShot(metric=metric)    # score alone
 """
@@ -25,9 +28,12 @@ def metric(
     pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
 ) -> "float | ScoreWithFeedback":
     """DSPy's and GEPA's metric of a prediction with ``trials``, with ``progress`` (the goals of every trial) where that
-    is known, and with ``benchmark`` (its name) where it is not the default one. A number; when a predictor is named,
-    the same number with feedback on that predictor's call."""
-    number = score_trials(prediction.trials)
+    is known, and with ``benchmark`` (its name) where it is not the default one. A number, 0 to 1, on the scale of
+    `score_trials`: the prediction's own ``score`` where it has one (a mean over several seeds, or an estimate for a
+    candidate that a compile gave up), else that of its trials. When a predictor is named, the same number with feedback
+    on that predictor's call."""
+    known = prediction.get("score")
+    number = score_trials(prediction.trials) if known is None else float(known)
     if pred_name is None:
         return number
     from dspy.teleprompt.gepa.gepa_utils import ScoreWithFeedback

@@ -1,6 +1,6 @@
 """The recordings of a compile: a file a rollout, and one of what the proposer was asked.
 
-    FILE.recordings/rollouts/PROGRAM/TASK-VARIANT.jsonl.gz
+    FILE.recordings/rollouts/PROGRAM/TASK-VARIANT.jsonl.gz     further seeds: TASK-VARIANT-seed-N
     FILE.recordings/proposals.jsonl.gz                        one member a question
 
 They stay when the compile has come to its end, unlike ``FILE.rollouts``. A compile that was cut short asks its proposer
@@ -17,6 +17,7 @@ import dspy
 from rsso_dspy.experiment.tapes import tape_of
 from rsso_dspy.lm.recording import Tape
 from rsso_dspy.lm.replaying import Replay
+from rsso_dspy.optimize.rollout_cache import name_rollout
 from rsso_dspy.recordings import Recordings
 from rsso_dspy.records import TrialResult, Variant
 from rsso_dspy.store.guarded_folder import GuardedFolder
@@ -42,9 +43,9 @@ class RecordedCompile:
             self.files.cut_recording(PROPOSALS, 0)
 
     @contextmanager
-    def rollout(self, program: str, variant: Variant) -> Iterator[Callable[[TrialResult, Any], None]]:
+    def rollout(self, program: str, variant: Variant, repeat: int = 0) -> Iterator[Callable[[TrialResult, Any], None]]:
         """Models in the block speak for this rollout. Give what it yields every finished trial."""
-        name = f"rollouts/{program}/{variant.task}-{variant.index}"
+        name = f"rollouts/{program}/{name_rollout(variant, repeat)}"
         if self.files:
             self.files.cut_recording(name, 0)
         tape = tape_of(name, self.source, self.files is not None)

@@ -28,7 +28,13 @@ STEPS = 60
 """Steps per trial at most. Some worlds get slower with every step, and most of what can be learnt comes early."""
 
 SWEEPS = 4
-"""Default budget: this many times all calibration variants."""
+"""Default budget of the search: this many times all train and val variants. Confirming comes on top."""
+
+PLACEBOS = 1
+"""Rewordings without meaning that play beside the candidates."""
+
+MOST_SEEDS = 20
+"""Seeds per variant at most."""
 
 MOST_ROLLOUTS = 100_000
 """Rollouts at most."""
@@ -56,16 +62,29 @@ class CompileRequest:
     """Keys of the variants that program was compiled on."""
     max_idle: int | None = None
     """Steps in a row that may earn nothing before a trial is ended."""
+    placebos: int = 0
+    """Rewordings without meaning that play beside the candidates, where the budget reaches for them."""
+
+    @property
+    def reserved(self) -> int:
+        """Rollouts that the search leaves to confirm with; 0 when the budget does not reach for both, or nothing is
+        searched for."""
+        wanted = self.calibration.confirm_rollouts if self.optimizer.searches else 0
+        return wanted if self.limits.rollouts >= self.optimizer.least(self.calibration) + wanted else 0
 
     def forecast(self, protocol: NamedProtocol) -> Forecast:
-        """Calls at most, by role: rollouts are spread evenly over the variants to learn from and over those to choose
-        by, in the proportion that costs most. Tokens are an estimate."""
-        costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in self.calibration.variants}
-        total = self.limits.rollouts
-        learn = _accumulate_costliest_calls([costs[v] for v in self.calibration.learn], total)
-        choose = _accumulate_costliest_calls([costs[v] for v in self.calibration.choose], total)
-        worst = max(range(total + 1), key=lambda n: learn[n].total() + choose[total - n].total())
-        calls = learn[worst] + choose[total - worst]
+        """Calls at most, by role: what the search may play is spread evenly over train and over val, in the proportion
+        that costs most; the rest is confirm. Tokens are an estimate."""
+        calibration = self.calibration
+        costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
+        reserved, total = self.reserved, self.limits.rollouts - self.reserved
+        train = _accumulate_costliest_calls([costs[v] for v in (*calibration.train, *calibration.spare)], total)
+        others = calibration.val if reserved else (*calibration.val, *calibration.confirm)
+        val = _accumulate_costliest_calls([costs[v] for v in others], total)
+        worst = max(range(total + 1), key=lambda n: train[n].total() + val[total - n].total())
+        calls = train[worst] + val[total - worst]
+        if reserved:
+            calls += _accumulate_costliest_calls([costs[v] for v in calibration.confirm], reserved)[-1]
         roles = {role: calls[role] for role in ("actor", "reflector", "verbalizer", "advisor")}
         predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
@@ -93,6 +112,8 @@ def build_request(
     roles: Sequence[str] | None = None,
     start: Compiled | None = None,
     max_idle: int | None = None,
+    seeds: int = 1,
+    placebos: int = PLACEBOS,
 ) -> CompileRequest:
     """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate, and for
     a program to start from that is of another method or environment. Gold lengths that are not known are computed;
@@ -107,20 +128,25 @@ def build_request(
         raise UsageError(f"cannot play {trials} trials of {steps} steps a rollout; ask for at least 1 of each")
     if trials > MOST_TRIALS:
         raise UsageError(f"cannot play {trials} trials a rollout; ask for {MOST_TRIALS} at most")
-    least = chosen.least(calibration)
-    rollouts = max(least, SWEEPS * len(calibration.variants)) if max_rollouts is None else max_rollouts
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UsageError(f"cannot play a variant with {seeds} seeds; ask for 1 to {MOST_SEEDS}")
+    calibration = replace(calibration, seeds=seeds)
+    least, confirming = chosen.least(calibration), calibration.confirm_rollouts if chosen.searches else 0
+    usual = max(least, SWEEPS * (len(calibration.train) + calibration.val_rollouts)) + confirming
+    rollouts = usual if max_rollouts is None else max_rollouts
     if rollouts < least:
         raise UsageError(
-            f"{rollouts} rollouts do not reach for one candidate: {chosen.name} on {len(calibration.learn)} variants "
-            f"to learn from and {len(calibration.choose)} to choose by needs --max-rollouts {least} at least"
+            f"{rollouts} rollouts do not reach for one candidate: {chosen.name} on {len(calibration.train)} train and "
+            f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
         )
     if max_lm_calls is not None and max_lm_calls < least:
         raise UsageError(
             f"{max_lm_calls} model calls do not reach for one candidate: that takes {least} rollouts of one call or "
             f"more each, so --max-lm-calls {least} at the very least"
         )
+    placebos = placebos if chosen.searches else 0
     if (most := chosen.most(calibration)) is not None:
-        rollouts = min(rollouts, most)
+        rollouts = min(rollouts, most + confirming + placebos * calibration.val_rollouts)
     if rollouts > MOST_ROLLOUTS:
         raise UsageError(f"cannot plan {rollouts} rollouts; ask for --max-rollouts {MOST_ROLLOUTS} at most")
     played = get_benchmark(calibration.benchmark)
@@ -153,6 +179,7 @@ def build_request(
         start.program if start else ZERO_SHOT,
         start.calibration if start else (),
         max_idle,
+        placebos,
     )
 
 

@@ -2,7 +2,8 @@
 moment and run again, it plays none of them twice.
 
     FILE.rollouts/request.json                  what the rollouts depend on; another compile is refused
-    FILE.rollouts/PROGRAM/TASK-VARIANT.json     one rollout, under the fingerprint of its program
+    FILE.rollouts/PROGRAM/TASK-VARIANT.json     one rollout, under the fingerprint of its program; those with further
+                                                seeds are called TASK-VARIANT-seed-N.json
     FILE.rollouts/spent.jsonl                   what every answer cost, as it came: no kill loses it
 """
 
@@ -41,6 +42,7 @@ class _StoredRollout:
     progress: tuple[tuple[Goal, ...], ...]
     calls: list[tuple[str, dict[str, Any], dict[str, Any]]]
     requests: int
+    repeat: int = 0
 
 
 _FORM = TypeAdapter(_StoredRollout)
@@ -106,22 +108,30 @@ class RolloutCache:
         self.place.write(self._request_file, json.dumps(request, indent=1) + "\n")
         self.place.watch_file(self._request_file.name)
 
-    def find_rollout(self, program: str, variant: Variant) -> Rollout | None:
+    def find_rollout(self, program: str, variant: Variant, repeat: int = 0) -> Rollout | None:
         """The rollout of a program on a variant; None when it was never played, or its file is damaged or tells what
         cannot have been."""
-        stored = _read_rollout(self._rollout_file(program, variant))
-        if stored is None or stored.variant != variant:
+        stored = _read_rollout(self._rollout_file(program, variant, repeat))
+        if stored is None or (stored.variant, stored.repeat) != (variant, repeat):
             return None
         calls = tuple((name, given, dspy.Prediction(**said)) for name, given, said in stored.calls)
-        return Rollout(variant, stored.score, stored.trials, stored.progress, calls, stored.requests)
+        return Rollout(variant, stored.score, stored.trials, stored.progress, calls, stored.requests, repeat)
 
     def save_rollout(self, program: str, rollout: Rollout) -> None:
         """Write a rollout down."""
         calls = [(name, dict(given), said.toDict()) for name, given, said in rollout.calls]
         stored = _StoredRollout(
-            SCHEMA, rollout.variant, rollout.score, rollout.trials, rollout.progress, calls, rollout.requests
+            SCHEMA,
+            rollout.variant,
+            rollout.score,
+            rollout.trials,
+            rollout.progress,
+            calls,
+            rollout.requests,
+            rollout.repeat,
         )
-        self.place.write(self._rollout_file(program, rollout.variant), _FORM.dump_json(stored).decode() + "\n")
+        file = self._rollout_file(program, rollout.variant, rollout.repeat)
+        self.place.write(file, _FORM.dump_json(stored).decode() + "\n")
 
     def append_usage(self, role: str, usage: Usage) -> None:
         """Append what an answer cost."""
@@ -151,8 +161,13 @@ class RolloutCache:
     def _request_file(self) -> Path:
         return self.folder / "request.json"
 
-    def _rollout_file(self, program: str, variant: Variant) -> Path:
-        return self.folder / program / f"{variant.task}-{variant.index}.json"
+    def _rollout_file(self, program: str, variant: Variant, repeat: int) -> Path:
+        return self.folder / program / f"{name_rollout(variant, repeat)}.json"
+
+
+def name_rollout(variant: Variant, repeat: int = 0) -> str:
+    """What a rollout's files are called: after its variant, and after which further seed it is of."""
+    return f"{variant.task}-{variant.index}" + (f"-seed-{repeat}" if repeat else "")
 
 
 def _read_rollout(file: Path) -> _StoredRollout | None:

@@ -17,8 +17,6 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.config import make_price_lookup
-from rsso_dspy.environments import Environments
-from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.errors import BackendFailure, FolderGone, Stopped
 from rsso_dspy.experiment.events import Event, EventStream
 from rsso_dspy.experiment.executor import LISTENING
@@ -26,6 +24,7 @@ from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.spend_limit import SpendLimit
 from rsso_dspy.lm.error_policy import lookup_recorded_policy
 from rsso_dspy.optimize.candidates import CandidateProgram, CompileEnding, CompileLimits, Rollout, TracedCall
+from rsso_dspy.optimize.goal_recording import GoalRecordingEnvironments
 from rsso_dspy.optimize.metric import score_trials
 from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.rollout_cache import RolloutCache
@@ -44,6 +43,10 @@ __all__ = [
     "Rollouts",
     "TracedCall",
 ]
+
+
+Job = tuple[str, Variant, int]
+"""Fingerprint of a program, a variant, and which of its seeds."""
 
 
 class CompileStopped(BaseException):
@@ -65,7 +68,7 @@ class Rollouts:
     def __init__(
         self,
         live: Session,
-        choose: Sequence[Variant],
+        val: Sequence[Variant],
         budgets: Mapping[Variant, int],
         trials: int,
         seed: int,
@@ -75,12 +78,24 @@ class Rollouts:
         shelf: RolloutCache | None = None,
         max_idle: int | None = None,
         tapes: RecordedCompile | None = None,
+        seeds: int = 1,
+        reserved: int = 0,
     ):
         self.live = live
-        self.choose = tuple(choose)
+        self.val = tuple(val)
+        self.seeds = seeds
+        """Seeds that each val variant is played with."""
+        self.reserved = reserved
+        """Rollouts that are kept back, to confirm with: the search may not begin them."""
+        self.search_end: str | None = None
+        """Why the search ended, where it did not come to its own end; the first reason stays."""
         self.limits = limits
         self.tuned = tuple(tuned)
         """Predictors that may be changed."""
+        self.unconfirmed = ""
+        """Why the confirm variants were not played, where the budget did not reach for them."""
+        self.fresh: list[Variant] = []
+        """Spare variants that were drawn for feedback, in order."""
         self.recalled = 0
         """Rollouts of `spent` that were not played but found on the shelf."""
         models: dict[str, str] = {r: m for r, m in live.backend.models.items()}  # noqa: C416
@@ -106,13 +121,13 @@ class Rollouts:
         self._trials = trials
         self._seed = seed
         self.events = events or EventStream()
-        self._played: dict[tuple[str, Variant], Future[Rollout]] = {}
+        self._played: dict[Job, Future[Rollout]] = {}
         self._halted = threading.Event()
         self._lock = threading.Condition(threading.RLock())
         self._running = 0
         self.purse.add_earlier_usage(self.abandoned.items())
         self._halt_at_limit()
-        self._promised: set[tuple[str, Variant]] | None = None
+        self._promised: set[Job] | None = None
         """What may still be begun of a batch that the budget does not reach for; None when it does."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Rollouts":
@@ -122,35 +137,68 @@ class Rollouts:
     @property
     def rollouts_left(self) -> int:
         """Rollouts that may still be begun."""
-        return self.limits.rollouts - self.spent
+        return self.limits.rollouts - self.spent - self.reserved
+
+    @property
+    def is_halted(self) -> bool:
+        """Whether nothing more will be begun."""
+        return self._halted.is_set()
+
+    @property
+    def has_spent_search_share(self) -> bool:
+        """Whether so many calls or so much money are spent that the rollouts kept back would want for them."""
+        share = 1 - self.reserved / self.limits.rollouts
+        calls, cost = self.limits.lm_calls, self.limits.cost
+        if not self.reserved:
+            return False
+        return (calls is not None and self.lm_calls >= share * calls) or (
+            cost is not None and self.purse.cost >= share * cost
+        )
 
     @property
     def best_candidate(self) -> CandidateProgram | None:
-        """The candidate with the highest mean metric over the variants to choose by, in thousandths, the earliest of
-        equals; None before one was played on all of them. (Below a tenth of a point only invalid actions differ.)"""
-        scored = [(c.mean_over(self.choose), c) for c in list(self.candidates.values())]
+        """The candidate with the highest mean metric over the val variants, in thousandths, the earliest of
+        equals; None before one was played on all of them. (Below a tenth of a point only invalid actions differ.)
+        Placebos do not count."""
+        scored = [(c.mean_over(self.val, seeds=self.seeds), c) for c in list(self.candidates.values()) if not c.placebo]
         return max(((round(m, 3), c) for m, c in scored if m is not None), key=itemgetter(0), default=(0, None))[1]
 
     def find_variant(self, key: str) -> Variant:
         """The calibration variant called `key`."""
         return next(variant for variant in self._budgets if variant.key == key)
 
-    def play(self, program: Agent, variant: Variant) -> Rollout:
-        """The rollout of a candidate on a calibration variant. It is played once; whoever asks again waits for it.
-        Raises `CompileStopped` when the budget does not allow it or the compile has ended."""
+    def end_search(self, why: str) -> None:
+        """Note why the search ends; the first reason stays."""
+        self.search_end = self.search_end or why
+
+    def release_reserve(self) -> None:
+        """The search is over: what was kept back may be begun."""
+        with self._lock:
+            self.reserved, self._promised = 0, None
+
+    def register_candidate(self, program: Agent, placebo: bool = False) -> CandidateProgram:
+        """The candidate that a program is; a new one gets the next number."""
         with self._lock:
             name = fingerprint_program(program)
-            candidate = self.candidates.setdefault(name, CandidateProgram(name, program.dump_state()))
-            known = self._played.get((name, variant))
+            if name not in self.candidates:
+                number = len(self.candidates)
+                self.candidates[name] = CandidateProgram(name, program.dump_state(), {}, number, placebo)
+            return self.candidates[name]
+
+    def play(self, program: Agent, variant: Variant, repeat: int = 0) -> Rollout:
+        """The rollout of a candidate on a calibration variant with one of its seeds. It is played once; whoever asks
+        again waits for it. Raises `CompileStopped` when the budget does not allow it or the compile has ended."""
+        with self._lock:
+            candidate = self.register_candidate(program)
+            job = (candidate.program, variant, repeat)
+            known = self._played.get(job)
             if known is None:
-                self._begin_rollout(name, variant)
-                future = self._played[name, variant] = Future()
+                self._begin_rollout(job)
+                future = self._played[job] = Future()
         if known is not None:
             return known.result()
         try:
-            rollout = candidate.rollouts[variant] = self._recall_rollout(name, variant) or self._play_variant(
-                program, name, variant
-            )
+            rollout = self._recall_rollout(job) or self._play_variant(program, job)
         except BaseException as error:
             self._stop_on_error(error)
             future.set_exception(CompileStopped())
@@ -159,23 +207,45 @@ class Rollouts:
             with self._lock:
                 self._running -= 1
                 self._lock.notify_all()
+        if repeat:
+            candidate.repeats[variant, repeat] = rollout
+        else:
+            candidate.rollouts[variant] = rollout
         future.set_result(rollout)
         self.events.emit(RolloutFinished(self, candidate, rollout))
         return rollout
 
+    def is_dropped_on(self, program: Agent, variant: Variant) -> bool:
+        """Whether a program was dropped before it came to this val variant."""
+        candidate = self.candidates.get(fingerprint_program(program))
+        return bool(candidate and candidate.dropped and variant in self.val and variant not in candidate.rollouts)
+
+    def count_missing(self, program: Agent, variants: Sequence[Variant], seeds: int = 1) -> int:
+        """Rollouts of a program on these that are not begun."""
+        name = fingerprint_program(program)
+        return sum((name, each, n) not in self._played for each in dict.fromkeys(variants) for n in range(seeds))
+
     def reserve_budget(self, program: Agent, variants: Sequence[Variant]) -> None:
         """A candidate is about to be played on these: what is left of the budget goes to the first of them, so that it
         does not depend on threads which are played when it runs out."""
+        self._promise([(program, variant, 0) for variant in dict.fromkeys(variants)])
+
+    def _promise(self, wanted: Sequence[tuple[Agent, Variant, int]]) -> None:
         with self._lock:
-            name = fingerprint_program(program)
-            missing = [(name, each) for each in dict.fromkeys(variants) if (name, each) not in self._played]
+            names = {id(program): fingerprint_program(program) for program, _, _ in wanted}
+            jobs = [(names[id(program)], variant, repeat) for program, variant, repeat in wanted]
+            missing = [job for job in jobs if job not in self._played]
             self._promised = set(missing[: self.rollouts_left]) if len(missing) > self.rollouts_left else None
 
-    def play_all(self, program: Agent, variants: Sequence[Variant], jobs: int) -> None:
-        """Play one candidate on several variants, `jobs` at a time."""
-        self.reserve_budget(program, variants)
+    def play_all(self, program: Agent, variants: Sequence[Variant], jobs: int, seeds: int = 1) -> None:
+        """Play one candidate on several variants, each with so many seeds, `jobs` at a time."""
+        self.play_each([(program, variant, n) for variant in variants for n in range(seeds)], jobs)
+
+    def play_each(self, wanted: Sequence[tuple[Agent, Variant, int]], jobs: int) -> None:
+        """Play these, `jobs` at a time; the first of them where the budget does not reach for all."""
+        self._promise(wanted)
         with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="rollout") as threads:
-            futures = [threads.submit(self.play, program, variant) for variant in variants]
+            futures = [threads.submit(self.play, *each) for each in wanted]
             try:
                 for future in futures:
                     while not future.done():
@@ -248,15 +318,15 @@ class Rollouts:
                 raise CompileStopped
             self.lm_calls += 1
 
-    def _begin_rollout(self, name: str, variant: Variant) -> None:
-        if self.rollouts_left < 1 or (self._promised is not None and (name, variant) not in self._promised):
+    def _begin_rollout(self, job: Job) -> None:
+        if self.rollouts_left < 1 or (self._promised is not None and job not in self._promised):
             self._lock.wait_for(self._is_budget_played)  # what is promised or under way may end
             self.ended_by = self.ended_by or "rollouts"
             raise CompileStopped
         if self._halted.is_set():
             raise CompileStopped
         if self._promised is not None:
-            self._promised.remove((name, variant))
+            self._promised.remove(job)
         self.spent += 1
         self._running += 1
 
@@ -272,9 +342,9 @@ class Rollouts:
         elif not isinstance(error, CompileStopped | Stopped):
             self.stop_compile("error", error)
 
-    def _recall_rollout(self, name: str, variant: Variant) -> Rollout | None:
+    def _recall_rollout(self, job: Job) -> Rollout | None:
         """The rollout, when an earlier attempt at this compile has paid for it; it is on the account all the same."""
-        rollout = self._shelf.find_rollout(name, variant) if self._shelf else None
+        rollout = self._shelf.find_rollout(*job) if self._shelf else None
         if rollout is None:
             return None
         with self._lock:
@@ -285,8 +355,9 @@ class Rollouts:
                 self._add_usage(role, usage)
         return rollout
 
-    def _play_variant(self, program: Agent, name: str, variant: Variant) -> Rollout:
+    def _play_variant(self, program: Agent, job: Job) -> Rollout:
         """Play, and once more when infrastructure failed. Raises `BackendFailure` for what fails again."""
+        name, variant, repeat = job
         names = {id(predictor): each for each, predictor in program.predictors_by_name.items()}
         asked = [0]
         failure: Failure | None = None
@@ -305,7 +376,7 @@ class Rollouts:
                 ),
                 stopped=self._halted.is_set,
             )
-            tape = self.tapes.rollout(name, variant)
+            tape = self.tapes.rollout(name, variant, repeat)
             with (
                 self.live.activate_for_run(),
                 runtime.activate(),
@@ -313,12 +384,13 @@ class Rollouts:
                 tape as told,
                 dspy.context(trace=[]),
             ):
-                played = Agent.forward(program, variant, seed=self._seed, on_trial=told)
+                played = Agent.forward(program, variant, seed=self._seed + repeat, on_trial=told)
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             failure = played.trials[-1].failure
             if failure is None:
                 trials = played.trials
-                rollout = Rollout(variant, score_trials(trials), trials, tuple(watched.progress), calls, asked[0])
+                goals = tuple(watched.progress)
+                rollout = Rollout(variant, score_trials(trials), trials, goals, calls, asked[0], repeat)
                 if self._shelf:
                     self._shelf.save_rollout(name, rollout)
                 return rollout
@@ -338,22 +410,3 @@ class _RequestCounter(BaseCallback):
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         self.ask()
-
-
-class GoalRecordingEnvironments:
-    """Environments that note the goals at the end of each trial, where they can tell. The program does not see them,
-    and an environment refuses to tell those of a held-out variant."""
-
-    def __init__(self, environments: Environments):
-        self.environments = environments
-        self.progress: list[tuple[Goal, ...]] = []
-
-    @contextmanager
-    def lease(self) -> Iterator[Any]:
-        with self.environments.lease() as environment:
-            yield environment
-            lent: object = environment
-            self.progress.append(lent.goal_progress() if isinstance(lent, GoalProgress) else ())
-
-    def close(self) -> None:
-        self.environments.close()

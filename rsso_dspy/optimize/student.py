@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import dspy
 from dspy.utils.callback import BaseCallback
 
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.optimize.acceptance import estimate_score, race_on_val
 from rsso_dspy.optimize.proposing.instructions import keep_instructions, show_sent_instructions
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.programs.state import OLD_NAMES
+from rsso_dspy.records import Variant
 
 
 class Student(Agent):
@@ -41,10 +45,14 @@ class Student(Agent):
         keep_instructions(program, self.rollouts.live.runtime.rules.interface)
         return program
 
+    def may_play(self, program: Agent, variants: Collection[Variant]) -> bool:  # noqa: ARG002
+        """Whether a program may be played on these."""
+        return True
+
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
-        """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
-        the default one."""
-        rollout = self.rollouts.play(self.get_program(), self.rollouts.find_variant(variant))
+        """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``; ``benchmark`` where
+        it is not the default one."""
+        rollout = play_or_estimate(self.rollouts, self.get_program(), self.rollouts.find_variant(variant))
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             calls = [call for call in rollout.calls if call[0] in predictors and self.shown(rollout, call)]
@@ -55,25 +63,43 @@ class Student(Agent):
         """What the metric is given of a rollout."""
         played = self.rollouts.live.runtime.benchmark
         other = {"benchmark": played} if played else {}
-        return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, **other)
+        return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, score=rollout.score, **other)
+
+
+def play_or_estimate(rollouts: Rollouts, program: Agent, variant: Variant) -> Rollout:
+    """The rollout of a candidate, its score the mean over all seeds that were played; of a candidate that was dropped
+    on `val`, where it was not played an estimate without trials."""
+    candidate = rollouts.register_candidate(program)
+    if candidate.dropped and variant in rollouts.val and variant not in candidate.rollouts:
+        best = rollouts.best_candidate or candidate
+        return Rollout(variant, estimate_score(candidate, best, variant, rollouts.seeds), (), (), ())
+    rollout = rollouts.play(program, variant)
+    return replace(rollout, score=fmean(each.score for each in candidate.list_rollouts(variant, rollouts.seeds)))
 
 
 @contextmanager
-def reserve_in_order(rollouts: Rollouts) -> Iterator[None]:
-    """Inside the block, whatever `dspy.Evaluate` plays on several threads is paid for in the order of its variants."""
-    with dspy.context(callbacks=[*dspy.settings.callbacks, _BudgetReserver(rollouts)]):
+def race_in_evaluations(rollouts: Rollouts, jobs: int) -> Iterator[None]:
+    """Inside the block, whatever `dspy.Evaluate` plays on `val` has been raced before it asks, and what it plays
+    elsewhere on several threads is paid for in the order of its variants."""
+    with dspy.context(callbacks=[*dspy.settings.callbacks, _EvaluationListener(rollouts, jobs)]):
         yield
 
 
-class _BudgetReserver(BaseCallback):
+class _EvaluationListener(BaseCallback):
     """DSPy tells it of every evaluation before it begins."""
 
-    def __init__(self, rollouts: Rollouts):
+    def __init__(self, rollouts: Rollouts, jobs: int):
         self.rollouts = rollouts
+        self.jobs = jobs
 
     def on_evaluate_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:  # noqa: ARG002
         variants = [self.rollouts.find_variant(each.variant) for each in inputs.get("devset") or instance.devset]
-        self.rollouts.reserve_budget(inputs["program"].get_program(), variants)
+        student = inputs["program"]
+        program = student.get_program()
+        if set(variants) == set(self.rollouts.val) and student.may_play(program, variants):
+            race_on_val(self.rollouts, program, self.jobs)
+        missing = [each for each in variants if not self.rollouts.is_dropped_on(program, each)]
+        self.rollouts.reserve_budget(program, missing)
 
 
 def list_open_predictors(tuned: Sequence[str], deaf: Collection[str]) -> tuple[str, ...]:

@@ -5,31 +5,50 @@ from collections.abc import Sequence
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, JavaMissing, SimulatorDied
 from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult
 
+FIRST_WEIGHT = 0.25
+"""Weight of trial 1; the rest is the best trial's. What does worse until its memories make up for it is worse."""
+
 INVALID_COST = 0.05
-"""What a player loses all of whose actions are invalid. Smaller than most differences in points, so that invalid
+"""What a trial loses all of whose actions are invalid. Smaller than most differences in points, so that invalid
 actions decide between programs that earn about the same, and little else."""
+
+STEP_COST = 0.02
+"""What a solved trial of `MANY_STEPS` and more loses; of fewer, its share. So 4 steps are worth more than 13."""
+MANY_STEPS = 100
+
+UNSOLVED = 0.9
+"""The most that a trial is worth which earned all points but solved nothing."""
+
+SOLVED = 1 - STEP_COST
+"""From here on, trial 1 solved the task: a search has nothing left to find there."""
 
 _OF_THE_ENVIRONMENT = {kind.__name__ for kind in (EnvironmentFailure, JavaMissing, SimulatorDied, GoldUnknown)}
 
 
 def score_trials(trials: Sequence[TrialResult]) -> float:
-    """How well the trials of one variant went, 0 to 1.
+    """How well the trials of one variant went, 0 to 1: three quarters of what the best trial is worth and one quarter
+    of what trial 1 is worth (of a single trial, all of it).
 
-    1.0 when any trial solved the task, so that the best value can be reached and an optimizer that stops at a perfect
-    score does stop. Else the best trial's points, those held after reset included, of 100, less `INVALID_COST` times
-    the share of invalid actions over all trials: a tie-break that also tells apart programs which earn nothing.
+    A trial that solved the task is worth 1 less `STEP_COST` times its share of `MANY_STEPS` steps. Any other is worth
+    its points, those held after reset included, of 100, `UNSOLVED` at most, less `INVALID_COST` times the share of its
+    actions that were invalid, which also tells apart programs that earn nothing.
+
+    So the score is `SOLVED` or more if and only if trial 1 solved the task: that is where a search stops looking.
 
     Raises `EnvironmentFailure` or `BackendFailure` when a trial errored or none was played: an error is no score.
     """
-    trajectories = [_require_trajectory(result) for result in trials]
-    if not trajectories:
+    worth = [_value_trial(_require_trajectory(result)) for result in trials]
+    if not worth:
         raise BackendFailure("there is no trial to score: the program was expected to play at least one.")
-    if any(trajectory.solved for trajectory in trajectories):
-        return 1.0
-    best = max(_compute_points_share(trajectory) for trajectory in trajectories)
-    steps = sum(len(trajectory.steps) for trajectory in trajectories)
-    invalid = sum(trajectory.invalid_actions for trajectory in trajectories)
-    return max(0.0, best - INVALID_COST * invalid / max(1, steps))
+    return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]
+
+
+def _value_trial(trajectory: Trajectory) -> float:
+    steps = len(trajectory.steps)
+    if trajectory.solved:
+        return 1 - STEP_COST * min(1.0, steps / MANY_STEPS)
+    points = min(UNSOLVED, _compute_points_share(trajectory))
+    return max(0.0, points - INVALID_COST * trajectory.invalid_actions / max(1, steps))
 
 
 def _require_trajectory(result: TrialResult) -> Trajectory:

@@ -22,7 +22,7 @@ COMPARISON = (
 )
 TASKS = "Means by task type. A task's name leads to its trials."
 COST = "What was asked, what it cost, and what the memories held and showed."
-PROGRAMS = "What compiling tried, in the order of trying, by its scores on the variants to choose by."
+PROGRAMS = "What compiling tried, in the order of trying, by its scores on the val variants."
 
 _VIEWS = (
     (

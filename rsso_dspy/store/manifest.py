@@ -56,12 +56,16 @@ class Invocation:
     shard: str = ""
     withheld: tuple[str, ...] = ()
     """Keys of addresses with a password or a query, which is not stored."""
+    unconfirmed: bool = False
+    """Whether to play the candidates of compiled programs that are not confirmed."""
     settings: tuple[str, ...] | None = None
     """``key=value`` settings instead of a stored configuration; None if one is stored."""
     schema: int = SCHEMA_VERSION
 
     def to_options(self, folder: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
         """Return the options of `rsso-dspy run` by name, with these settings added and without ``--out``.
+
+        A flag has an empty value.
 
         Raises `UsageError` for a folder with a comma in its name.
         """
@@ -82,13 +86,14 @@ class Invocation:
             "--methods": ",".join(self.methods),
             "--programs": ",".join(programs) if self.programs != (ZERO_SHOT,) else None,
             "--tasks": ",".join(self.tasks) if self.tasks else None,
-            "--variants": ",".join(self.variants),
+            "--variants": ",".join(self.variants) or None,
             "--per-task": str(self.per_task) if self.per_task else None,
             "--skills": resolve_file(self.skills) if self.skills else None,
             "--constitution": resolve_file(self.constitution) if self.constitution else None,
             "--shard": self.shard or None,
+            "--unconfirmed": "" if self.unconfirmed else None,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in found.items() if value is not None and value != []}
 
 
 _ASKED = TypeAdapter(Invocation)
@@ -128,6 +133,7 @@ class Manifest:
             examples=f"examples/{Path(book).name}" if book else None,
             shard=str(spec.shard or ""),
             withheld=withheld,
+            unconfirmed=spec.unconfirmed,
         )
         return cls(asked, text, files)
 

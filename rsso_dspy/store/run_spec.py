@@ -44,6 +44,8 @@ class RunSpec:
     programs: tuple[str, ...] = (ZERO_SHOT,)
     compiled: tuple[Path, ...] = ()
     """Files of the compiled programs, which are named after them."""
+    unconfirmed: bool = False
+    """Whether to play the candidates of compiled programs that are not confirmed, instead of their initial programs."""
     tasks: tuple[str, ...] | None = None
     """Task types; None means all."""
     variants: tuple[str, ...] = ()

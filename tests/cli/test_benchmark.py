@@ -125,7 +125,7 @@ def test_a_program_is_compiled_on_it_and_plays_it_alone(rsso):
     made = json.loads(Path("mine.json").read_text())
     assert made["environment"] == {"name": "toy", "version": "1.0", "simplification": ""}
     assert made["versions"].keys() == {"dspy", "gepa", "toy"}
-    assert {key.partition("::")[0] for key in (*made["learn"], *made["choose"])} == {"up"}
+    assert {key.partition("::")[0] for key in (*made["train"], *made["val"])} == {"up"}
     code, out, err = rsso("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *TOY, "--out", "e")
     assert code == 0, err
     assert {unit.program for unit in Store(Path("e")).units()} == {"zero-shot", "mine"}

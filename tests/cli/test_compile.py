@@ -24,6 +24,8 @@ from tests.provider_server import completion, provider
         (["--calib", "one each"], "neither K-per-task"),
         (["--calib", "nowhere.json"], "No such file"),
         (["--max-rollouts", "0"], "--max-rollouts"),
+        (["--seeds", "0"], "--seeds"),
+        (["--seeds", "21"], "--seeds"),
         (["--compile-trials", "0"], "--compile-trials"),
         (["--compile-trials", "99999999999"], "less than or equal to 1000"),
         (["--max-rollouts", "99999999999"], "ask for --max-rollouts 100000 at most"),
@@ -42,12 +44,14 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"learn": ["boil::22"], "choose": ["boil::0", "boil::25"]}', "test split: boil::22, boil::25; take train or"),
-        ('{"learn": ["boil::1"], "choose": ["boil::1"]}', "both in learn and in choose: boil::1"),
-        ('{"learn": ["boil::1"]}', "'choose' is missing"),
-        ('{"learn": ["boil::1"], "choose": ["boil::999"]}', "boil has no variant 999: its indices run from 0 to 29"),
-        ('{"learn": ["boil::1"], "choose": ["boil::2"]}', "no variant of lifespan-longest-lived in 'learn' and"),
-        ("learn: boil", "not JSON"),
+        ('{"train": ["boil::22"], "val": ["boil::0", "boil::25"]}', "test split: boil::22, boil::25; take train or"),
+        ('{"train": ["boil::1"], "val": ["boil::1"]}', "both in train and in val: boil::1"),
+        ('{"learn": ["boil::1"], "choose": ["boil::1"]}', "both in train and in val: boil::1"),
+        ('{"train": ["boil::1"], "val": ["boil::2"], "confirm": ["boil::2"]}', "both in val and in confirm: boil::2"),
+        ('{"train": ["boil::1"]}', "'val' is missing"),
+        ('{"train": ["boil::1"], "val": ["boil::999"]}', "boil has no variant 999: its indices run from 0 to 29"),
+        ('{"train": ["boil::1"], "val": ["boil::2"]}', "no variant of lifespan-longest-lived in 'train' and"),
+        ("train: boil", "not JSON"),
     ],
 )
 def test_a_calibration_file_that_will_not_do_is_refused_by_what_is_wrong(rsso, tmp_path, content, said):
@@ -79,14 +83,16 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_that_works(rsso, o
 def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
     code, _, err = rsso(*ONE, "--dry-run", "--tasks", "identify-life-stages-2", "--calib", "3-per-task")
     assert code == 0
-    assert "2 variants to learn from and 2 to choose by" in err
-    assert "identify-life-stages-2 has 4 train variants: 2 to learn from and 2 to choose by instead of 3 and 3" in err
+    assert "on 1 train, 1 val and 2 confirm variants (3-per-task)" in err
+    assert "has 4 train variants: 1 for train, 1 for val and 2 for confirm instead of 3, 3 and 9" in err
+    assert "it can confirm nothing: 2 confirm variants, were they all better, are no rarer" in err
 
 
 def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp_path):
     code, out, err = rsso(*ONE, "--dry-run", "--max-rollouts", "8", "--max-lm-calls", "99", "-o", "new.json")
     assert (code, out) == (0, "")
-    assert "gepa compiles rsso on 1 variant to learn from and 1 to choose by" in err
+    assert "gepa compiles rsso on 1 train, 1 val and 3 confirm variants (1-per-task)" in err
+    assert "5 points take 141 confirm variants" in err
     assert "at most 8 rollouts of 2 trials of 60 steps" in err
     assert re.search(r"at most \d+ model calls \(actor \d+, reflector 8, proposer \d+\)", err)
     assert re.search(r"about 0\.[1-9]\d*M tokens in and \d+\.\dk out", err)
@@ -118,7 +124,9 @@ def test_the_end_says_what_came_of_it_what_it_cost_and_what_to_do_next(compiled)
     assert f"spent: {there.rollouts} of 8 rollouts, {there.lm_calls} model calls" in compiled.out
     assert "say nothing about language models" in compiled.out
     assert f"rsso-dspy evaluate {compiled.file}" in compiled.out
-    assert ("changed: " in compiled.out) == there.improved == (f"{compiled.file} holds the zero" not in compiled.out)
+    assert there.improved == (f"{compiled.file} holds the zero" not in compiled.out)
+    assert f"verdict: {there.confirmation.verdict}" in compiled.out
+    assert f"the search ended: {there.search_end}" in compiled.out
 
 
 # The file
@@ -130,7 +138,7 @@ def test_the_same_command_again_keeps_the_result_and_plays_nothing(rsso, compile
     assert code == 0
     assert "holds the result already: kept" in err
     assert out == compiled.out
-    assert "candidate" not in err
+    assert "[1/8]" not in err
     assert (compiled.file.stat().st_mtime_ns, compiled.file.read_bytes()) == before
 
 
@@ -141,6 +149,7 @@ def test_the_same_command_again_keeps_the_result_and_plays_nothing(rsso, compile
         (["--compile-trials", "1"], "trials: there 2, now 1"),
         (["--compile-steps", "9"], "steps: there 60, now 9"),
         (["--max-rollouts", "9"], "max_rollouts: there 8, now 9"),
+        (["--seeds", "2", "--max-rollouts", "12"], "seeds: there 1, now 2"),
         (["--method", "sso"], "method: there 'rsso', now 'sso'"),
         (["--optimizer", "bootstrap"], "optimizer: there 'gepa', now 'bootstrap'"),
         (["--set", "memory.reflections=1"], "identity.config.memory.reflections: there 3, now 1"),
@@ -183,7 +192,7 @@ def test_a_place_that_cannot_be_written_is_found_out_before_anything_is_played(r
     (tmp_path / "file").write_text("")
     code, _, err = rsso(*ONE, "--max-rollouts", "4", "-o", "file/new.json")
     assert code in (1, 2)
-    assert "candidate" not in err
+    assert "candidate 0" not in err
 
 
 # Budgets and failing models

@@ -89,7 +89,7 @@ def test_a_build_that_was_stopped_goes_on(built, tmp_path):
 
 def test_held_out_variants_are_refused(tmp_path):
     file = tmp_path / "calib.json"
-    file.write_text(json.dumps({"learn": ["find-plant::229"], "choose": ["boil::0"]}))
+    file.write_text(json.dumps({"train": ["find-plant::229"], "val": ["boil::0"]}))
     with pytest.raises(SplitError):
         call("constitution", "build", "--calib", file, *FAST, "-o", tmp_path / "book.json")
 
@@ -203,7 +203,7 @@ def test_a_draw_that_differs_from_what_was_asked_for_is_said(tmp_path):
     words = ["--calib", "50-per-task", "--tasks", "identify-life-stages-2", "--dry-run"]
     said = CliRunner().invoke(app, ["constitution", "build", *words, *FAST, "-o", str(tmp_path / "book.json")])
     assert said.exit_code == 0
-    note = "identify-life-stages-2 has 4 train variants: 2 to learn from and 2 to choose by instead of 50 and 50"
+    note = "identify-life-stages-2 has 4 train variants: 2 for train and 2 for val instead of 50 and 50"
     assert note in said.stderr
 
 

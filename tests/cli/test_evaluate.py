@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.optimize.compiled import load
+from rsso_dspy.cli.program_files import load_programs
+from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores, load
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import FAST
@@ -28,7 +30,9 @@ def changed(compiled, tmp_path_factory) -> Path:
         f"{agent.actor.signature.instructions} Be thorough."
     )
     file = tmp_path_factory.mktemp("programs") / "first.json"
-    replace(there, state=agent.dump_state(), program=fingerprint_program(agent), improved=True).save(file)
+    verdict = replace(there.confirmation, verdict="confirmed")
+    there = replace(there, improved=True, confirmation=verdict, candidate=None)
+    replace(there, state=agent.dump_state(), program=fingerprint_program(agent)).save(file)
     return file
 
 
@@ -105,7 +109,7 @@ def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(
 def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed, tmp_path):
     code, out, err = rsso("evaluate", changed, *SMALL, "--dry-run")
     assert (code, out) == (0, "")
-    assert f"{changed}: rsso, compiled by gepa on 4 variants under sso-adapt/1-cap60" in err
+    assert f"{changed}: rsso, compiled by gepa on 10 variants under sso-adapt/1-cap60" in err
     assert "2 arms x 2 variants = 4 units, 2 trials each" in err
     assert "into runs/evaluate-first" in err
     for word in ("actor", "reflector", "tokens in", "rule-based"):
@@ -113,11 +117,82 @@ def test_a_dry_run_prints_the_plan_of_both_arms_and_leaves_nothing(rsso, changed
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_program_whose_search_found_nothing_is_announced_as_such(rsso, changed):
-    same = replace(load(changed), improved=False)
-    same.save("same.json")
-    assert "same equals its initial program" in rsso("evaluate", "same.json", *SMALL, "--dry-run")[2]
-    assert "the program it started from" not in rsso("evaluate", changed, *SMALL, "--dry-run")[2]
+def unconfirmed(program):
+    """The file as it is when the candidate was better on val and not confirmed."""
+    kept = KeptCandidate(program.program, program.state)
+    start = Agent(program.method)
+    verdict = replace(program.confirmation, verdict="unconfirmed", why="p is not below 0.05")
+    state = {"state": start.dump_state(), "program": fingerprint_program(start), "candidate": kept}
+    return replace(program, improved=False, confirmation=verdict, after=ProgramScores(1.0, 100.0), **state)
+
+
+def nothing_better(program):
+    """The file as it is when no candidate was better on val."""
+    return replace(unconfirmed(program), candidate=None, after=program.before)
+
+
+@pytest.mark.parametrize(
+    ("made", "words", "said"),
+    [
+        (lambda each: each, (), ""),
+        (
+            unconfirmed,
+            (),
+            "which is played: the candidate beside it is unconfirmed",
+        ),
+        (
+            unconfirmed,
+            ("--unconfirmed",),
+            "mine is played as its candidate, which is unconfirmed",
+        ),
+        (nothing_better, (), "its compile found nothing better"),
+        (lambda each: replace(each, confirmation=None), (), "mine has no verdict: it was compiled before gains were"),
+        (
+            lambda each: each,
+            ("--protocol", "sso-adapt/1"),
+            "was confirmed under sso-adapt/1-cap60 ",
+        ),
+        (
+            lambda each: replace(each, model="openai/m"),
+            (),
+            "by openai/m, and is played under",
+        ),
+    ],
+)
+def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, words, said):
+    program = made(load(changed))
+    program.save("mine.json")
+    for verb in (["evaluate", "mine.json"], ["run", "--methods", "rsso", "--programs", "mine.json"]):
+        code, _, err = rsso(*verb, *SMALL, *words, "--dry-run")
+        assert code == 0
+        assert said in " ".join(err.split())
+        if not said:
+            assert "mine holds" not in err
+            assert "verdict" not in err
+
+
+@pytest.mark.usefixtures("rsso")
+def test_the_program_it_started_from_is_played_unless_the_candidate_is_asked_for(changed):
+    unconfirmed(load(changed)).save("mine.json")
+    assert load_programs(["mine.json"])["mine"].program == fingerprint_program(Agent("rsso"))
+    assert load_programs(["mine.json"], unconfirmed=True)["mine"].program == load(changed).program
+    assert load("mine.json").agent().actor.signature.instructions == Agent("rsso").actor.signature.instructions
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"improved": True}, "its verdict is 'unconfirmed' and `improved` says otherwise"),
+        ({"candidate": {"program": "0" * 12, "state": None}}, "damaged (candidate.state"),
+        ({"confirm": ["lifespan-longest-lived::98"]}, "test split: lifespan-longest-lived::98"),
+    ],
+)
+def test_a_verdict_that_was_edited_is_refused(rsso, changed, edit, said):
+    unconfirmed(load(changed)).save("mine.json")
+    Path("mine.json").write_text(json.dumps({**json.loads(Path("mine.json").read_text()), **edit}))
+    code, _, err = rsso("evaluate", "mine.json", *SMALL, "--dry-run")
+    assert code == 2
+    assert said in " ".join(err.split())
 
 
 @pytest.mark.parametrize("name", ["nowhere.json", "zero-shot"])
@@ -170,7 +245,7 @@ def test_programs_that_cannot_play_are_refused_and_nothing_is_left(rsso, changed
     for name in ("a.json", "deep/a.json"):
         shutil.copy(changed, tmp_path / name)
     (tmp_path / "half.json").write_text(changed.read_text()[:1000])
-    (tmp_path / "held-out.json").write_text(json.dumps({**content, "learn": ["lifespan-longest-lived::98"]}))
+    (tmp_path / "held-out.json").write_text(json.dumps({**content, "train": ["lifespan-longest-lived::98"]}))
     old = {**content["environment"], "version": "1.1.3"}
     (tmp_path / "old.json").write_text(json.dumps({**content, "environment": old}))
     methods = [] if "--methods" in words else ["--methods", "rsso"]

@@ -47,7 +47,7 @@ def advised(content: dict[str, Any]) -> None:
 
 def scored(content: dict[str, Any]) -> None:
     """Twelve candidates with a score on every calibration variant but one each."""
-    keys = [*content["choose"], *content["learn"]]
+    keys = [*content["val"], *content["train"]]
     scores = {"metric": 0.5, "mean": 50.0}
     content["tried"] = [
         {"program": f"{number:012x}", "scores": scores, "per_variant": dict.fromkeys(keys[number % 2 :], number / 12)}
@@ -97,13 +97,13 @@ def test_the_zero_shot_instruction_stands_above_or_beside_the_compiled_one(rsso,
 def test_scores_per_calibration_variant_are_a_table(rsso, edited, compiled):
     content = compiled.content
     data = json.loads(rsso("program", "show", edited(scored), "--json")[1])
-    assert data["candidates"][3]["per_variant"][content["learn"][0]] == 0.25
+    assert data["candidates"][3]["per_variant"][content["train"][0]] == 0.25
     out = rsso("program", "show", edited(scored))[1]
     assert "Metric per calibration variant" in out
-    (first,) = [line for line in out.splitlines() if line.startswith(f"*{content['choose'][0]}  ")][:1]
+    (first,) = [line for line in out.splitlines() if line.startswith(f"*{content['val'][0]}  ")][:1]
     assert first.split()[1:4] == ["0.000", "-", "0.167"]
     assert all(f"#{number}" in out for number in range(12))
-    (other,) = [line for line in out.splitlines() if line.startswith(f" {content['learn'][0]}  ")][:1]
+    (other,) = [line for line in out.splitlines() if line.startswith(f" {content['train'][0]}  ")][:1]
     assert other.split()[1:3] == ["0.000", "0.083"]
 
 
@@ -125,7 +125,7 @@ def test_nothing_is_wider_than_the_terminal(rsso, edited, compiled, monkeypatch,
     def both(content):
         advised(content)
         scored(content)
-        content["learn"] = ["inclined-plane-friction-named-surfaces::25", *content["learn"]]
+        content["train"] = ["inclined-plane-friction-named-surfaces::25", *content["train"]]
         content["tried"][0]["per_variant"]["inclined-plane-friction-named-surfaces::25"] = 1.0
 
     words = [compiled.file.name, edited(both)] if verb == "diff" else [edited(both)]
@@ -226,7 +226,7 @@ def test_a_compiled_file_is_sound_and_every_check_is_named(rsso, compiled):
 
 
 def _held_out(content):
-    content["learn"].append("lifespan-longest-lived::98")
+    content["train"].append("lifespan-longest-lived::98")
 
 
 def _no_words(content):

@@ -187,7 +187,7 @@ def test_a_file_says_how_it_was_made(rsso, played):
     assert "backends.embedded.temperature=0.25" in words
     code, _, err = rsso(*words[1:], "--dry-run")
     assert code == 0
-    assert "none compiles rsso on 1 variant to learn from and 1 to choose by" in err
+    assert "none compiles rsso on 1 train, 1 val and 3 confirm variants" in err
     Path("rules.json").write_text(json.dumps(RULES))
     Path("notes.json").write_text("[]")
     for name, said in (("rules.json", "does not store its arguments"), ("notes.json", "neither a run's folder")):

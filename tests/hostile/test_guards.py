@@ -61,7 +61,7 @@ def describe_environment(**changes: str) -> Edit:
 CASES = {
     "a program compiled on a played variant": Case(
         rf"compiled on {PLAYED}: a score there is not held out",
-        program=lambda program: replace(program, learn=(PLAYED,)), error=SplitError, typed=False,
+        program=lambda program: replace(program, train=(PLAYED,)), error=SplitError, typed=False,
     ),
     "a program made from one that was compiled on it": Case(
         rf"compiled on {PLAYED}: a score there is not held out",
@@ -81,7 +81,7 @@ CASES = {
     "a program of another benchmark": Case(
         rf"mine\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
         program=lambda each: replace(
-            each, environment=replace(each.environment, name="toy"), learn=("up::0",), choose=("up::1",)
+            each, environment=replace(each.environment, name="toy"), train=("up::0",), val=("up::1",)
         ),
     ),
     "a program of this benchmark on another": Case(

@@ -22,11 +22,11 @@ MARKER = "axolotl-7f3a"
 THERMOMETER = train_sample("use-thermometer", 2)[1]
 """In 14 steps there is time for a skill to be made of two trials."""
 
-LEARN = (THERMOMETER, LONGEST[0])
-CHOOSE = (train_sample("chemistry-mix", 2)[1],)
-BUDGETS = dict.fromkeys((*LEARN, *CHOOSE), 6) | {THERMOMETER: 14}
+TRAIN = (THERMOMETER, LONGEST[0])
+VAL = (train_sample("chemistry-mix", 2)[1],)
+BUDGETS = dict.fromkeys((*TRAIN, *VAL), 6) | {THERMOMETER: 14}
 REQUESTS = {
-    name: replace(wanted(name, LEARN, CHOOSE, rollouts, method_name="rsso", trials=3), budgets=BUDGETS)
+    name: replace(wanted(name, TRAIN, VAL, rollouts, method_name="rsso", trials=3), budgets=BUDGETS)
     for name, rollouts in (("gepa", 8), ("bootstrap", 4))
 }
 

@@ -93,24 +93,29 @@ def proposer(lines: Iterable[str]) -> Callable[[str], str]:
 
 def wanted(
     optimizer_name: str = "gepa",
-    learn: tuple[Variant, ...] = LONGEST[:2],
-    choose: tuple[Variant, ...] = SHORTEST[:1],
+    train: tuple[Variant, ...] = LONGEST[:2],
+    val: tuple[Variant, ...] = SHORTEST[:1],
     rollouts: int = 12,
     lm_calls: int | None = None,
     method_name: str = "react",
     trials: int = 1,
     steps: int = STEPS,
+    confirm: tuple[Variant, ...] = (),
+    spare: tuple[Variant, ...] = (),
+    seeds: int = 1,
+    placebos: int = 0,
 ) -> CompileRequest:
-    """A small request."""
+    """A small request; without `confirm`, nothing it finds is confirmed."""
     return CompileRequest(
         method=get_method(method_name),
-        calibration=Calibration(learn, choose),
-        budgets=dict.fromkeys((*learn, *choose), steps),
+        calibration=Calibration(train, val, confirm, spare=spare, seeds=seeds),
+        budgets=dict.fromkeys((*train, *val, *confirm, *spare), steps),
         optimizer=get_optimizer(optimizer_name),
         trials=trials,
         steps=steps,
         seed=0,
         limits=CompileLimits(rollouts, lm_calls),
+        placebos=placebos,
     )
 
 

@@ -14,8 +14,8 @@ from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration, build_examples, draw_calibration, split_pool
 from rsso_dspy.records import Variant
 
-LEARN = tasks.parse("boil::0")
-CHOOSE = tasks.parse("boil::14")
+TRAIN = tasks.parse("boil::0")
+VAL = tasks.parse("boil::14")
 FOUR = "identify-life-stages-2"
 """The task with the fewest training variants."""
 
@@ -40,74 +40,84 @@ def write(tmp_path: Path):
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_held_out_variant_cannot_calibrate_whatever_it_says(split):
     stray = Variant("boil", 22, split)
-    for learn, choose in (((LEARN, stray), (CHOOSE,)), ((LEARN,), (stray, CHOOSE))):
+    for train, val in (((TRAIN, stray), (VAL,)), ((TRAIN,), (stray, VAL))):
         with pytest.raises(SplitError, match=r"held-out test split: boil::22;.*train or dev"):
-            Calibration(learn, choose)
+            Calibration(train, val)
 
 
 def test_no_variant_is_learnt_from_and_chosen_by():
     other = Variant("boil", 0, "train", "teleportAction")  # the same variant, played otherwise
-    with pytest.raises(SplitError, match=r"both in learn and in choose: boil::0;"):
-        Calibration((LEARN,), (other, CHOOSE))
+    with pytest.raises(SplitError, match=r"both in train and in val: boil::0;"):
+        Calibration((TRAIN,), (other, VAL))
 
 
 def test_every_wrong_variant_is_named_at_once():
     held_out = tasks.held_out("boil", n=2)
     with pytest.raises(SplitError) as caught:
-        Calibration((LEARN, *held_out), (LEARN, CHOOSE))
+        Calibration((TRAIN, *held_out), (TRAIN, VAL))
     assert re.findall(r"boil::\d+", str(caught.value)) == [*keys(held_out), "boil::0"]
 
 
 def test_both_parts_are_needed():
-    with pytest.raises(UsageError, match="to choose: both parts"):
-        Calibration((LEARN,), ())
-    with pytest.raises(UsageError, match="to learn: both parts"):
-        Calibration((), (CHOOSE,))
-    with pytest.raises(UsageError, match="to learn and none to choose"):
+    with pytest.raises(UsageError, match="in val: both parts"):
+        Calibration((TRAIN,), ())
+    with pytest.raises(UsageError, match="in train: both parts"):
+        Calibration((), (VAL,))
+    with pytest.raises(UsageError, match="in train and none in val"):
         Calibration((), ())
+    assert Calibration((TRAIN,), (VAL,)).confirm_rollouts == 0
 
 
 def test_a_calibration_lists_its_variants_and_cannot_be_changed():
-    calibration = Calibration((LEARN,), (CHOOSE,))
-    assert calibration.variants == (LEARN, CHOOSE)
+    calibration = Calibration((TRAIN,), (VAL,))
+    assert calibration.variants == (TRAIN, VAL)
     assert calibration.keys == ("boil::0", "boil::14")
+    assert calibration.size == "1 train, 1 val and no confirm variants"
     with pytest.raises(AttributeError):
-        calibration.learn = ()  # type: ignore[misc]
+        calibration.train = ()  # type: ignore[misc]
 
 
 # K-per-task
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_k_variants_of_every_task_with_shipped_gold_lengths(k: int):
+@pytest.mark.parametrize(("k", "short"), [(1, 1), (2, 2), (3, 4)])
+def test_k_variants_of_every_task_and_three_times_as_many_to_confirm(k: int, short: int):
     calibration = draw_calibration(f"{k}-per-task", None, seed=0)
-    shipped = gold_lengths.shipped_lengths()
-    for part in (calibration.learn, calibration.choose):
-        counted = Counter(variant.task for variant in part)
-        assert {task for task, n in counted.items() if n == min(k, len(tasks.indices(task, "train")) // 2)} == set(
-            tasks.tasks()
-        )
+    for part, wanted in (("train", k), ("val", k), ("confirm", 3 * k)):
+        counted = Counter(variant.task for variant in getattr(calibration, part))
+        assert set(counted) == set(tasks.tasks())
+        roomy = {task for task in tasks.tasks() if len(tasks.indices(task, "train")) >= 5 * k}
+        assert {task for task, n in counted.items() if n == wanted} >= roomy
     assert len(set(calibration.keys)) == len(calibration.keys)
+    assert not set(calibration.spare) & {*calibration.train, *calibration.val, *calibration.confirm}
     assert {tasks.split_of(v.task, v.index) for v in calibration.variants} == {"train"}
-    assert all(variant in shipped for variant in calibration.variants)
-    assert len(calibration.notes) == (0 if k < 3 else 2)
+    assert len(calibration.notes) == short
+    shipped = gold_lengths.shipped_lengths()
+    assert k > 2 or all(variant in shipped for variant in calibration.variants)
 
 
 def test_more_than_the_reference_sample_can_be_asked_for():
     calibration = draw_calibration("12-per-task", ["find-plant"], seed=0)
-    assert (len(calibration.learn), len(calibration.choose), calibration.notes) == (12, 12, ())
+    assert [len(part) for part in (calibration.train, calibration.val, calibration.confirm)] == [12, 12, 36]
+    assert calibration.notes == ()
+
+
+def test_rules_are_learnt_from_train_alone_and_half_of_a_task_is_there_for_them():
+    calibration = draw_calibration("3-per-task", [FOUR, "find-plant"], 0, confirm_share=0)
+    assert [len(part) for part in (calibration.train, calibration.val, calibration.confirm)] == [5, 5, 0]
+    assert calibration.notes == (f"{FOUR} has 4 train variants: 2 for train and 2 for val instead of 3 and 3",)
 
 
 def test_seed_and_task_decide_which():
     def indices(task: str, seed: int) -> list[int]:
-        return [variant.index for variant in draw_calibration("3-per-task", [task], seed).variants]
+        return [variant.index for variant in draw_calibration("2-per-task", [task], seed).train]
 
     assert indices("find-plant", 0) == indices("find-plant", 0)
     assert len({tuple(indices("find-plant", seed)) for seed in range(5)}) == 5
     # The two tasks have the same pool, and do not walk through it alike.
     assert indices("find-plant", 0) != indices("find-living-thing", 0)
-    alone = draw_calibration("1-per-task", ["grow-fruit"], seed=7).learn
-    assert draw_calibration("1-per-task", ["boil", "grow-fruit"], seed=7).learn[1:] == alone
+    alone = draw_calibration("1-per-task", ["grow-fruit"], seed=7).train
+    assert draw_calibration("1-per-task", ["boil", "grow-fruit"], seed=7).train[1:] == alone
 
 
 def test_another_process_draws_the_same():
@@ -128,26 +138,23 @@ def test_another_process_draws_the_same():
     assert said[0] == said[1] == list(draw_calibration("2-per-task", ["boil", "find-plant"], 3).keys)
 
 
-def test_a_task_with_few_variants_shares_them_out_and_says_so():
-    calibration = draw_calibration("3-per-task", [FOUR, "find-plant"], seed=0)
-    of_four = [variant for variant in calibration.variants if variant.task == FOUR]
-    assert sorted(variant.index for variant in of_four) == list(tasks.indices(FOUR, "train"))
-    assert [len(calibration.learn), len(calibration.choose)] == [2 + 3, 2 + 3]
-    assert calibration.notes == (f"{FOUR} has 4 train variants: 2 to learn from and 2 to choose by instead of 3 and 3",)
-    assert draw_calibration("2-per-task", [FOUR], seed=0).notes == ()
-
-
-def test_an_odd_one_out_is_learnt_from():
-    learn, choose, note = split_pool("boil", tasks.train_sample("boil", 5), 3, seed=0)
-    assert (len(learn), len(choose)) == (3, 2)
-    assert note == "boil has 5 train variants: 3 to learn from and 2 to choose by instead of 3 and 3"
-    assert not set(learn) & set(choose)
+@pytest.mark.parametrize(
+    ("pool", "k", "parts"),
+    [(2, 1, (1, 1, 0)), (3, 1, (1, 1, 1)), (4, 1, (1, 1, 2)), (5, 1, (1, 1, 3)), (4, 3, (1, 1, 2)), (14, 3, (3, 2, 9))],
+)
+def test_a_task_with_few_variants_shares_them_out_and_says_so(pool: int, k: int, parts: tuple[int, ...]):
+    drawn, note = split_pool("boil", tasks.train_sample("boil", 14)[:pool], k, seed=0)
+    assert tuple(len(drawn[part]) for part in ("train", "val", "confirm")) == parts
+    assert len({variant for part in drawn.values() for variant in part}) == pool
+    assert (note is None) == (pool >= 5 * k)
+    if pool == 2:
+        assert note == "boil has 2 train variants: 1 for train, 1 for val and none for confirm instead of 1, 1 and 3"
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_a_task_that_cannot_be_divided_is_left_out(n: int):
-    learn, choose, note = split_pool("boil", tasks.train_sample("boil")[:n], 1, seed=0)
-    assert (learn, choose) == ((), ())
+    drawn, note = split_pool("boil", tasks.train_sample("boil")[:n], 1, seed=0)
+    assert drawn == {}
     assert note is not None
     assert note.startswith(f"boil is left out: of {n} train variant")
 
@@ -160,7 +167,7 @@ def test_tasks_are_named_and_taken_once():
 
 
 def test_the_simplification_is_that_of_the_run(write):
-    file = write({"learn": ["boil::0"], "choose": ["boil::14"]})
+    file = write({"train": ["boil::0"], "val": ["boil::14"]})
     for text in ("1-per-task", file):
         assert {v.simplification for v in draw_calibration(text, ["boil"], 0).variants} == {"easy"}
         assert {v.simplification for v in draw_calibration(text, ["boil"], 0, "openDoors").variants} == {"openDoors"}
@@ -173,42 +180,48 @@ def test_a_text_of_neither_form_is_told_both(text: str):
     with pytest.raises(UsageError) as caught:
         draw_calibration(text, None, seed=0)
     assert "1-per-task" in str(caught.value)
-    assert '{"learn": ["task::index", ...], "choose"' in str(caught.value)
+    assert '{"train": ["task::index", ...], "val"' in str(caught.value)
 
 
 # A file
 
 
 def test_a_file_lists_train_and_dev_variants(write):
-    file = write({"learn": ["boil::0", "find-plant::150"], "choose": ["find-plant::3", "boil::14"]})
+    file = write({"train": ["boil::0", "find-plant::150"], "val": ["find-plant::3", "boil::14"]})
     calibration = draw_calibration(file, None, seed=0)
-    assert keys(calibration.learn) == ["boil::0", "find-plant::150"]
-    assert keys(calibration.choose) == ["find-plant::3", "boil::14"]
+    assert keys(calibration.train) == ["boil::0", "find-plant::150"]
+    assert keys(calibration.val) == ["find-plant::3", "boil::14"]
     assert [variant.split for variant in calibration.variants] == ["train", "dev", "train", "dev"]
     assert draw_calibration(file, None, seed=1) == calibration
+    assert calibration.notes == (f"{file} lists nothing to confirm by: what is found stays unconfirmed",)
+
+
+def test_a_file_with_the_older_names_is_read_and_one_may_list_what_confirms(write):
+    older = draw_calibration(write({"learn": ["boil::0"], "choose": ["boil::14"]}), None, seed=0)
+    assert (keys(older.train), keys(older.val), older.confirm) == (["boil::0"], ["boil::14"], ())
+    whole = draw_calibration(write({"train": ["boil::0"], "val": ["boil::14"], "confirm": ["boil::1"]}), None, seed=0)
+    assert (keys(whole.confirm), whole.notes) == (["boil::1"], ())
 
 
 def test_of_a_file_only_the_named_tasks_are_kept(write):
-    file = write({"learn": ["boil::0", "find-plant::150", "freeze::1"], "choose": ["find-plant::3", "boil::14"]})
+    file = write({"train": ["boil::0", "find-plant::150", "freeze::1"], "val": ["find-plant::3", "boil::14"]})
     assert draw_calibration(file, ["boil"], seed=0).keys == ("boil::0", "boil::14")
-    with pytest.raises(
-        UsageError, match=r"calib.json has no variant of grow-fruit in 'learn' and 'choose'.*boil, find"
-    ):
+    with pytest.raises(UsageError, match=r"calib.json has no variant of grow-fruit in 'train' and 'val'.*boil, find"):
         draw_calibration(file, ["grow-fruit"], seed=0)
-    with pytest.raises(UsageError, match="no variant of freeze in 'choose':"):
+    with pytest.raises(UsageError, match="no variant of freeze in 'val':"):
         draw_calibration(file, ["freeze"], seed=0)
 
 
 @pytest.mark.parametrize("names", [None, ["find-plant"]])
 def test_held_out_variants_in_a_file_are_refused_by_name(write, names):
-    file = write({"learn": ["boil::22", "find-plant::0"], "choose": ["find-plant::1", "find-plant::229"]})
+    file = write({"train": ["boil::22", "find-plant::0"], "val": ["find-plant::1", "find-plant::229"]})
     with pytest.raises(SplitError, match=r"calib.json: .*test split: boil::22, find-plant::229; take train or dev"):
         draw_calibration(file, names, seed=0)
 
 
 def test_one_variant_in_both_lists_of_a_file_is_refused(write):
-    with pytest.raises(SplitError, match=r"calib.json: .*both in learn and in choose: boil::0"):
-        draw_calibration(write({"learn": ["boil::0"], "choose": ["boil::00", "boil::1"]}), None, seed=0)
+    with pytest.raises(SplitError, match=r"calib.json: .*both in train and in val: boil::0"):
+        draw_calibration(write({"train": ["boil::0"], "val": ["boil::00", "boil::1"]}), None, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -218,11 +231,13 @@ def test_one_variant_in_both_lists_of_a_file_is_refused(write):
         ("boil::0", "is not JSON"),
         ([], "no object at its top"),
         ("null", "no object at its top"),
-        ({}, "'learn' is missing; 'choose' is missing"),
-        ({"learn": ["boil::0"]}, "'choose' is missing"),
-        ({"learn": "boil::0", "choose": ["boil::1"]}, "'learn' is no list"),
-        ({"learn": ["boil::0", 7, None], "choose": ["boil::1"]}, "no texts in 'learn': 7, null"),
-        ({"learn": ["boil::0"], "choose": ["boil::1"], "chose": []}, "'chose' is unknown"),
+        ({}, "'train' is missing; 'val' is missing"),
+        ({"train": ["boil::0"]}, "'val' is missing"),
+        ({"train": "boil::0", "val": ["boil::1"]}, "'train' is no list"),
+        ({"train": ["boil::0", 7, None], "val": ["boil::1"]}, "no texts in 'train': 7, null"),
+        ({"train": ["boil::0"], "val": ["boil::1"], "chose": []}, "'chose' is unknown"),
+        ({"train": ["boil::0"], "val": ["boil::1"], "confirm": "boil::2"}, "'confirm' is no list"),
+        ({"train": ["boil::0"], "val": ["boil::1"], "learn": []}, "'learn' is unknown"),
     ],
 )
 def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
@@ -230,7 +245,7 @@ def test_a_file_of_another_form_is_told_the_form(write, content, wrong):
         draw_calibration(write(content), None, seed=0)
     assert "calib.json" in str(caught.value)
     assert wrong in str(caught.value)
-    assert 'expected {"learn": ["task::index", ...], "choose": ["task::index", ...]}' in str(caught.value)
+    assert 'expected {"train": ["task::index", ...], "val": ["task::index", ...], "confirm":' in str(caught.value)
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path):
@@ -242,10 +257,10 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path):
 def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
     with pytest.raises(UsageError, match=r"calib.json lists boil::0, boil::9 more than once"):
         draw_calibration(
-            write({"learn": ["boil::0", "boil::0", "boil::1"], "choose": ["boil::9", " boil::09"]}), None, seed=0
+            write({"train": ["boil::0", "boil::0", "boil::1"], "val": ["boil::9", " boil::09"]}), None, seed=0
         )
-    with pytest.raises(UsageError, match=r"calib.json: no calibration variants to choose"):
-        draw_calibration(write({"learn": ["boil::0"], "choose": []}), None, seed=0)
+    with pytest.raises(UsageError, match=r"calib.json: no calibration variants in val"):
+        draw_calibration(write({"train": ["boil::0"], "val": []}), None, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -258,14 +273,14 @@ def test_a_file_lists_every_variant_once_and_some_in_each_part(write):
 )
 def test_an_entry_that_names_no_variant_is_refused(write, key, error, words):
     with pytest.raises(error, match=words):
-        draw_calibration(write({"learn": ["boil::0"], "choose": [key]}), None, seed=0)
+        draw_calibration(write({"train": ["boil::0"], "val": [key]}), None, seed=0)
 
 
 # What leaves this file
 
 
 def test_an_example_is_a_key_and_nothing_else():
-    first, second = build_examples([LEARN, CHOOSE])
+    first, second = build_examples([TRAIN, VAL])
     assert first.toDict() == {"variant": "boil::0"}
     assert first.inputs().toDict() == {"variant": "boil::0"}
     assert first.labels().toDict() == {}
@@ -274,7 +289,7 @@ def test_an_example_is_a_key_and_nothing_else():
 
 def test_a_run_on_calibration_variants_is_refused():
     held_out = tasks.held_out("boil", n=4)
-    check_held_out(Calibration((LEARN,), (CHOOSE,)).keys, held_out)
+    check_held_out(Calibration((TRAIN,), (VAL,)).keys, held_out)
     check_held_out((), held_out)
     seen = [held_out[1].key, "find-plant::0", held_out[3].key]
     with pytest.raises(SplitError, match=f"compiled on {held_out[1].key}, {held_out[3].key}: "):

@@ -24,6 +24,7 @@ from tests.optimize.scripted import (
     ADVICE,
     GO,
     LONGEST,
+    SHORTEST,
     STEPS,
     Keep,
     Models,
@@ -35,14 +36,17 @@ from tests.optimize.scripted import (
     wanted,
 )
 
+SIX = train_sample("lifespan-longest-lived", 6)
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
 
 
 def test_gepa_finds_the_one_line_that_earns_points(live):
     models = Models(actor=actor(advised), proposer=proposer(LINES))
-    compiled = compile_agent(Agent("react"), models.within(live), wanted())
-    assert compiled.improved
-    assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
+    small = wanted(rollouts=24, confirm=(*SIX[2:], *SHORTEST[1:3]))
+    compiled = compile_agent(Agent("react"), models.within(live), small)
+    assert (compiled.improved, compiled.confirmation.verdict, compiled.candidate) == (True, "confirmed", None)
+    assert (compiled.confirmation.difference, compiled.confirmation.p) == (0.416667, 1 / 32), "one starts outside"
+    assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
     with models.within(live).activate_for_run():
@@ -54,18 +58,19 @@ def test_bootstrap_finds_the_action_that_earns_points(live):
     models = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
     agent = Agent("react")
     compiled = compile_agent(agent, models.within(live), wanted("bootstrap"))
-    assert compiled.improved
+    assert compiled.candidate
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    demos = {name: state["demos"] for name, state in compiled.state.items()}
+    demos = {name: state["demos"] for name, state in compiled.chosen_state.items()}
     assert [demo["action"] for demo in demos.pop("actor")] == [GO, GO]
     assert not any(demos.values())
-    assert [demo["action"] for demo in compiled.agent().actor.demos] == [GO, GO]
+    assert [demo["action"] for demo in compiled.select_candidate().agent().actor.demos] == [GO, GO]
+    assert not compiled.agent().actor.demos, "it is not confirmed"
 
 
 def test_demonstrations_come_only_from_rollouts_that_went_well(live):
     models = Models(actor=actor(lambda _: False))
     compiled = compile_agent(Agent("react"), models.within(live), wanted("bootstrap"))
-    assert not compiled.improved
+    assert compiled.candidate is None
     assert not any(state["demos"] for state in compiled.state.values())
 
 
@@ -80,7 +85,7 @@ def test_demonstrations_come_only_from_rollouts_that_went_well(live):
 def test_without_something_better_the_program_stays_as_it_was(live, goes, programs):
     models = Models(actor=actor(goes), proposer=proposer([ADVICE]))
     compiled = compile_agent(Agent("react"), models.within(live), wanted(rollouts=8))
-    assert not compiled.improved
+    assert compiled.candidate is None
     assert len(compiled.tried) == programs
     assert compiled.before == compiled.after
     assert compiled.state == Agent("react").dump_state()
@@ -93,20 +98,17 @@ def test_an_answer_of_the_proposer_that_cannot_be_read_is_a_proposal_less(live):
     models = Models(actor=actor(advised), proposer=lambda prompt: next(said, None) or right(prompt))
     compiled = compile_agent(Agent("react"), models.within(live), wanted())
     assert compiled.usage["proposer"].malformed >= 1
-    assert compiled.improved
+    assert compiled.candidate
 
 
 # Budgets
-
-
-SIX = train_sample("lifespan-longest-lived", 6)
 
 
 @pytest.mark.parametrize(("jobs", "most"), [(1, 6), (1, 12), (2, 12)])
 def test_no_rollout_is_played_beyond_the_budget(live, jobs, most):
     models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
     keep = Keep()
-    compiled = compile_agent(Agent("react"), models.within(live), wanted(learn=SIX, rollouts=most), jobs, keep)
+    compiled = compile_agent(Agent("react"), models.within(live), wanted(train=SIX, rollouts=most), jobs, keep)
     assert (compiled.rollouts, compiled.ended_by) == (most, "rollouts")
     assert models.asked["actor"] <= STEPS * most
     assert jobs > 1 or models.asked["actor"] == STEPS * most
@@ -211,8 +213,8 @@ def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         compile_agent(Agent("react"), models.within(live), wanted(rollouts=20), out=out)
     there = load(out)
-    assert (there.ended_by, there.improved) == ("interrupted", True)
-    assert ADVICE in there.state["actor"]["signature"]["instructions"]
+    assert (there.ended_by, there.confirmation.verdict) == ("interrupted", "unconfirmed")
+    assert ADVICE in there.chosen_state["actor"]["signature"]["instructions"]
     assert dspy.settings.trace is None
 
 
@@ -247,11 +249,11 @@ def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monke
         late.clear()
         late.update(keys)
         models = Models(actor=actor(advised), proposer=proposer([ADVICE, f"{ADVICE} Now."]))
-        return compile_agent(Agent("react"), models.within(live), wanted(learn=SIX, rollouts=12), jobs)
+        return compile_agent(Agent("react"), models.within(live), wanted(train=SIX, rollouts=12), jobs)
 
     alone = play(1)
     assert (alone.ended_by, alone.rollouts) == ("rollouts", 12)
-    for key in alone.learn:
+    for key in alone.train:
         assert play(2, key) == alone, key
 
 

@@ -44,8 +44,8 @@ def a_program(method: str = "rsso", advice: str = "Visit another room first.") -
         notes=(),
         max_rollouts=8,
         max_lm_calls=None,
-        learn=("lifespan-longest-lived::58",),
-        choose=("lifespan-longest-lived::7",),
+        train=("lifespan-longest-lived::58",),
+        val=("lifespan-longest-lived::7",),
         before=ProgramScores(0.25, 25.0),
         after=ProgramScores(0.5, 50.0),
         tried=(
@@ -97,11 +97,11 @@ def test_the_file_can_be_read_by_people_and_holds_no_key(tmp_path, monkeypatch):
     config = configuration(overrides=["backend=anthropic"])
     replace(a_program(), identity=make_run_identity(config, resolve_protocol(config))).save(tmp_path / "compiled.json")
     text = (tmp_path / "compiled.json").read_text()
-    assert '"choose": [\n  "lifespan-longest-lived::7"\n ]' in text
+    assert '"val": [\n  "lifespan-longest-lived::7"\n ]' in text
     assert "planted" not in text
 
 
-@pytest.mark.parametrize("part", ["learn", "choose"])
+@pytest.mark.parametrize("part", ["train", "val"])
 def test_a_program_that_saw_a_held_out_variant_is_refused_by_its_name(edited, part):
     path = edited(lambda content: content[part].append(HELD_OUT))
     with pytest.raises(SplitError, match=rf"edited\.json.*held-out test split: {HELD_OUT}; take train or dev"):
@@ -140,9 +140,9 @@ def test_a_file_that_is_not_there_is_named_with_the_command_that_makes_it(tmp_pa
         ({"schema": None}, "schema version None, this program reads 1"),
         ({"signatures": "0123456789ab"}, "other signatures.*compile again"),
         ({"method": "rss"}, "unknown method 'rss': did you mean rsso"),
-        ({"learn": "boil::0"}, r"damaged \(learn: "),
-        ({"learn": ["boil"]}, "'boil' does not name a variant"),
-        ({"learn": []}, "no calibration variants to learn"),
+        ({"train": "boil::0"}, r"damaged \(train: "),
+        ({"train": ["boil"]}, "'boil' does not name a variant"),
+        ({"train": []}, "no calibration variants in train"),
         ({"before": {"metric": 1}}, r"damaged \(before\.mean: "),
         ({"ended_by": "magic"}, r"damaged \(ended_by: "),
         ({"rollouts": "many"}, r"damaged \(rollouts: "),

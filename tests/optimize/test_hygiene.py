@@ -17,13 +17,13 @@ from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
 from tests.live import Recorder, acting, model
-from tests.optimize.conftest import CHOOSE, LEARN, MARKER
+from tests.optimize.conftest import MARKER, TRAIN, VAL
 from tests.optimize.scripted import Models, actor, asks_for, proposer, wanted
 
 FORBIDDEN = {
     "what a goal is about": re.compile(re.escape(MARKER)),
     "the simulator's class of a goal": re.compile(r"\bGoal[A-Z]"),
-    "a variant": re.compile(r"[a-z]::\d|" + "|".join({variant.task for variant in (*LEARN, *CHOOSE)})),
+    "a variant": re.compile(r"[a-z]::\d|" + "|".join({variant.task for variant in (*TRAIN, *VAL)})),
     "a gold path": re.compile(r"gold (path|action)", re.I),
 }
 
@@ -88,7 +88,7 @@ def test_optimizers_are_given_the_keys_of_variants_and_nothing_else(live, monkey
         compile_agent(Agent("react"), models.within(live), request)
         sets = given.pop()
         keys = {example.variant for example in sets["trainset"]}
-        assert keys == {variant.key for variant in request.calibration.learn}
+        assert keys == {variant.key for variant in request.calibration.train}
         assert all(example.keys() == ["variant"] for part in sets.values() for example in part)
     assert not given
 
@@ -130,7 +130,7 @@ def test_the_goals_of_calibration_variants_alone_are_asked_for(live, asked):
 def test_a_student_plays_no_other_variant(live):
     request = wanted()
     student = Student(
-        Agent("react"), Rollouts(live, request.calibration.choose, request.budgets, 1, 0, request.limits, None)
+        Agent("react"), Rollouts(live, request.calibration.val, request.budgets, 1, 0, request.limits, None)
     )
     for example in build_examples(held_out("lifespan-longest-lived", n=1)):
         with pytest.raises(Exception):  # noqa: B017, PT011

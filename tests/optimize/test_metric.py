@@ -5,6 +5,7 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure
 from rsso_dspy.optimize.metric import INVALID_COST, metric, score_trials
+from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import Failure, State, Step, Trajectory, TrialResult, Variant
 from tests.records import record, trajectory
 
@@ -23,16 +24,23 @@ def with_invalid(invalid, of):
     return (TrialResult(1, Trajectory(VARIANT, 1, "A task.", state, 0, tuple(steps), "budget")),)
 
 
-def test_a_solved_trial_is_worth_everything_whatever_the_others_were():
-    assert score_trials(trials([50, -100], [20, 100])) == 1.0
-
-
-def test_otherwise_the_best_trial_counts_with_the_points_held_at_reset():
-    assert score_trials(trials([10, 30], [40])) == pytest.approx(0.40)
-    assert score_trials(trials([30, 30], at_reset=20)) == pytest.approx(0.30)
-    assert score_trials(trials([20, 60, -100])) == pytest.approx(0.60), (
-        "what was earned is not erased by a wrong ending"
-    )
+@pytest.mark.parametrize(
+    ("scores", "at_reset", "worth"),
+    [
+        pytest.param([[100]], 0, 0.9998, id="solved in one step"),
+        pytest.param([[50, 0, 50, 100]], 0, 0.9992, id="solved in four steps"),
+        pytest.param([[20], [100]], 0, 0.75 * 0.9998 + 0.25 * 0.20, id="solved at the second trial"),
+        pytest.param([[50, -100], [20, 100]], 0, 0.75 * 0.9996 + 0.25 * 0.50, id="a collapse of trial 1 is seen"),
+        pytest.param([[90, 99]], 0, 0.9, id="all but solved"),
+        pytest.param([[10, 30], [40]], 0, 0.75 * 0.40 + 0.25 * 0.30, id="the best trial and trial 1"),
+        pytest.param([[30, 30]], 20, 0.30, id="with the points held at reset"),
+        pytest.param([[20, 60, -100]], 0, 0.60, id="what was earned is not erased by a wrong ending"),
+    ],
+)
+def test_three_quarters_for_the_best_trial_and_one_for_trial_1(scores, at_reset, worth):
+    played = score_trials(trials(*scores, at_reset=at_reset))
+    assert played == pytest.approx(worth)
+    assert (played >= SOLVED) == (100 in scores[0])
 
 
 def test_invalid_actions_break_ties_and_no_more():

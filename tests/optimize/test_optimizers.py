@@ -72,8 +72,8 @@ def test_of_a_program_without_memories_the_actor_alone_is_reworded(live):
     models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
     compiled = compile_agent(Agent("react"), models.within(live), wanted(rollouts=6))
     original = Agent("react").dump_state()
-    assert compiled.improved
-    assert {name for name in original if compiled.state[name] != original[name]} == {"actor"}
+    assert compiled.candidate
+    assert {name for name in original if compiled.chosen_state[name] != original[name]} == {"actor"}
     assert compiled.lm_calls == sum(models.asked.values()), "no call is set aside for roles that were not called"
     said = number_lines(original["actor"]["signature"]["instructions"])
     assert all(said in prompt for prompt in models.engines["proposer"].prompts)

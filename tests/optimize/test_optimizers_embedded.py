@@ -14,14 +14,14 @@ from rsso_dspy.optimize.optimizers import OPTIMIZERS
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.live import FAST
-from tests.optimize.conftest import CHOOSE, LEARN, MARKER, REQUESTS, THERMOMETER, record
+from tests.optimize.conftest import MARKER, REQUESTS, THERMOMETER, TRAIN, VAL, record
 from tests.optimize.scripted import Keep, wanted
 from tests.optimize.test_hygiene import found
 
-MORE = (*LEARN, train_sample("chemistry-mix", 1)[0])
+MORE = (*TRAIN, train_sample("chemistry-mix", 1)[0])
 """SIMBA wants a variant between the best and the worst."""
 ROLLOUTS = {"mipro": 7, "simba": 18, "bootstrap-random": 6, "copro": 4, "none": 1}
-STEPS = dict.fromkeys((*MORE, *CHOOSE), 5) | {THERMOMETER: 8}
+STEPS = dict.fromkeys((*MORE, *VAL), 5) | {THERMOMETER: 8}
 CHANGES = {
     "mipro": {"instructions", "demos"},
     "simba": {"instructions", "demos"},
@@ -39,8 +39,8 @@ def test_no_optimizer_is_left_out():
 def searched(request, live):
     """A compile by each of them, every prompt of which was kept."""
     name, rollouts = request.param, ROLLOUTS[request.param]
-    learn = MORE if name == "simba" else LEARN
-    small = wanted(name, learn, CHOOSE, rollouts, method_name="rsso", trials=2)
+    train = MORE if name == "simba" else TRAIN
+    small = wanted(name, train, VAL, rollouts, method_name="rsso", trials=2)
     return record(live, replace(small, budgets=STEPS))
 
 
@@ -116,8 +116,8 @@ def test_the_same_compile_again_is_the_same_to_the_byte(live, two, name, tmp_pat
     where the first compile kept it."""
     monkeypatch.setattr("rsso_dspy.optimize.rollout_cache.RolloutCache.remove_folder", lambda _: None)
     small = replace(
-        wanted(name, LEARN, CHOOSE, 12 if name == "simba" else 6, method_name="rsso", trials=2),
-        budgets=dict.fromkeys((*LEARN, *CHOOSE), 4),
+        wanted(name, TRAIN, VAL, 12 if name == "simba" else 6, method_name="rsso", trials=2),
+        budgets=dict.fromkeys((*TRAIN, *VAL), 4),
     )
     once = tmp_path / "once.json"
     compile_agent(Agent("rsso"), live, small, out=once)

@@ -67,15 +67,15 @@ ENOUGH = {"copro": 8, "mipro": 12, "simba": 22, "bootstrap-random": 8, "bootstra
 def small(name, rollouts=None, **changes):
     """A request of that optimizer."""
     rollouts = ENOUGH[name] if rollouts is None else rollouts
-    learn = (LONGEST[0], SHORTEST[1], PLANT) if name == "simba" else LONGEST[:2]
-    return wanted(name, learn=learn, choose=SHORTEST[:1], rollouts=rollouts, **changes)
+    train = (LONGEST[0], SHORTEST[1], PLANT) if name == "simba" else LONGEST[:2]
+    return wanted(name, train=train, val=SHORTEST[:1], rollouts=rollouts, **changes)
 
 
 def test_copro_finds_the_line(live):
     scripted = models("copro")
     compiled = compile_agent(Agent("react"), scripted.within(live), small("copro"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
+    assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
     said = scripted.engines["proposer"].prompts
     assert len(said) >= 3, "the line is the third that is proposed"
     assert "1 variants: 0.00 ->" in said[-1], "later rounds are told what came of the earlier ones"
@@ -85,7 +85,7 @@ def test_mipro_finds_the_line(live):
     scripted = models("mipro")
     compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert ADVICE in compiled.state["actor"]["signature"]["instructions"]
+    assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
 
 
 def test_mipro_finds_a_demonstration(live):
@@ -93,7 +93,7 @@ def test_mipro_finds_a_demonstration(live):
     scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
     compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert {demo["action"] for demo in compiled.state["actor"]["demos"]} == {GO}
+    assert {demo["action"] for demo in compiled.chosen_state["actor"]["demos"]} == {GO}
     assert any(GO in prompt.rpartition("<user>")[2] for prompt in scripted.engines["proposer"].prompts)
 
 
@@ -102,7 +102,7 @@ def test_simba_finds_the_rule(live):
     compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.475, 50), ProgramScores(0.5, 50))
     original = Agent("react").actor.signature.instructions
-    assert compiled.state["actor"]["signature"]["instructions"] == f"{original}\n\n{HEADING}\n- {ADVICE}"
+    assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{original}\n\n{HEADING}\n- {ADVICE}"
 
 
 def test_simba_finds_a_demonstration(live):
@@ -111,7 +111,7 @@ def test_simba_finds_a_demonstration(live):
     scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
     compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert {demo["action"] for demo in compiled.state["actor"]["demos"]} == {GO}
+    assert {demo["action"] for demo in compiled.chosen_state["actor"]["demos"]} == {GO}
 
 
 def test_random_search_finds_the_set_with_the_demonstration(live):
@@ -123,10 +123,10 @@ def test_random_search_finds_the_set_with_the_demonstration(live):
         return len(turns) == 1 and GO in turns[0]
 
     scripted = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or last_is_right(prompt)))
-    request = wanted("bootstrap-random", learn=LONGEST[:3], choose=SHORTEST[:1], rollouts=20)
+    request = wanted("bootstrap-random", train=LONGEST[:3], val=SHORTEST[:1], rollouts=20)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert len(compiled.state["actor"]["demos"]) == 1
+    assert len(compiled.chosen_state["actor"]["demos"]) == 1
     assert {round(tried.scores.metric, 3) for tried in compiled.tried} == {0.0, 0.5}
 
 
@@ -163,7 +163,7 @@ def test_a_budget_is_kept_and_no_candidate_begun_that_it_does_not_reach_for(live
 @pytest.mark.parametrize("name", NEW)
 def test_a_search_ends_with_the_best_so_far_when_the_calls_run_out(live, name):
     full = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name))
-    assert full.improved
+    assert full.candidate
     calls = full.lm_calls - 1
     compiled = compile_agent(Agent("react"), models(name, [ADVICE]).within(live), small(name, lm_calls=calls))
     assert (compiled.ended_by, compiled.lm_calls) == ("lm-calls", calls)
@@ -179,7 +179,7 @@ def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
     request = small(name)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
     assert (len(compiled.tried), compiled.ended_by) == (1, None)
-    assert compiled.rollouts == len(request.calibration.choose)
+    assert compiled.rollouts == len(request.calibration.val)
 
 
 @pytest.mark.parametrize("name", ["copro", "mipro", "bootstrap-random"])
@@ -204,7 +204,7 @@ def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
     scripted.engines["proposer"].answer = lambda prompt: next(said, None) or right(prompt)
     compiled = compile_agent(Agent("react"), scripted.within(live), small(name))
     assert compiled.usage["proposer"].malformed >= 1
-    assert compiled.improved
+    assert compiled.candidate
     assert capsys.readouterr() == ("", "")
 
 
@@ -218,7 +218,7 @@ def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, na
     scripted.engines["proposer"].answer = lambda _: answer
     request = small(name, 20)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
-    assert not compiled.improved
+    assert compiled.candidate is None
     assert len(compiled.tried) == 1
 
 
@@ -281,7 +281,7 @@ def test_mipro_says_what_to_install(monkeypatch):
 
 
 def test_simba_wants_two_variants_to_learn_from():
-    with pytest.raises(UsageError, match="2 to learn from"):
+    with pytest.raises(UsageError, match="2 train variants"):
         get_optimizer("simba").least(Calibration(LONGEST[:1], SHORTEST[:1]))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rsso_dspy.config import PriceConfig
+from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import RunMismatch, SplitError, UnknownName, UsageError
 from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration
@@ -142,8 +143,8 @@ def test_a_method_that_never_asks_the_roles_is_refused(live):
 def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live, tmp_path):
     models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
     first = compile_agent(Agent("react"), models.within(live), wanted(rollouts=6), out=tmp_path / "first.json")
-    assert first.improved
-    start = load(tmp_path / "first.json")
+    assert first.candidate
+    start = load(tmp_path / "first.json").select_candidate()
     calibration = Calibration(LONGEST[2:3], SHORTEST[2:3])
     again = build_request(
         METHODS["react"], live.protocol, calibration, "gepa", trials=1, steps=2, max_rollouts=4, start=start
@@ -195,10 +196,31 @@ def test_a_trial_may_end_once_nothing_was_earned_for_a_while(live):
 
 def test_scores_by_variant_stand_in_the_file(whole):
     data = json.loads(whole[0])
-    keys = {*data["learn"], *data["choose"]}
+    keys = {*data["train"], *data["val"]}
     assert all(set(tried["per_variant"]) <= keys for tried in data["tried"])
     first = data["tried"][0]
     assert first["scores"]["metric"] == pytest.approx(
-        sum(first["per_variant"][key] for key in data["choose"]) / len(data["choose"]), abs=1e-3
+        sum(first["per_variant"][key] for key in data["val"]) / len(data["val"]), abs=1e-3
     )
     assert all(Variant(*key.split("::")) for key in keys)
+
+
+@pytest.mark.parametrize("after", [3, 8, 15, 20])
+def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(live, tmp_path, after):
+    """The program as it is and a placebo on val, a search, then confirm: after 15 rollouts it is under way."""
+    six = train_sample("lifespan-longest-lived", 6)
+    small = wanted(rollouts=26, confirm=(*six[2:], *SHORTEST[1:3]), placebos=1)
+
+    def play(out, jobs=1, events=None):
+        models = Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
+        return compile_agent(Agent("react"), models.within(live), small, jobs, events, out)
+
+    whole = play(tmp_path / "whole.json", jobs=2)
+    assert (whole.confirmation.verdict, whole.tried[1].placebo, whole.rollouts) == ("confirmed", True, 21)
+    out, cut, rest = tmp_path / "cut.json", CutShort(after), Keep()
+    with pytest.raises(KeyboardInterrupt):
+        play(out, events=cut)
+    assert load(out).confirmation.verdict in ("unconfirmed", "not better")
+    play(out, events=rest)
+    assert rest.of.recalled == after
+    assert out.read_bytes().replace(besides(out), b"{}") == (tmp_path / "whole.json").read_bytes()

@@ -48,6 +48,8 @@ class Optimizer:
     """Proposer calls per predictor at most, given the rollouts."""
     run: Callable[[Agent, Calibration, Rollouts, int, int], Agent]
     """(program to improve, calibration, rollouts, seed, jobs) to the optimizer's own choice."""
+    searches: bool = True
+    """Whether it tries anything but the program as it is."""
     needs: str | None = None
     """A package that comes with the extra of the optimizer's name."""
 
@@ -123,10 +125,11 @@ OPTIMIZERS = {
         Optimizer(
             "none",
             "the program as it is",
-            least=lambda c: len(c.choose),
-            most=lambda c: len(c.choose),
+            least=lambda c: c.val_rollouts,
+            most=lambda c: c.val_rollouts,
             proposals=lambda _, __: 0,
             run=run_none,
+            searches=False,
         ),
     )
 }

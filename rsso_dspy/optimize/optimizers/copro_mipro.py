@@ -1,5 +1,5 @@
 """Instructions that a model writes: COPRO from the scores of those tried so far, MIPROv2 from demonstrations, in
-combination with them. Both play every candidate on the variants to choose by.
+combination with them. Both play every candidate on the val variants.
 """
 
 import warnings
@@ -38,7 +38,7 @@ def run_copro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
             len(student.predictors()), count_affordable_candidates(calibration, rollouts.rollouts_left)
         )
         dspy.COPRO(metric=metric, depth=depth, breadth=breadth).compile(
-            student, trainset=build_examples(calibration.choose), eval_kwargs={"num_threads": jobs}
+            student, trainset=build_examples(calibration.val), eval_kwargs={"num_threads": jobs}
         )
 
     search = Search(agent, rollouts, seed)
@@ -61,7 +61,7 @@ def run_mipro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
     """Bayesian search for the best combination of instructions and demonstrations."""
     if has_perfect_candidate(rollouts):
         return agent
-    rollouts.play_all(agent, calibration.learn, jobs)
+    rollouts.play_all(agent, calibration.train, jobs)
 
     def compile_student(student: SearchStudent) -> None:
         trials = count_affordable_candidates(calibration, rollouts.rollouts_left)
@@ -79,8 +79,8 @@ def run_mipro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
                 track_stats=False,
             ).compile(
                 student,
-                trainset=build_examples(calibration.learn),
-                valset=build_examples(calibration.choose),
+                trainset=build_examples(calibration.train),
+                valset=build_examples(calibration.val),
                 num_trials=CIRCLES * trials,
                 minibatch=False,
                 program_aware_proposer=False,  # the program is this package's, and no description of the task
@@ -98,8 +98,8 @@ def count_combined_instructions(trials: int) -> int:
 
 
 def count_least_copro_rollouts(calibration: Calibration) -> int:
-    """Zero-shot on the variants to choose by, and one candidate."""
-    return 2 * len(calibration.choose)
+    """Zero-shot on the val variants, and one candidate."""
+    return 2 * calibration.val_rollouts
 
 
 def count_copro_proposals(calibration: Calibration, rollouts: int) -> int:
@@ -110,5 +110,5 @@ def count_copro_proposals(calibration: Calibration, rollouts: int) -> int:
 def count_mipro_proposals(calibration: Calibration, rollouts: int) -> int:
     """The first of them is replaced by the instruction as it is."""
     return count_combined_instructions(
-        count_affordable_candidates(calibration, rollouts - len(calibration.choose) - len(calibration.learn))
+        count_affordable_candidates(calibration, rollouts - calibration.val_rollouts - len(calibration.train))
     )

@@ -9,7 +9,7 @@ import dspy
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.feedback import find_answer_steps
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers.search import PERFECT, Search, SearchStudent, has_perfect_candidate
+from rsso_dspy.optimize.optimizers.search import Search, SearchStudent, has_perfect_candidate
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.transcript import is_transcript_of
@@ -47,11 +47,11 @@ def run_bootstrap(agent: Agent, calibration: Calibration, rollouts: Rollouts, se
 
 
 def run_bootstrap_random(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
-    """Random sets of such demonstrations, as many as the budget reaches for, each played on the variants to choose
+    """Random sets of such demonstrations, as many as the budget reaches for, each played on the variants to val
     by."""
     if has_perfect_candidate(rollouts):
         return agent
-    rollouts.play_all(agent, calibration.learn, jobs)
+    rollouts.play_all(agent, calibration.train, jobs)
 
     def compile_student(student: SearchStudent) -> None:
         dspy.BootstrapFewShotWithRandomSearch(
@@ -61,11 +61,10 @@ def run_bootstrap_random(agent: Agent, calibration: Calibration, rollouts: Rollo
             max_labeled_demos=0,
             num_candidate_programs=SETS - 1,
             num_threads=jobs,
-            stop_at_score=100 * PERFECT,
         ).compile(
             student,
             trainset=build_examples(_shuffle_trainset(calibration, seed)),
-            valset=build_examples(calibration.choose),
+            valset=build_examples(calibration.val),
             restrict=range(-1, SETS - 1),  # less the program without demonstrations and the one with labels, of none
         )
 
@@ -75,13 +74,13 @@ def run_bootstrap_random(agent: Agent, calibration: Calibration, rollouts: Rollo
 
 
 def count_one_set_rollouts(calibration: Calibration) -> int:
-    """Rollouts for a look at the variants to learn from, and one set of demonstrations."""
-    return 2 * len(calibration.choose) + len(calibration.learn)
+    """Rollouts for a look at the train variants, and one set of demonstrations."""
+    return 2 * calibration.val_rollouts + len(calibration.train)
 
 
 def count_all_sets_rollouts(calibration: Calibration) -> int:
-    """Rollouts for a look at the variants to learn from, and all random sets."""
-    return (1 + SETS) * len(calibration.choose) + len(calibration.learn)
+    """Rollouts for a look at the train variants, and all random sets."""
+    return (1 + SETS) * calibration.val_rollouts + len(calibration.train)
 
 
 def is_exemplary(rollout: Rollout, call: TracedCall) -> bool:
@@ -103,4 +102,4 @@ def is_worth_showing(results: Sequence[TrialResult], call: TracedCall) -> bool:
 
 
 def _shuffle_trainset(calibration: Calibration, seed: int) -> list[Variant]:
-    return random.Random(seed).sample(calibration.learn, len(calibration.learn))
+    return random.Random(seed).sample(calibration.train, len(calibration.train))

@@ -1,19 +1,29 @@
 """GEPA: instructions that evolve by reflection on feedback."""
 
+import random
 from collections.abc import Sequence
+from contextlib import suppress
 from math import ceil
 from typing import Any
 
 import dspy
 
+from rsso_dspy.optimize.acceptance import is_solved
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT, has_perfect_candidate
+from rsso_dspy.optimize.optimizers.search import (
+    CIRCLES,
+    PERFECT,
+    TRAIN_SOLVED,
+    SearchDone,
+    find_search_end,
+)
 from rsso_dspy.optimize.proposing.proposer import EditProposer
 from rsso_dspy.optimize.proposing.request import Evidence, select_attempts
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
+from rsso_dspy.records import Variant
 
 MINIBATCH = 3
 """Rollouts that GEPA looks at before it proposes, and that a proposal has to do better on (gepa's own default)."""
@@ -21,44 +31,95 @@ MINIBATCH = 3
 
 def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
     """Reflective evolution of the instructions of every role that was called."""
-    batch = compute_minibatch_size(calibration)
-    candidate = batch + len(calibration.choose)
+    candidate = compute_minibatch_size(calibration) + calibration.val_rollouts
 
     def is_search_done(_: Any) -> bool:
-        return rollouts.rollouts_left < candidate or has_perfect_candidate(rollouts)
+        if why := find_search_end(rollouts, candidate):
+            rollouts.end_search(why)
+        return why is not None
 
     student = Student(agent, rollouts)
-    return dspy.GEPA(
-        metric=metric,
-        max_metric_calls=CIRCLES * rollouts.limits.rollouts,
-        reflection_minibatch_size=batch,
-        instruction_proposer=GepaProposer(student, rollouts, seed),
-        component_selector=select_called_predictors,
-        use_merge=False,
-        num_threads=jobs,
-        perfect_score=PERFECT,
-        seed=seed,
-        gepa_kwargs={"stop_callbacks": [is_search_done]},
-    ).compile(
-        student,
-        trainset=build_examples(calibration.learn),
-        valset=build_examples(calibration.choose),
-    )
+    with suppress(SearchDone):
+        dspy.GEPA(
+            metric=metric,
+            max_metric_calls=CIRCLES * rollouts.limits.rollouts,
+            reflection_minibatch_size=None,
+            instruction_proposer=GepaProposer(student, rollouts, seed),
+            component_selector=select_called_predictors,
+            use_merge=False,
+            num_threads=jobs,
+            perfect_score=PERFECT,
+            seed=seed,
+            gepa_kwargs={
+                "stop_callbacks": [is_search_done],
+                "batch_sampler": UnsolvedBatches(calibration, rollouts, seed),
+            },
+        ).compile(
+            student,
+            trainset=build_examples((*calibration.train, *calibration.spare)),
+            valset=build_examples(calibration.val),
+        )
+    return agent
 
 
 def count_least_rollouts(calibration: Calibration) -> int:
-    """Zero-shot on the variants to choose by, and one candidate."""
-    return 2 * len(calibration.choose) + 2 * compute_minibatch_size(calibration)
+    """Zero-shot on the val variants, and one candidate."""
+    return 2 * calibration.val_rollouts + 2 * compute_minibatch_size(calibration)
 
 
 def count_proposals(calibration: Calibration, rollouts: int) -> int:
     """One for every two minibatches, recalled ones counted."""
-    return ceil((CIRCLES * rollouts - len(calibration.choose)) / (2 * compute_minibatch_size(calibration)))
+    return ceil((CIRCLES * rollouts - calibration.val_rollouts) / (2 * compute_minibatch_size(calibration)))
 
 
 def compute_minibatch_size(calibration: Calibration) -> int:
     """Rollouts in a minibatch."""
-    return min(MINIBATCH, len(calibration.learn))
+    return min(MINIBATCH, len(calibration.train))
+
+
+class UnsolvedBatches:
+    """GEPA's batch sampler: train variants in a shuffled order, round by round, those left out that the best candidate
+    solved at its first trial. When fewer are left than a minibatch holds, fresh ones are drawn from the spare variants;
+    when there are none, solved ones fill it up, which a proposal must not spoil. Raises `SearchDone` when all train
+    variants are solved and none is spare."""
+
+    def __init__(self, calibration: Calibration, rollouts: Rollouts, seed: int):
+        self.variants = (*calibration.train, *calibration.spare)
+        self.size = compute_minibatch_size(calibration)
+        self.at_hand = list(range(len(calibration.train)))
+        """Places of the variants drawn so far."""
+        self.rollouts = rollouts
+        self._dice = random.Random(seed)
+        self._round: list[int] = []
+
+    def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
+        """Places of the next minibatch's variants in the trainset."""
+        open_ = self._draw_until_open()
+        self._round = [place for place in self._round if place in open_]
+        taken: list[int] = []
+        while len(taken) < min(self.size, len(open_)):
+            if not self._round:
+                self._round = [place for place in self._dice.sample(open_, len(open_)) if place not in taken]
+            taken.append(self._round.pop(0))
+        rest = [place for place in self.at_hand if place not in taken]
+        return taken + self._dice.sample(rest, min(len(rest), self.size - len(taken)))
+
+    def _draw_until_open(self) -> list[int]:
+        """Places of variants that are not known to be solved."""
+        while True:
+            open_ = [place for place in self.at_hand if not self._is_solved(self.variants[place])]
+            if len(open_) >= self.size or len(self.at_hand) == len(self.variants):
+                break
+            self.at_hand.append(len(self.at_hand))
+            self.rollouts.fresh.append(self.variants[self.at_hand[-1]])
+        if not open_:
+            self.rollouts.end_search(TRAIN_SOLVED)
+            raise SearchDone
+        return open_
+
+    def _is_solved(self, variant: Variant) -> bool:
+        best = self.rollouts.best_candidate
+        return best is not None and is_solved(best, [variant])
 
 
 class GepaProposer:

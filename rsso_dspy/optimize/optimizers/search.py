@@ -4,25 +4,32 @@ when there is nothing more to gain or to spend.
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import redirect_stdout, suppress
 from io import StringIO
 from typing import Any
 
 import dspy
 
+from rsso_dspy.optimize.acceptance import is_solved
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.proposing.adapter import ProposerAdapter
 from rsso_dspy.optimize.proposing.instructions import get_kept_instruction
 from rsso_dspy.optimize.proposing.proposer import EditProposer
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
-from rsso_dspy.optimize.student import Student
+from rsso_dspy.optimize.student import Student, play_or_estimate
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import Variant
 
-PERFECT = 1.0
-"""The metric of a rollout that solved its variant."""
+PERFECT = SOLVED
+"""The metric of a rollout whose first trial solved its variant, or more."""
+
+NOTHING_LEFT = "the optimizer had nothing left to propose"
+ALL_SOLVED = "a candidate solved every val variant at its first trial"
+TRAIN_SOLVED = "every train variant was solved at the first trial, and no fresh one was left to draw"
+BUDGET_SPENT = "the budget reached for no further candidate"
 
 CIRCLES = 2
 """Some optimizers count recalled rollouts too; at this many times the budget, one that goes in circles ends."""
@@ -33,9 +40,18 @@ class SearchDone(BaseException):
 
 
 def has_perfect_candidate(rollouts: Rollouts) -> bool:
-    """Whether a candidate is perfect on the variants to choose by."""
+    """Whether a candidate is perfect on the val variants."""
     best = rollouts.best_candidate
-    return best is not None and best.mean_over(rollouts.choose) == PERFECT
+    return best is not None and is_solved(best, rollouts.val)
+
+
+def find_search_end(rollouts: Rollouts, needed: int) -> str | None:
+    """Why a search should end before it begins so many rollouts more; None when it should not."""
+    if has_perfect_candidate(rollouts):
+        return ALL_SOLVED
+    if rollouts.rollouts_left < needed or rollouts.has_spent_search_share:
+        return BUDGET_SPENT
+    return None
 
 
 class Search:
@@ -70,20 +86,25 @@ class Search:
 
     def check_worth_playing(self, program: Agent, variant: Variant) -> None:
         """Raise `SearchDone` when nothing better can be found, or when the program is new and the budget does not reach
-        for all the variants to choose by: those it would be played on would be wasted."""
-        if has_perfect_candidate(self.rollouts):
+        for all the val variants: those it would be played on would be wasted."""
+        if why := self.find_end(program, variant in self.rollouts.val):
+            self.rollouts.end_search(why)
             raise SearchDone
-        choose = self.rollouts.choose
-        if variant not in choose:
-            return
+
+    def find_end(self, program: Agent, on_val: bool) -> str | None:
+        """Why the search should end rather than play a program; None when it should not."""
+        if has_perfect_candidate(self.rollouts):
+            return ALL_SOLVED
+        if not on_val:
+            return None
         name = fingerprint_program(program)
         with self._lock:
             if name not in self._paid:
                 known = self.rollouts.candidates.get(name)
-                missing = [each for each in choose if known is None or each not in known.rollouts]
-                self._paid[name] = self.rollouts.rollouts_left >= len(missing)
-            if not self._paid[name]:
-                raise SearchDone
+                missing = self.rollouts.count_missing(program, self.rollouts.val, self.rollouts.seeds)
+                within = not missing or find_search_end(self.rollouts, missing) is None
+                self._paid[name] = within or bool(known and known.dropped)
+            return None if self._paid[name] else BUDGET_SPENT
 
 
 class SearchStudent(Student):
@@ -111,12 +132,16 @@ class SearchStudent(Student):
             predictor.demos = now.demos
         return program
 
+    def may_play(self, program: Agent, variants: Collection[Variant]) -> bool:
+        """Whether a program may be played on these."""
+        return self.search.find_end(program, any(variant in self.rollouts.val for variant in variants)) is None
+
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
-        """The rollout on a calibration variant: ``trials`` and, per trial, ``progress``; ``benchmark`` where it is not
-        the default one."""
+        """The rollout on a calibration variant: ``trials``, per trial ``progress``, and ``score``; ``benchmark`` where
+        it is not the default one."""
         program, chosen = self.get_program(), self.rollouts.find_variant(variant)
         self.search.check_worth_playing(program, chosen)
-        rollout = self.rollouts.play(program, chosen)
+        rollout = play_or_estimate(self.rollouts, program, chosen)
         if dspy.settings.trace is not None:
             predictors = dict(self.named_predictors())
             dspy.settings.trace.extend(
@@ -128,8 +153,8 @@ class SearchStudent(Student):
 
 
 def count_affordable_candidates(calibration: Calibration, rollouts: int) -> int:
-    """Candidates that this many rollouts reach for, each played on all the variants to choose by."""
-    return rollouts // len(calibration.choose)
+    """Candidates that this many rollouts reach for, each played on all the val variants."""
+    return rollouts // calibration.val_rollouts
 
 
 def _intern_texts(fields: Any) -> dict[str, Any]:

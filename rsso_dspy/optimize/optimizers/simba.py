@@ -9,16 +9,24 @@ import dspy
 from dspy.teleprompt.simba_utils import append_a_rule
 
 from rsso_dspy.errors import UsageError
+from rsso_dspy.optimize.acceptance import race_on_val
 from rsso_dspy.optimize.calibration import Calibration, build_examples
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, is_worth_showing
-from rsso_dspy.optimize.optimizers.search import CIRCLES, Search, SearchDone, SearchStudent, has_perfect_candidate
-from rsso_dspy.optimize.rollouts import CandidateProgram, Rollout, Rollouts
+from rsso_dspy.optimize.optimizers.search import (
+    CIRCLES,
+    NOTHING_LEFT,
+    Search,
+    SearchDone,
+    SearchStudent,
+    find_search_end,
+)
+from rsso_dspy.optimize.rollouts import Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 
 BATCH = 4
-"""Variants to learn from that a batch looks at, and candidates that it makes: one of each."""
+"""Variants to train from that a batch looks at, and candidates that it makes: one of each."""
 
 PROGRAMS = 3
 """Programs that a batch samples from. One less than `BATCH`, since SIMBA makes one candidate more than that."""
@@ -29,7 +37,7 @@ SimbaRollout = dict[str, Any]
 
 def run_simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
     """Batch by batch, a rule or a demonstration from each variant looked at; the best of a batch, when it did better
-    than the program as it was, is played on the variants to choose by."""
+    than the program as it was, is played on the val variants."""
     search = Search(agent, rollouts, seed)
     batches = SimbaBatches(search, calibration, jobs)
 
@@ -43,7 +51,7 @@ def run_simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
             num_threads=jobs,
         )
         optimizer.strategies = [batches.wrap_strategy(strategy) for strategy in optimizer.strategies]
-        optimizer.compile(student, trainset=build_examples(calibration.learn), seed=seed)
+        optimizer.compile(student, trainset=build_examples(calibration.train), seed=seed)
 
     search.run(SearchStudent(search), compile_student)
     return agent
@@ -111,8 +119,7 @@ class SimbaBatches:
 
     def _register_candidate(self, program: Agent, variant: str) -> None:
         """Enter a candidate before several threads play it, so that the order does not depend on them."""
-        name = fingerprint_program(program)
-        self.rollouts.candidates.setdefault(name, CandidateProgram(name, program.dump_state()))
+        self.rollouts.register_candidate(program)
         self.made.append(program)
         self.looked_at.append(variant)
 
@@ -120,7 +127,9 @@ class SimbaBatches:
         """Settle the batch before and begin another. Raises `Enough` when there is nothing left to gain or to spend."""
         self._try_best()
         self.begun += 1
-        if has_perfect_candidate(self.rollouts) or self.begun > self.most or self.rollouts.rollouts_left < self.cost:
+        why = find_search_end(self.rollouts, self.cost)
+        if why or self.begun > self.most:
+            self.rollouts.end_search(why or NOTHING_LEFT)
             raise SearchDone
 
     def _try_best(self) -> None:
@@ -139,7 +148,7 @@ class SimbaBatches:
         best = max(made, key=mean_score)
         played = candidates[fingerprint_program(best)].rollouts
         if not known or fmean(played[v].score for v in known) > fmean(original[v].score for v in known):
-            self.rollouts.play_all(best, self.rollouts.choose, self.jobs)
+            race_on_val(self.rollouts, best, self.jobs)
 
 
 def build_demonstration_view(output: SimbaRollout, names: Mapping[int, str]) -> SimbaRollout:
@@ -152,32 +161,32 @@ def build_demonstration_view(output: SimbaRollout, names: Mapping[int, str]) -> 
 
 def compute_batch_size(calibration: Calibration) -> int:
     """Variants in a batch."""
-    return min(BATCH, len(calibration.learn))
+    return min(BATCH, len(calibration.train))
 
 
 def compute_batch_cost(calibration: Calibration) -> int:
     """Rollouts from the candidates of one batch to those of the next, at most: they are played on the batch, the best
-    of them on the variants to choose by, and programs so far on the next batch."""
+    of them on the val variants, and programs so far on the next batch."""
     size = compute_batch_size(calibration)
-    others = 0 if size == len(calibration.learn) else PROGRAMS * size
-    return size * size + len(calibration.choose) + others
+    others = 0 if size == len(calibration.train) else PROGRAMS * size
+    return size * size + calibration.val_rollouts + others
 
 
 def count_most_batches(calibration: Calibration, rollouts: int) -> int:
     """Batches at most, those counted that cost nothing because their rollouts were recalled."""
-    cost = compute_batch_size(calibration) ** 2 + len(calibration.choose)
-    return max(1, CIRCLES * (rollouts - len(calibration.choose)) // cost)
+    cost = compute_batch_size(calibration) ** 2 + calibration.val_rollouts
+    return max(1, CIRCLES * (rollouts - calibration.val_rollouts) // cost)
 
 
 def count_least_rollouts(calibration: Calibration) -> int:
-    """Zero-shot on the variants to choose by and on a batch, and the candidates of that batch. Raises `UsageError` for
-    a single variant to learn from: without contrast there is no candidate."""
-    if len(calibration.learn) < 2:
+    """Zero-shot on the val variants and on a batch, and the candidates of that batch. Raises `UsageError` for
+    a single train variant: without contrast there is no candidate."""
+    if len(calibration.train) < 2:
         raise UsageError(
-            "simba learns from the contrast of variants: it needs 2 to learn from at least. Name more tasks or more "
+            "simba learns from the contrast of variants: it needs 2 train variants at least. Name more tasks or more "
             "variants (--calib), or take another optimizer"
         )
-    return len(calibration.choose) + compute_batch_size(calibration) + compute_batch_cost(calibration)
+    return calibration.val_rollouts + compute_batch_size(calibration) + compute_batch_cost(calibration)
 
 
 def count_proposals(calibration: Calibration, rollouts: int) -> int:

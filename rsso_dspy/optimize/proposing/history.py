@@ -49,14 +49,14 @@ class ProposalHistory:
 
     def _describe(self, proposal: Proposal, wordings: Mapping[str, str]) -> str:
         before, after = (self._find_candidates(proposal.name, text) for text in (proposal.before, proposal.after))
-        pairs = _pair_scores(before, after, set(self.rollouts.choose)) or _pair_scores(before, after, set())
+        pairs = _pair_scores(before, after, set(self.rollouts.val)) or _pair_scores(before, after, set())
         if not pairs:
             return ""
         old, new = (fmean(column) for column in zip(*(scores for _, scores in pairs), strict=True))
         gains = {kind: fmean(s[1] - s[0] for k, s in pairs if k == kind) for kind in dict.fromkeys(k for k, _ in pairs)}
         changed = [f"{make_topic(wordings.get(k, 'other tasks'))} {gain:+.2f}" for k, gain in gains.items() if gain]
         each = "; ".join(changed) or "no type changed"
-        kept = any(set(self.rollouts.choose) <= candidate.rollouts.keys() for candidate in after)
+        kept = any(set(self.rollouts.val) <= candidate.rollouts.keys() for candidate in after)
         lines = "\n".join(str(edit) for edit in proposal.edits)
         verdict = "kept" if kept else "not kept"
         return f"{lines}\n  {len(pairs)} variants: {old:.2f} -> {new:.2f} ({each}), {verdict}"

@@ -63,7 +63,7 @@ class EditProposer:
 
     def list_training_rollouts(self, candidate: CandidateProgram) -> list[Rollout]:
         """A candidate's rollouts, less those that candidates are chosen by, in an order that no thread decides."""
-        choose = set(self.rollouts.choose)
+        choose = set(self.rollouts.val)
         kept = [rollout for variant, rollout in list(candidate.rollouts.items()) if variant not in choose]
         return sorted(kept, key=lambda rollout: rollout.variant.key)
 

@@ -41,7 +41,7 @@ def draw_candidates_figure(candidates: Sequence[ScoredCandidate], title: str = "
         figure = new_figure(figsize=(max(5.0, 0.7 * len(candidates) + 3.0), 3.4), layout="constrained")
         axes = figure.add_subplot()
         _draw_candidates(axes, candidates)
-        axes.set_ylabel("metric on the variants to choose by")
+        axes.set_ylabel("metric on the val variants")
         axes.set_ylim(-0.05, 1.05)
         axes.set_xlim(-0.5, len(candidates) - 0.5)
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,0 +1,194 @@
+"""How a compile takes a candidate: it races on `val`, the best one is chosen there, and then has to be better than the
+program to improve on `confirm`, which neither has seen.
+
+    race_on_val(rollouts, program, jobs)             # blocks of val, dropped when hopeless
+    chosen = choose_candidate(rollouts)              # None when nothing beats the program to improve
+    confirm_candidate(rollouts, start, chosen, confirm, jobs)
+    judge_candidate(...).verdict                     # confirmed, unconfirmed, or not better
+
+All optimizers go through it, whatever they think of their candidates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from statistics import NormalDist, fmean
+
+from rsso_dspy.optimize.candidates import CandidateProgram
+from rsso_dspy.optimize.paired_test import LEVEL, USUAL, Discordance, Verdict, compare_pairs
+from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.scoring import SOLVED
+from rsso_dspy.records import Variant
+
+BLOCKS = 4
+"""Blocks that `val` is played in."""
+
+HOPE = 0.1
+"""A candidate goes on that would catch up in one of ten cases, were it as good as the best so far on what is left."""
+
+WORTH = 0.001
+"""By how much a candidate has to be better on `val`: a tenth of a point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What `confirm` said of the chosen candidate, against the program to improve."""
+
+    verdict: Verdict
+    why: str
+    """In words."""
+    difference: float | None = None
+    """Mean over variants of candidate minus start, each the mean over the seeds; None when it was not played."""
+    low: float | None = None
+    high: float | None = None
+    """Interval of 1 - 2 `level`; None when so few pairs exclude nothing."""
+    p: float | None = None
+    """One-sided, of the sign-flip test."""
+    level: float = LEVEL
+    pairs: int = 0
+    seeds: int = 1
+    per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Variant to the scores of start and candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What luck brought in this compile: gains on `val` of rewordings that mean nothing."""
+
+    gains: tuple[float, ...] = ()
+    """Of every placebo over the program to improve."""
+    won: bool = False
+    """A placebo did better on `val` than every candidate."""
+    flipped: float | None = None
+    """Share of val variants on which two programs scored differently; None when too few pairs were played."""
+    by: float | None = None
+    """By how much there."""
+
+
+def race_on_val(rollouts: Rollouts, program: Agent, jobs: int) -> None:
+    """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Nothing is played when
+    the budget does not reach for all of it."""
+    candidate = rollouts.register_candidate(program)
+    best = rollouts.best_candidate
+    if candidate.dropped or rollouts.count_missing(program, rollouts.val, rollouts.seeds) > rollouts.rollouts_left:
+        return
+    order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
+    size = ceil(len(order) / BLOCKS)
+    for begin in range(0, len(order), size):
+        rollouts.play_all(program, order[begin : begin + size], jobs, rollouts.seeds)
+        met, left = order[: begin + size], order[begin + size :]
+        if left and best and best is not candidate and is_hopeless(candidate, best, met, left, rollouts.seeds):
+            candidate.dropped = True
+            return
+
+
+def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
+    """The val variants, those first on which candidates scored most differently. Where all of them scored alike, as
+    where all failed or all solved it, a new one is played last: if it is dropped before, nothing was spent there."""
+
+    def count_scores(variant: Variant) -> int:
+        return len({round(c.rollouts[variant].score, 3) for c in candidates if variant in c.rollouts})
+
+    return sorted(val, key=lambda variant: -count_scores(variant))
+
+
+def is_hopeless(
+    candidate: CandidateProgram,
+    best: CandidateProgram,
+    met: Sequence[Variant],
+    left: Sequence[Variant],
+    seeds: int = 1,
+    usual: Discordance = USUAL,
+) -> bool:
+    """Whether a candidate is so far behind that what is left can hardly make up for it: not if it solved all of it, or
+    in fewer than one of ten cases (`HOPE`) if it were as good there as the best so far."""
+    behind = sum(_subtract(candidate, best, variant, seeds) for variant in met)
+    room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
+    if behind + room < WORTH:
+        return True
+    return behind < NormalDist().inv_cdf(HOPE) * usual.deviation * sqrt(len(left) / seeds)
+
+
+def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
+    """What a dropped candidate would have scored on a variant it was spared: as far behind the best as elsewhere."""
+    met = [each for each in best.rollouts if each in candidate.rollouts]
+    behind = fmean(_subtract(candidate, best, each, seeds) for each in met) if met else 0.0
+    return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
+
+
+def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
+    """The candidate that did best on `val`; None when none did better than the program to improve, by a tenth of a
+    point at least."""
+    start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
+    return None if best is start else best
+
+
+def confirm_candidate(
+    rollouts: Rollouts, start: Agent, chosen: CandidateProgram, confirm: Sequence[Variant], jobs: int
+) -> None:
+    """Play the program to improve and the chosen candidate on `confirm`, in pairs, as far as they go."""
+    program = Agent(start.method.name)
+    program.load_state(chosen.state)
+    pairs = [(each, variant, n) for variant in confirm for n in range(rollouts.seeds) for each in (start, program)]
+    rollouts.play_each(pairs, jobs)
+
+
+def judge_candidate(
+    start: CandidateProgram,
+    chosen: CandidateProgram | None,
+    confirm: Sequence[Variant],
+    seeds: int = 1,
+    unplayed: str = "",
+) -> Confirmation:
+    """The verdict on the chosen candidate. `unplayed` says why `confirm` was not played to its end, if it was not."""
+    if chosen is None:
+        return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
+    if not confirm:
+        return Confirmation("unconfirmed", "the calibration has no confirm variants", seeds=seeds)
+    scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}
+    known = {key: (one, other) for key, (one, other) in scores.items() if one is not None and other is not None}
+    if len(known) < len(confirm):
+        why = f"{unplayed or 'it was cut short'}: {len(known)} of {len(confirm)} confirm variants were played"
+        return Confirmation("unconfirmed", why, seeds=seeds)
+    found = compare_pairs([other - one for one, other in known.values()])
+    rounded = {key: (round(one, 4), round(other, 4)) for key, (one, other) in known.items()}
+    why = {
+        "confirmed": f"p below {found.level}",
+        "unconfirmed": f"p is not below {found.level}: equally good programs differ as much",
+        "not better": "on confirm variants it did not do better",
+    }[found.verdict]
+    numbers = (round(found.difference, 6), _round(found.low), _round(found.high), round(found.p, 6), found.level)
+    return Confirmation(found.verdict, why, *numbers, found.pairs, seeds, rounded)
+
+
+def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
+    """What placebos gained, and how often two programs differ, of the first candidate and all others."""
+    if not candidates:
+        return Noise()
+    start = candidates[0]
+    means = {c.program: c.mean_over(val, seeds=seeds) for c in candidates}
+    placebos = [c for c in candidates if c.placebo]
+    base, placebo_means = means[start.program], [means[c.program] for c in placebos]
+    gains = tuple(round(m - base, 4) for m in placebo_means if m is not None and base is not None)
+    others = [m for c in candidates if not c.placebo and (m := means[c.program]) is not None]
+    best = max((m for m in placebo_means if m is not None), default=None)
+    won = best is not None and bool(others) and best - max(others) >= WORTH
+    both = [(c, v) for c in (placebos or candidates[1:]) for v in val if v in c.rollouts and v in start.rollouts]
+    seen = Discordance.measure([c.rollouts[v].score - start.rollouts[v].score for c, v in both])
+    return Noise(gains, won, round(seen.flipped, 4) if seen else None, round(seen.by, 4) if seen else None)
+
+
+def is_solved(candidate: CandidateProgram, variants: Sequence[Variant]) -> bool:
+    """Whether a candidate solved all of these at its first trial."""
+    played = [candidate.rollouts.get(variant) for variant in variants]
+    return all(rollout is not None and rollout.score >= SOLVED for rollout in played)
+
+
+def _subtract(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
+    one, other = candidate.mean_on(variant, seeds), best.mean_on(variant, seeds)
+    return 0.0 if one is None or other is None else one - other
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

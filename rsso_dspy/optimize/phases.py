@@ -1,0 +1,56 @@
+"""The phases of a compile: search for candidates, choose one on `val`, confirm it on `confirm`."""
+
+from contextlib import suppress
+
+from rsso_dspy.optimize.acceptance import choose_candidate, confirm_candidate, race_on_val
+from rsso_dspy.optimize.optimizers.search import has_perfect_candidate
+from rsso_dspy.optimize.placebo import make_placebo
+from rsso_dspy.optimize.request import CompileRequest
+from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts
+from rsso_dspy.optimize.silence import silence_output
+from rsso_dspy.optimize.student import race_in_evaluations
+from rsso_dspy.programs.agent import Agent
+
+NO_ROOM = "the budget left too few rollouts to confirm it"
+
+
+def play_phases(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
+    """Play all of a compile, as far as its budget goes. What came of it is in `rollouts`."""
+    with suppress(CompileStopped):
+        search_candidates(agent, wanted, rollouts, jobs)
+    confirm_choice(agent, wanted, rollouts, jobs)
+
+
+def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
+    """Score the program as it is and the placebos, and let the optimizer try what it comes up with."""
+    calibration, optimizer = wanted.calibration, wanted.optimizer
+    with silence_output(), race_in_evaluations(rollouts, jobs):
+        rollouts.play_all(agent, calibration.val, jobs, calibration.seeds)
+        play_placebos(agent, wanted, rollouts, jobs)
+        found = optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
+        race_on_val(rollouts, found, jobs)
+
+
+def play_placebos(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
+    """Score rewordings that mean nothing on all of `val`, as many as leave enough for one candidate."""
+    calibration = wanted.calibration
+    needed = wanted.optimizer.least(calibration)  # with what the program as it is has cost, which a placebo costs too
+    for number in range(wanted.placebos):
+        if has_perfect_candidate(rollouts) or rollouts.rollouts_left < needed:
+            return
+        placebo = make_placebo(agent, rollouts.tuned, wanted.seed + number, rollouts.live.runtime.rules.interface)
+        rollouts.register_candidate(placebo, placebo=True)
+        rollouts.play_all(placebo, calibration.val, jobs, calibration.seeds)
+
+
+def confirm_choice(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
+    """Have the best candidate and the program as it was meet `confirm`, where the budget reaches for all of it."""
+    rollouts.release_reserve()
+    chosen, calibration = choose_candidate(rollouts), wanted.calibration
+    if chosen is None or rollouts.is_halted:
+        return
+    if rollouts.rollouts_left < calibration.confirm_rollouts:
+        rollouts.unconfirmed = NO_ROOM
+        return
+    with suppress(CompileStopped):
+        confirm_candidate(rollouts, agent, chosen, calibration.confirm, jobs)

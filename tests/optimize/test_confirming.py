@@ -1,0 +1,136 @@
+"""Paired differences, and `confirm` for any DSPy program."""
+
+import random
+from itertools import product
+
+import dspy
+import pytest
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.optimize import confirm
+from rsso_dspy.optimize.paired_test import (
+    Discordance,
+    compare_pairs,
+    compute_p,
+    count_needed_pairs,
+    find_smallest_gain,
+)
+
+
+@pytest.mark.parametrize("differences", [[0.5, 0.5, -0.25], [0.1, 0, 0.3, -0.2, 0.45], [0.2] * 6, [-1, 0, 0], [0, 0]])
+def test_p_is_the_share_of_all_arrangements_of_signs(differences):
+    """Counted one by one here, sum by sum there."""
+    sums = [
+        sum(s * d for s, d in zip(signs, differences, strict=True))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    seen = sum(differences)
+    assert compute_p(differences) == pytest.approx(sum(each >= seen - 1e-9 for each in sums) / len(sums))
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict"),
+    [
+        ([0.5] * 5, "confirmed"),
+        ([0.5] * 4, "unconfirmed"),
+        ([0.5] * 5 + [-0.5], "unconfirmed"),
+        ([0.0] * 9, "not better"),
+        ([-0.5] * 9, "not better"),
+    ],
+)
+def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
+    found = compare_pairs(differences)
+    assert found.verdict == verdict
+    if len(differences) < 5:
+        assert (found.low, found.high) == (None, None), "so few pairs exclude nothing"
+    else:
+        assert (found.low > 1e-6) == (verdict == "confirmed")
+        assert found.low - 1e-6 <= found.difference <= found.high + 1e-6
+
+
+def test_equal_programs_are_confirmed_no_more_often_than_the_level_says():
+    dice = random.Random(0)
+    flips = [
+        [dice.choice((-1, 1)) * dice.uniform(0.4, 0.5) * (dice.random() < 0.28) for _ in range(54)] for _ in range(400)
+    ]
+    assert sum(compute_p(each) < 0.05 for each in flips) / len(flips) <= 0.075
+
+
+def test_what_can_be_confirmed_grows_with_variants_and_seeds():
+    gains = [find_smallest_gain(pairs) for pairs in (18, 36, 54)]
+    assert gains == sorted(gains, reverse=True)
+    assert find_smallest_gain(4) is None, "four of one sign are no rarer than one in sixteen"
+    assert find_smallest_gain(18, seeds=3) == pytest.approx(find_smallest_gain(54))
+    assert find_smallest_gain(count_needed_pairs(0.1)) <= 0.1 < find_smallest_gain(count_needed_pairs(0.1) - 1)
+    assert Discordance.measure([0.4, 0, 0, 0, 0, 0, 0, 0, 0, -0.4]) == Discordance(0.2, pytest.approx(0.4))
+
+
+class Knows(dspy.Module):
+    """Is right below a bound; with a seed, the bound moves."""
+
+    def __init__(self, bound, wobble=0):
+        super().__init__()
+        self.bound, self.wobble = bound, wobble
+
+    def forward(self, number, seed=0):
+        return dspy.Prediction(right=number < self.bound + self.wobble * seed)
+
+
+def right(_, prediction):
+    return prediction.right
+
+
+EXAMPLES = [dspy.Example(number=n).with_inputs("number") for n in range(20)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_two_programs_are_compared_example_by_example(threads):
+    found = confirm(Knows(5), Knows(12), EXAMPLES, right, num_threads=threads)
+    assert (found.verdict, found.difference, found.p) == ("confirmed", pytest.approx(0.35), 0.5**7)
+    assert found.scores_b == (1.0,) * 12 + (0.0,) * 8
+    assert confirm(Knows(12), Knows(5), EXAMPLES, right).verdict == "not better"
+    assert confirm(Knows(5), Knows(7), EXAMPLES, right).verdict == "unconfirmed"
+
+
+def test_seeds_are_means_and_not_examples():
+    found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
+    assert found.test.pairs == 20
+    assert found.scores_b[5:9] == pytest.approx((2 / 3, 2 / 3, 1 / 3, 1 / 3))
+
+
+def test_the_model_of_a_program_without_seeds_is_asked_by_rollout():
+    asked = []
+
+    class Asks(dspy.Module):
+        def forward(self, number):  # noqa: ARG002
+            asked.append(dspy.settings.lm.kwargs.get("rollout_id"))
+            return dspy.Prediction(right=True)
+
+    with dspy.context(lm=dspy.LM("openai/none", temperature=1.0)):
+        confirm(Asks(), Asks(), EXAMPLES[:1], right, seeds=3)
+    assert sorted(asked, key=str) == [1, 1, 2, 2, None, None]
+
+
+def test_an_error_is_raised_and_no_score():
+    class Fails(dspy.Module):
+        def forward(self, number):
+            raise ConnectionError(f"no answer to {number}")
+
+    with pytest.raises(ConnectionError, match="no answer"):
+        confirm(Knows(5), Fails(), EXAMPLES, right)
+
+
+@pytest.mark.parametrize(
+    ("examples", "options", "metric", "said"),
+    [
+        ([], {}, right, "no examples"),
+        (EXAMPLES, {"seeds": 0}, right, "0 times; ask for 1 to"),
+        (EXAMPLES, {"seeds": 10**9}, right, "ask for 1 to"),
+        (EXAMPLES, {"level": 1.0}, right, "between 0 and 0.5"),
+        (EXAMPLES, {}, lambda *_: "good", "'good', which is no number"),
+        (EXAMPLES, {}, lambda *_: float("nan"), "nan, which is no number"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
+    with pytest.raises(UsageError, match=said):
+        confirm(Knows(5), Knows(6), examples, metric, **options)
