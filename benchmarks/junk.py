@@ -46,7 +46,8 @@ class SimulatedRollouts(Rollouts):
 
     def __init__(self, wanted: CompileRequest, gains: dict[str, float], dice_seed: int):
         backend = SimpleNamespace(models={}, recordings=None)
-        live: Any = SimpleNamespace(backend=backend, config=SimpleNamespace(prices={}))
+        runtime = SimpleNamespace(rules=SimpleNamespace(interface="sso"))
+        live: Any = SimpleNamespace(backend=backend, config=SimpleNamespace(prices={}), runtime=runtime)
         calibration = wanted.calibration
         super().__init__(live, calibration.val, wanted.budgets, wanted.trials, 0, wanted.limits, tuned=wanted.tuned,
                          seeds=calibration.seeds, reserved=wanted.reserved)  # fmt: skip

@@ -96,7 +96,7 @@ def test_runs_that_differ_in_seed_alone_are_one_report(run, tmp_path):
     code, out, _ = said(first.folder, other.folder)
     assert code == 0
     assert "50.00" in out
-    for folders, message in (((first.folder, run), "not to be compared"), ((run, copied(run, tmp_path)), "both hold")):
+    for folders, message in (((first.folder, run), "cannot be compared"), ((run, copied(run, tmp_path)), "both hold")):
         done = CliRunner().invoke(app, ["report", *map(str, folders)])
         assert message in str(done.exception)
 

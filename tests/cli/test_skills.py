@@ -141,7 +141,7 @@ def test_units_without_skills_errored_units_and_trials_never_played_are_named(rs
     store.save(replace(unit, trials=(unit.trials[0], died)))
     code, _, err = rsso("skills", "show", "run", UNIT)
     assert code == 2
-    assert "not finished: trial 2 is an error (SimulatorDied: no answer); run the same command again" in err
+    assert "not finished: trial 2 is an error (SimulatorDied: no answer); repeat the run's command" in err
     code, _, err = rsso("skills", "show", played, UNIT, "--trial", "9")
     assert code == 2
     assert "has trials 1 to 3, not 9" in err

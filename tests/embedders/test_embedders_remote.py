@@ -125,9 +125,9 @@ def test_a_rate_limit_is_waited_out_as_long_as_the_provider_says(pauses, model):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (MALFORMED, "cannot be read"),
-        ((200, {}, b"<html>"), "cannot be read"),
-        (reply({}), "oop|no vectors|cannot be read"),
+        (MALFORMED, "something unreadable"),
+        ((200, {}, b"<html>"), "something unreadable"),
+        (reply({}), "oop|without vectors|unreadable"),
         (vectors([[1.0, 2.0]]), "1 vectors for 2 texts"),
         (vectors([[1.0, 2.0]] * 3), "3 vectors for 2 texts"),
         (vectors([[0.0, 0.0], [1.0, 0.0]]), "without a direction"),

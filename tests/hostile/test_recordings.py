@@ -355,7 +355,7 @@ def test_what_is_built_replays_too(what, tmp_path, rsso):
     first.unlink()
     code, _, err = rsso(*words, "--record", place, first)
     assert code == 2
-    assert "recordings of another one" in err
+    assert "recordings of another build" in err
     changed = tmp_path / "changed.json"
     code, _, err = rsso(*words, "--set", "protocol.layout=cache", "--replay", f"{first}.recordings", place, changed)
     assert code == 1

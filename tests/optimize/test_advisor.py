@@ -36,7 +36,7 @@ def test_gepa_finds_the_better_instruction_of_the_rule_writer(live):
     compiled = compile_agent(
         Agent(METHOD), session, replace(request, tuned=resolve_predictors(["advisor"])), events=observed
     )
-    assert compiled.improved
+    assert compiled.candidate is not None
     assert compiled.changes == ("instruction of constitution_writer.write",)
     assert compiled.before.mean == 0
     assert compiled.after.mean == 50

@@ -260,7 +260,7 @@ def test_under_the_complete_interface_the_words_that_are_sent_are_shown_edited_a
     compiled = compile_agent(Agent("react"), models.within(within), wanted(name, rollouts=6))
     sent = SPOKEN[FlatActor.instructions]
     assert all(number_lines(sent) in prompt for prompt in models.engines["proposer"].prompts)
-    assert compiled.state["actor"]["signature"]["instructions"] == f"{sent}\n\n{HEADING}\n- {ADVICE}"
+    assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{sent}\n\n{HEADING}\n- {ADVICE}"
     assert compiled.tried[0].program == fingerprint_program(Agent("react")), "unchanged, it is the zero-shot program"
 
 
@@ -270,7 +270,7 @@ def test_under_the_complete_interface_the_words_that_are_sent_are_shown_edited_a
 def test_a_later_request_tells_what_came_of_the_earlier_ones(live):
     lines = iter(["Be polite.", "Count to three.", ADVICE])
     models = Models(actor=actor(lambda _: False), proposer=lambda _: adding(next(lines, "Think.")))
-    compile_agent(Agent("react"), models.within(live), wanted(learn=LONGEST[:1], rollouts=6))
+    compile_agent(Agent("react"), models.within(live), wanted(train=LONGEST[:1], rollouts=6))
     first, second, *_ = models.engines["proposer"].prompts
     assert "tried_before" not in first
     assert "+ Be polite.\n  1 variants: 0.00 -> 0.00" in second

@@ -12,6 +12,7 @@ from rsso_dspy.programs import runtime
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.programs.runtime import Runtime, TrialRules
+from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import Variant
 from tests.live import REWARDED, Engine, Recorder, acting, model, region, says, scripted, walks
 
@@ -188,7 +189,8 @@ def test_a_solved_variant_is_left_alone_by_default(live, gold_paths):
     with acting(live, lambda *_: model(solution), budget=lambda _: 60):
         result = Agent("rsso")(variant=VARIANT, trials=3)
     assert [trial.trajectory.outcome for trial in result.trials] == ["solved"]
-    assert (result.score, result.points) == (1.0, 100)
+    assert result.score >= SOLVED
+    assert result.points == 100
     learnt = result.trials[0].learnt
     assert (learnt["skills"]["pieces"], learnt["plans_from_past_attempts"]["written"]) == (1, 0)
     assert set(result.trials[0].usage) == {"actor"}, "one success is no evidence of a skill: no model is asked"
