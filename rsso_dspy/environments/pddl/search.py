@@ -1,0 +1,165 @@
+"""A small search for plans: best first, led by the length of a plan that forgets what actions undo.
+
+    plan = find_plan(world)           # a list of ground actions; None when nothing solves it
+    find_unreachable(world)           # a literal of the goal that nothing can ever make true
+
+It proves that a problem can be solved and how many actions are enough. It knows nothing of any domain.
+"""
+
+import heapq
+from itertools import count
+
+from rsso_dspy.environments.pddl.grounding import GroundAction, World
+from rsso_dspy.environments.pddl.strips import Literal
+
+__all__ = ["SearchLimit", "find_plan", "find_unreachable"]
+
+MOST_STATES = 60_000
+"""States that are looked at, at most."""
+
+
+class SearchLimit(Exception):
+    """The search was given up."""
+
+
+def find_plan(world: World, weight: int = 2, most_states: int = MOST_STATES) -> list[GroundAction] | None:
+    """A plan, short but not always the shortest; None when there is none. ``weight``: how much more the estimate
+    counts than the actions so far. Raises ``SearchLimit`` after `most_states` states."""
+    goal = _join_goal(world)
+    if goal is None:
+        return None
+    relaxed = _RelaxedPlans(world, goal)
+    ways: dict[int, tuple[int, GroundAction | None]] = {world.start: (0, None)}
+    steps = {world.start: 0}
+    order = count()
+    estimate = relaxed.estimate(world.start)
+    queue = [] if estimate is None else [(weight * estimate, next(order), world.start)]
+    closed: set[int] = set()
+    while queue:
+        _, _, state = heapq.heappop(queue)
+        if state in closed:
+            continue
+        closed.add(state)
+        if state & goal == goal:
+            return _trace_plan(ways, state)
+        if len(closed) > most_states:
+            raise SearchLimit(f"{most_states:,} states were looked at")
+        for action in world.list_applicable(state):
+            after = action.apply(state)
+            taken = steps[state] + 1
+            if taken < steps.get(after, taken + 1):
+                left = relaxed.estimate(after)
+                if left is not None:
+                    steps[after], ways[after] = taken, (state, action)
+                    closed.discard(after)
+                    heapq.heappush(queue, (taken + weight * left, next(order), after))
+    return None
+
+
+def find_unreachable(world: World) -> Literal | None:
+    """A literal of the goal that no actions whatever make true, if there is one."""
+    reached, before = world.start, -1
+    while reached != before:
+        before = reached
+        for action in world.actions:
+            if reached & action.needs == action.needs:
+                reached |= action.adds
+    for literal, bit in zip(world.problem.goal, world.goal_bits, strict=True):
+        if bit < 0 or (bit and not reached & bit):
+            return literal
+    return None
+
+
+def _join_goal(world: World) -> int | None:
+    if any(bit < 0 for bit in world.goal_bits):
+        return None
+    return sum(set(world.goal_bits))
+
+
+def _trace_plan(ways: dict[int, tuple[int, GroundAction | None]], state: int) -> list[GroundAction]:
+    plan = []
+    while (way := ways[state])[1] is not None:
+        state, action = way
+        assert action is not None
+        plan.append(action)
+    return plan[::-1]
+
+
+class _RelaxedPlans:
+    """Plans that forget what actions undo."""
+
+    def __init__(self, world: World, goal: int):
+        self._goal = _split_bits(goal)
+        self._actions = [(_split_bits(each.needs), each.adds) for each in world.actions]
+        self._added = [_split_bits(adds) for _, adds in self._actions]
+        size = len(world.facts)
+        self._wanted_by: list[list[int]] = [[] for _ in range(size)]
+        self._free = []
+        for number, (needs, _) in enumerate(self._actions):
+            for bit in needs:
+                self._wanted_by[bit].append(number)
+            if not needs:
+                self._free.append(number)
+        self._size = size
+        self._seen: dict[int, int | None] = {}
+
+    def estimate(self, state: int) -> int | None:
+        """Actions of such a plan from a state; None when there is none."""
+        if state not in self._seen:
+            self._seen[state] = self._find_length(state)
+        return self._seen[state]
+
+    def _find_length(self, state: int) -> int | None:
+        cost: list[int] = [-1] * self._size
+        way = [-1] * self._size
+        missing = [len(needs) for needs, _ in self._actions]
+        totals = [0] * len(self._actions)
+        queue = [(0, bit) for bit in _split_bits(state)]
+        for _, bit in queue:
+            cost[bit] = 0
+        for number in self._free:
+            self._reach(number, 1, cost, way, queue)
+        heapq.heapify(queue)
+        while queue:
+            spent, bit = heapq.heappop(queue)
+            if spent > cost[bit]:
+                continue
+            for number in self._wanted_by[bit]:
+                missing[number] -= 1
+                totals[number] += spent
+                if not missing[number]:
+                    self._reach(number, totals[number] + 1, cost, way, queue)
+        if any(cost[bit] < 0 for bit in self._goal):
+            return None
+        return self._count_actions(cost, way)
+
+    def _reach(self, number: int, spent: int, cost: list[int], way: list[int], queue: list[tuple[int, int]]) -> None:
+        for bit in self._added[number]:
+            if cost[bit] < 0 or spent < cost[bit]:
+                cost[bit], way[bit] = spent, number
+                heapq.heappush(queue, (spent, bit))
+
+    def _count_actions(self, cost: list[int], way: list[int]) -> int:
+        chosen: set[int] = set()
+        left = [bit for bit in self._goal if cost[bit]]
+        done = set(left)
+        while left:
+            number = way[left.pop()]
+            if number in chosen:
+                continue
+            chosen.add(number)
+            for bit in self._actions[number][0]:
+                if cost[bit] and bit not in done:
+                    done.add(bit)
+                    left.append(bit)
+        return len(chosen)
+
+
+def _split_bits(mask: int) -> list[int]:
+    """Positions of the bits."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
