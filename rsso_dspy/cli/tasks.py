@@ -30,5 +30,5 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
             f"{min(budgets)}-{max(budgets)}",
         )
     SafeConsole().print(table)
-    sample = "the first of the test split" if selection == FIRST else f"selection {selection}, the paper's sample"
+    sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
     echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.")

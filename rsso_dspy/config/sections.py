@@ -41,6 +41,8 @@ class EnvironmentConfig(Section):
     """Memory limit of each simulator process, e.g. 512m or 2g."""
     step_seconds: float = Field(20.0, gt=0, le=MOST_SECONDS)
     """Time limit of a step in seconds; a longer step ends its trial as stalled."""
+    data: str | None = None
+    """Folder of your own with what a benchmark plays besides, of one that takes any."""
 
     @field_validator("heap", mode="before")
     @classmethod
@@ -199,12 +201,14 @@ class Config(Section):
         Leaves out unused backends and settings of the connection, which may have to change during a run.
         """
         data = self.model_dump(
-            mode="json", exclude={"environment": {"heap"}, "prices": True, "embedder": TRANSPORT | {"cache"}}
+            mode="json", exclude={"environment": {"heap", "data"}, "prices": True, "embedder": TRANSPORT | {"cache"}}
         )
         used = self.active_backend.model_dump(mode="json", exclude=TRANSPORT)
         roles = self.active_backend.roles.items()
         used["roles"] = {role: own.model_dump(mode="json", exclude=TRANSPORT) for role, own in roles}
         data["backends"] = {self.backend: used}
+        if self.environment.data is not None:
+            data["environment"]["data"] = self.active_benchmark.identify_data(self.environment.data)
         if self.benchmark == DEFAULT:
             del data["benchmark"]  # runs older than this key can be resumed
         for table, name in ((data["memory"]["skills"], "past_reward"), (data["memory"]["constitution"], "at_end")):

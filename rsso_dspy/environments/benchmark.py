@@ -18,18 +18,26 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
+from rsso_dspy.environments.transcripts import ReplayedRun
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.records import Lesson, State, Step, Variant
 
 __all__ = ["DEFAULT", "GROUP", "Benchmark", "GoldCheck", "GoldTable", "Settings", "get_benchmark", "list_benchmarks"]
 
 DEFAULT = "scienceworld"
-"""The built-in benchmark, played by default. Records and hashes that name no benchmark belong to it."""
+"""The benchmark played by default. Records and hashes that name no benchmark belong to it."""
+
+BUILT_IN = {
+    DEFAULT: f"rsso_dspy.environments.{DEFAULT}",
+    "babyai": "rsso_dspy.environments.babyai",
+    "pddl": "rsso_dspy.environments.pddl",
+}
+"""The benchmarks that come with the project, with the modules that hold them as `BENCHMARK`."""
 
 GROUP = "rsso_dspy.benchmarks"
 """Entry point group of benchmarks."""
@@ -49,6 +57,11 @@ class Settings(Protocol):
     @property
     def step_seconds(self) -> float:
         """Time limit of a step in seconds; a longer step ends its trial as stalled."""
+        ...
+
+    @property
+    def data(self) -> str | None:
+        """The user's folder of data, of a benchmark that takes one."""
         ...
 
 
@@ -123,6 +136,12 @@ class Benchmark:
     own_check: Callable[[Settings], str] | None = None
     """For `rsso-dspy doctor`: plays briefly and returns one line on what works. If None, a training variant is
     reset."""
+    digest_data: Callable[[str], str] | None = None
+    """Returns a digest of the user's data folder, `environment.data`; results are bound to it. None if the benchmark
+    takes no such folder. Raises ``UsageError`` if the folder lacks what it should hold."""
+    replay: Callable[[Mapping[str, Any], Sequence[str], str | None], Iterator[ReplayedRun]] | None = None
+    """Replays one recorded episode, given its table of texts and the user's data folder; see `transcripts.py`. Raises
+    ``LookupError``, ``TypeError`` or ``ValueError`` for an episode of another form."""
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """Interface other than `sso` to its action texts, as far as variants share them; see `Environment`. Part of a
     folder's identity."""
@@ -146,6 +165,13 @@ class Benchmark:
         if unknown := [name for name in setting.split(",") if name and name not in self.simplifications]:
             raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(self.simplifications)}")
         return setting
+
+    def identify_data(self, folder: str) -> str:
+        """What results are bound to that depend on a folder of the user's. Raises `UsageError` for a benchmark that
+        takes none, and for a folder that does not hold what it should."""
+        if self.digest_data is None:
+            raise UsageError(f"{self.name} takes no folder of data")
+        return self.digest_data(folder)
 
     def select_held_out(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of test variants. Raises what `TaskTable.parse` raises."""
@@ -187,19 +213,19 @@ def get_benchmark(name: str = DEFAULT) -> Benchmark:
 
     Raises `UnknownName`, or `UsageError` with the package's name if loading fails.
     """
-    if name == DEFAULT:
-        found: Benchmark = import_module(f"rsso_dspy.environments.{DEFAULT}").BENCHMARK
+    if name in BUILT_IN:
+        found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
     points = _find_entry_points()
     if name not in points:
         hint = f"Packages can add more through the entry point group {GROUP}."
-        raise UnknownName("benchmark", name, {DEFAULT, *points}, hint)
+        raise UnknownName("benchmark", name, {*BUILT_IN, *points}, hint)
     return _load_entry_point(points[name])
 
 
 def list_benchmarks() -> tuple[str, ...]:
     """Return the names of installed benchmarks, whether or not they can be loaded."""
-    return (DEFAULT, *sorted(_find_entry_points().keys() - {DEFAULT}))
+    return (DEFAULT, *sorted((BUILT_IN.keys() | _find_entry_points().keys()) - {DEFAULT}))
 
 
 def _find_entry_points() -> dict[str, EntryPoint]:

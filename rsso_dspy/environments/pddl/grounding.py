@@ -1,9 +1,9 @@
 """A problem made ready to be played and searched: every action with its objects, and states as bits.
 
-    world = World(domain, problem)
-    world.start                                   # int: bit i stands for world.facts[i]
-    [step.arguments for step in world.list_applicable(world.start)]
-    world.apply(world.start, "move", ("rooma", "roomb"))
+world = World(domain, problem)
+world.start                                   # int: bit i stands for world.facts[i]
+[step.arguments for step in world.list_applicable(world.start)]
+world.apply(world.start, "move", ("rooma", "roomb"))
 """
 
 from collections.abc import Iterator

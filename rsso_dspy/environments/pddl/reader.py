@@ -96,7 +96,7 @@ class _Reader:
             waiting = []
         yield from ((name, OBJECT) for name in waiting)
 
-    def read_literals(self, part: _Part | None, predicates: Mapping[str, int]) -> Iterator[Literal]:
+    def read_literals(self, part: _Part | None, predicates: Mapping[str, tuple[str, ...]]) -> Iterator[Literal]:
         """The literals of a conjunction, of one literal, or of nothing at all."""
         form = self.expect_form(part)
         if not form.parts:
@@ -113,8 +113,8 @@ class _Reader:
         words = tuple(word.text for word in self.list_words(form))
         if not words or words[0] not in predicates:
             raise self.fail(form.line, f"unknown predicate {form.head or '()'}")
-        if len(words) - 1 != predicates[words[0]]:
-            raise self.fail(form.line, f"{words[0]} takes {predicates[words[0]]} arguments, not {len(words) - 1}")
+        if len(words) - 1 != (takes := len(predicates[words[0]])):
+            raise self.fail(form.line, f"{words[0]} takes {takes} arguments, not {len(words) - 1}")
         yield Literal(words, positive, form.line)
 
     def check_names(self, literals: Sequence[Literal], known: Mapping[str, str]) -> None:
@@ -158,7 +158,7 @@ def read_domain(text: str, name: str) -> Domain:
     called, sections = reader.read_definition("domain")
     types: dict[str, str] = {}
     constants: dict[str, str] = {}
-    predicates = {"=": 2}
+    predicates: dict[str, tuple[str, ...]] = {}
     actions: dict[str, Action] = {}
     for section in sections:
         if section.head == ":types":
@@ -169,9 +169,9 @@ def read_domain(text: str, name: str) -> Domain:
         elif section.head == ":predicates":
             for each in section.parts[1:]:
                 first, *rest = reader.list_words(reader.expect_form(each)) or [_Word("", section.line)]
-                predicates[first.text] = len(list(reader.read_typed(rest, types)))
+                predicates[first.text] = tuple(kind for _, kind in reader.read_typed(rest, types))
         elif section.head == ":action":
-            action = _read_action(reader, section, types, predicates, constants)
+            action = _read_action(reader, section, types, {"=": (OBJECT, OBJECT), **predicates}, constants)
             actions[action.name] = action
         elif section.head != ":requirements":
             raise reader.fail(section.line, f"unknown section {section.head or '()'}")
@@ -182,7 +182,7 @@ def _read_action(
     reader: _Reader,
     section: _Form,
     types: Mapping[str, str],
-    predicates: Mapping[str, int],
+    predicates: Mapping[str, tuple[str, ...]],
     constants: Mapping[str, str],
 ) -> Action:
     _, name, *rest = (*section.parts, None)
@@ -220,12 +220,12 @@ def read_problem(text: str, domain: Domain, name: str) -> Problem:
     listed = reader.list_words(found[":objects"])[1:]
     objects = {**domain.constants, **dict(reader.read_typed(listed, domain.types))}
     start = [
-        literal for part in found[":init"].parts[1:] for literal in reader.read_literals(part, domain.predicates)
+        literal for part in found[":init"].parts[1:] for literal in reader.read_literals(part, domain.argument_types)
     ]
     goals = found[":goal"].parts[1:]
     if len(goals) != 1:
         raise reader.fail(found[":goal"].line, ":goal takes one fact, or one (and ...)")
-    goal = tuple(reader.read_literals(goals[0], domain.predicates))
+    goal = tuple(reader.read_literals(goals[0], domain.argument_types))
     if not goal:
         raise reader.fail(found[":goal"].line, "the goal is empty")
     reader.check_names((*start, *goal), objects)

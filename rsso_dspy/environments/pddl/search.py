@@ -1,6 +1,7 @@
 """A small search for plans: best first, led by the length of a plan that forgets what actions undo.
 
     plan = find_plan(world)           # a list of ground actions; None when nothing solves it
+    plan = find_plan_by_parts(world)  # where that takes too long: one literal of the goal after the other
     find_unreachable(world)           # a literal of the goal that nothing can ever make true
 
 It proves that a problem can be solved and how many actions are enough. It knows nothing of any domain.
@@ -12,7 +13,7 @@ from itertools import count
 from rsso_dspy.environments.pddl.grounding import GroundAction, World
 from rsso_dspy.environments.pddl.strips import Literal
 
-__all__ = ["SearchLimit", "find_plan", "find_unreachable"]
+__all__ = ["SearchLimit", "find_plan", "find_plan_by_parts", "find_unreachable", "is_unsolvable"]
 
 MOST_STATES = 60_000
 """States that are looked at, at most."""
@@ -25,15 +26,34 @@ class SearchLimit(Exception):
 def find_plan(world: World, weight: int = 2, most_states: int = MOST_STATES) -> list[GroundAction] | None:
     """A plan, short but not always the shortest; None when there is none. ``weight``: how much more the estimate
     counts than the actions so far. Raises ``SearchLimit`` after `most_states` states."""
-    goal = _join_goal(world)
-    if goal is None:
+    if any(bit < 0 for bit in world.goal_bits):
         return None
+    return _search(world, world.start, sum(set(world.goal_bits)), weight, most_states)
+
+
+def find_plan_by_parts(world: World, weight: int = 2, most_states: int = MOST_STATES) -> list[GroundAction] | None:
+    """A plan that reaches the literals of the goal in their order, each without giving up those before it in the end.
+    None where it finds none that way, which proves nothing. Raises ``SearchLimit`` as `find_plan`."""
+    plan: list[GroundAction] = []
+    state, goal = world.start, 0
+    for bit in world.goal_bits:
+        goal |= max(bit, 0)
+        part = _search(world, state, goal, weight, most_states) if bit >= 0 else None
+        if part is None:
+            return None
+        plan += part
+        for action in part:
+            state = action.apply(state)
+    return plan
+
+
+def _search(world: World, start: int, goal: int, weight: int, most_states: int) -> list[GroundAction] | None:
     relaxed = _RelaxedPlans(world, goal)
-    ways: dict[int, tuple[int, GroundAction | None]] = {world.start: (0, None)}
-    steps = {world.start: 0}
+    ways: dict[int, tuple[int, GroundAction | None]] = {start: (0, None)}
+    steps = {start: 0}
     order = count()
-    estimate = relaxed.estimate(world.start)
-    queue = [] if estimate is None else [(weight * estimate, next(order), world.start)]
+    estimate = relaxed.estimate(start)
+    queue = [] if estimate is None else [(weight * estimate, next(order), start)]
     closed: set[int] = set()
     while queue:
         _, _, state = heapq.heappop(queue)
@@ -56,6 +76,14 @@ def find_plan(world: World, weight: int = 2, most_states: int = MOST_STATES) -> 
     return None
 
 
+def is_unsolvable(world: World, most_states: int) -> bool:
+    """Whether it is certain that nothing solves it: all states were seen, and there were not too many."""
+    try:
+        return find_plan(world, most_states=most_states) is None
+    except SearchLimit:
+        return False
+
+
 def find_unreachable(world: World) -> Literal | None:
     """A literal of the goal that no actions whatever make true, if there is one."""
     reached, before = world.start, -1
@@ -68,12 +96,6 @@ def find_unreachable(world: World) -> Literal | None:
         if bit < 0 or (bit and not reached & bit):
             return literal
     return None
-
-
-def _join_goal(world: World) -> int | None:
-    if any(bit < 0 for bit in world.goal_bits):
-        return None
-    return sum(set(world.goal_bits))
 
 
 def _trace_plan(ways: dict[int, tuple[int, GroundAction | None]], state: int) -> list[GroundAction]:

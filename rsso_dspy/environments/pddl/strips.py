@@ -43,8 +43,8 @@ class Domain:
     name: str
     types: Mapping[str, str]
     """Type to the one above it; `OBJECT` is above all."""
-    predicates: Mapping[str, int]
-    """Predicate to the number of its arguments."""
+    argument_types: Mapping[str, tuple[str, ...]]
+    """Predicate to the types of its arguments."""
     actions: Mapping[str, Action]
     constants: Mapping[str, str] = field(default_factory=dict)
     """Object to type."""

@@ -1,0 +1,74 @@
+"""Recorded PDDL transcripts played again.
+
+An episode names its domain and its problem file; where the user gives no folder of files, the problem is read off the
+recorded first observation and goal, which tell all of it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.environments.pddl.game import Game, load_domain
+from rsso_dspy.environments.pddl.phrases import PHRASES
+from rsso_dspy.environments.pddl.rebuilding import rebuild_problem
+from rsso_dspy.environments.pddl.strips import Problem
+from rsso_dspy.environments.pddl.tasks import list_files, read_file
+from rsso_dspy.environments.transcripts import Difference, ReplayedRun, compare_fields, hash_actions
+from rsso_dspy.errors import UnknownName
+
+__all__ = ["replay_episode"]
+
+FIELDS = ("observation", "progress", "done", "validity", "actions", "won")
+"""Of a step, after the action."""
+
+
+def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Iterator[ReplayedRun]:
+    """Play every run of an episode. Raises ``LookupError``, ``TypeError`` or ``ValueError`` where it is no such
+    episode."""
+    domain, first = str(episode["domain"]), text[episode["init_obs"]]
+    if domain not in PHRASES:
+        raise UnknownName("domain", domain, PHRASES)
+    problem = _find_problem(episode, folder) or rebuild_problem(load_domain(domain), first, episode["goal"])
+    game = Game(load_domain(domain), problem)
+    where = f"episode {episode['id']} ({domain} {episode.get('file', '')})"
+    recorded = {"goal": episode["goal"], "first observation": first, "first actions": episode["init_actions"]}
+    played = {"goal": game.goal, "first observation": game.first, "first actions": game.list_actions()}
+    yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, played)))
+    for number, run in enumerate(episode["runs"], 1):
+        place = f"{where}, run {number} ({run['kind']})"
+        game = Game(load_domain(domain), problem)
+        found: list[Difference] = []
+        for step, (action, observation, *rest) in enumerate(run["steps"], 1):
+            asked = text[action]
+            answer = game.step(asked)
+            there = dict(zip(FIELDS, (text[observation], *rest), strict=True))
+            here = (
+                _sort_items(asked, answer.observation),
+                round(game.progress, 6),
+                int(game.won),
+                int(answer.valid),
+                hash_actions(game.list_actions()),
+                int(game.won),
+            )
+            there["observation"] = _sort_items(asked, there["observation"])
+            there["progress"] = round(there["progress"], 6)
+            found += compare_fields(f"{place}, step {step} {asked!r}", there, dict(zip(FIELDS, here, strict=True)))
+        yield ReplayedRun(place, len(run["steps"]), tuple(found))
+
+
+def _find_problem(episode: Mapping[str, Any], folder: str | None) -> Problem | None:
+    """The problem in the user's file of the recorded name, or at the recorded place."""
+    if not folder:
+        return None
+    domain = str(episode["domain"])
+    files = list_files(domain, Path(folder))
+    named = [path for path in files if path.name == episode.get("file")]
+    return read_file(domain, named[0] if named else files[int(episode["problem_index"])])
+
+
+def _sort_items(asked: str, answer: str) -> str:
+    """An answer whose items a recorder may have kept in any order, in one order."""
+    if "check" in asked.lower() and ": " in answer:
+        head, _, items = answer.partition(": ")
+        return f"{head}: {', '.join(sorted(items.split(', ')))}"
+    return answer

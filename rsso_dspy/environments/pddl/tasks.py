@@ -1,0 +1,141 @@
+"""The four domains as task types, their problems and splits.
+
+Problems made here (`generator.py`) are graded by the length of their plans, short ones first in each split. At the end
+of the test split stand AgentBoard's own problems, which this project does not hold: `environment.data` names the user's
+folder of them, a folder a domain (``gripper/prob01.pddl``). The selection ``generated`` is spread over all grades of
+the made ones; ``agentboard`` is those of the user.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.environments.pddl.game import load_domain
+from rsso_dspy.environments.pddl.generator import SIZES, make_text
+from rsso_dspy.environments.pddl.grounding import World
+from rsso_dspy.environments.pddl.reader import read_problem
+from rsso_dspy.environments.pddl.search import find_unreachable, is_unsolvable
+from rsso_dspy.environments.pddl.strips import Problem
+from rsso_dspy.environments.splits import TaskRow, TaskTable
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.records import Variant
+from rsso_dspy.safe_read import read_text
+
+__all__ = ["TABLE", "digest_files", "get_gold_length", "list_files", "list_made", "load_problem", "read_file"]
+
+FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
+"""AgentBoard's problems of each domain."""
+
+GOLD_OF_FILES = 20
+"""What stands for the gold length of AgentBoard's problems: half as many again are the 30 steps that they are given."""
+
+_FIRST_DEV = SIZES["train"]
+_FIRST_TEST = _FIRST_DEV + SIZES["dev"]
+_FIRST_FILE = _FIRST_TEST + SIZES["test"]
+
+
+def _make_rows() -> dict[str, TaskRow]:
+    made = range(_FIRST_TEST, _FIRST_FILE)
+    return {
+        domain: {
+            "train": (0, _FIRST_DEV - 1),
+            "dev": (_FIRST_DEV, _FIRST_TEST - 1),
+            "test": (_FIRST_TEST, _FIRST_FILE + files - 1),
+            "generated": [*made[::2], *made[1::2]],
+            "agentboard": range(_FIRST_FILE, _FIRST_FILE + files),
+        }
+        for domain, files in FILES.items()
+    }
+
+
+TABLE = TaskTable(_make_rows, samples=("generated", "agentboard"))
+
+
+def get_gold_length(variant: Variant) -> int:
+    """Actions of the plan that the search finds, as shipped."""
+    return GOLD_OF_FILES if variant.index >= _FIRST_FILE else _get_row(variant)[0]
+
+
+def list_made(domain: str) -> list[Variant]:
+    """The variants whose problems were made here."""
+    return [TABLE.variant(domain, index) for index in range(_FIRST_FILE)]
+
+
+def load_problem(variant: Variant, folder: str | None = None) -> Problem:
+    """The problem of a variant. ``folder``: where AgentBoard's are. Raises ``UsageError`` when one of those is asked
+    for and not there, ``DamagedFile`` with line and reason when it cannot be read, or not be solved."""
+    if variant.index >= _FIRST_FILE:
+        if not folder:
+            raise UsageError(
+                f"{variant.key} is one of AgentBoard's problems, which this project does not hold: name your folder of "
+                f"them, --set environment.data=DIR with DIR/{variant.task}/*.pddl in it, or play the selection "
+                "`generated`"
+            )
+        files, place = list_files(variant.task, Path(folder)), variant.index - _FIRST_FILE
+        if place >= len(files):
+            raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
+        return read_file(variant.task, files[place])
+    return _read_made(variant.task, _get_row(variant)[1], variant.key)
+
+
+def list_files(domain: str, folder: Path) -> list[Path]:
+    """The problem files of a domain, in the order in which AgentBoard counts them. Raises ``UsageError`` when there are
+    none."""
+    files = sorted((folder / domain).glob("*.pddl"), key=lambda path: path.name)
+    if not files:
+        raise UsageError(f"no problems of {domain}: looked for *.pddl in {folder / domain}")
+    return files
+
+
+def digest_files(folder: str) -> str:
+    """16 hexadecimal digits over all problem files of a folder."""
+    whole = hashlib.sha256()
+    for domain in FILES:
+        for path in list_files(domain, Path(folder)):
+            whole.update(f"{domain}/{path.name}\n{read_text(path)}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def read_file(domain: str, path: Path) -> Problem:
+    """A problem file of the user's. Raises ``DamagedFile`` for one that cannot be read, or that nothing solves."""
+    return _read_file(domain, str(path), read_text(path))
+
+
+@lru_cache(maxsize=256)
+def _read_file(domain: str, path: str, text: str) -> Problem:
+    rules = load_domain(domain)
+    problem = read_problem(text, rules, path)
+    world = World(rules, problem)
+    if (literal := find_unreachable(world)) is not None:
+        raise DamagedFile(path, f"line {literal.line}: no action can ever make ({' '.join(literal.fact)}) true")
+    if is_unsolvable(world, most_states=1000):
+        raise DamagedFile(
+            path, f"line {problem.goal[0].line}: nothing solves it; all that its actions lead to was tried"
+        )
+    return problem
+
+
+@lru_cache(maxsize=1024)
+def _read_made(domain: str, text: str, key: str) -> Problem:
+    return read_problem(text, load_domain(domain), key)
+
+
+def _get_row(variant: Variant) -> tuple[int, str]:
+    """Length and text of a problem that was made here."""
+    return _list_rows(variant.task)[variant.index]
+
+
+@cache
+def _list_rows(domain: str) -> list[tuple[int, str]]:
+    return list(_read_rows(domain))
+
+
+def _read_rows(domain: str) -> Iterator[tuple[int, str]]:
+    data: Any = json.loads(resources.files(__package__).joinpath("data/generated.json").read_text(encoding="utf-8"))
+    for split in ("train", "dev"):
+        yield from ((length, make_text(domain, seed)) for seed, length in data[domain][split])
+    yield from ((row["length"], row["text"]) for row in data[domain]["test"])

@@ -1,0 +1,24 @@
+"""Recorded transcripts played again by the benchmark whose they are."""
+
+from collections.abc import Iterator
+
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.environments.transcripts import ReplayedRun, Transcripts
+from rsso_dspy.errors import DamagedFile, UsageError
+
+__all__ = ["replay_transcripts"]
+
+
+def replay_transcripts(transcripts: Transcripts, folder: str | None = None) -> Iterator[ReplayedRun]:
+    """Every run, played. ``folder``: the user's data, which a benchmark may need. Raises ``UnknownName`` for a
+    benchmark that is not there, ``UsageError`` for one that replays nothing, ``DamagedFile`` for an episode that is
+    none of its own."""
+    replay = get_benchmark(transcripts.benchmark).replay
+    if replay is None:
+        raise UsageError(f"{transcripts.benchmark} plays no recorded transcripts")
+    for number, episode in enumerate(transcripts.episodes):
+        try:
+            yield from replay(episode, transcripts.text, folder)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            why = f"episode {number} (from 0) is none of {transcripts.benchmark}: {type(error).__name__}: {error}"
+            raise DamagedFile(transcripts.path, why) from error
