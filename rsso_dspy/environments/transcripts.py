@@ -3,7 +3,7 @@
     for run in replay_transcripts(Path("recorded.json")):
         print(run.where, run.steps, run.differences)
 
-A file is one JSON object: ``format`` (the name of the benchmark before the first ``-``), ``text``, a table of texts, and
+A file is one JSON object: ``format`` (the benchmark's name before the first ``-``), ``text``, a table of texts, and
 ``episodes``. A text is recorded as its number in the table. What an episode holds is the benchmark's business, which
 plays it (`Benchmark.replay`).
 """

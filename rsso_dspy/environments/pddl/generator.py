@@ -10,6 +10,7 @@ those can come up in training.
 import json
 import random
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,9 @@ def _make_blockworld(draw: random.Random) -> _Made:
     start, goal = ["arm-empty"], []
     for tower in _build_towers(draw, blocks):
         start += [f"on-table {tower[0]}", f"clear {tower[-1]}"]
-        start += [f"on {above} {below}" for below, above in zip(tower, tower[1:], strict=False)]
+        start += [f"on {above} {below}" for below, above in pairwise(tower)]
     for tower in _build_towers(draw, blocks):
-        goal += [f"on {above} {below}" for below, above in zip(tower, tower[1:], strict=False)]
+        goal += [f"on {above} {below}" for below, above in pairwise(tower)]
     if not goal:
         goal = [f"on {blocks[0]} {blocks[1]}"]
     return {"": blocks}, start, goal
