@@ -1,0 +1,84 @@
+"""The 28 levels of AgentBoard's BabyAI, and minigrid's worlds behind them.
+
+A world is fixed by its level and seed. minigrid draws until a world fits; one that draws without end is given up after
+a fixed number of draws, wherever it runs.
+"""
+
+from typing import Any
+
+from rsso_dspy.errors import SimulatorDied
+
+__all__ = ["LEVELS", "make_world"]
+
+LEVELS = {
+    "GoToRedBallGrey": 1,
+    "GoToRedBall": 2,
+    "GoToRedBallNoDists": 3,
+    "GoToObjS6": 4,
+    "GoToLocalS8N7": 5,
+    "GoToObjMazeS7": 6,
+    "GoToImpUnlock": 7,
+    "GoToSeqS5R2": 8,
+    "GoToRedBlueBall": 9,
+    "GoToDoor": 10,
+    "GoToObjDoor": 11,
+    "Open": 12,
+    "OpenRedDoor": 13,
+    "OpenDoorLoc": 14,
+    "OpenRedBlueDoorsDebug": 15,
+    "OpenDoorsOrderN4Debug": 16,
+    "Pickup": 17,
+    "UnblockPickup": 18,
+    "PickupLoc": 19,
+    "PickupDistDebug": 20,
+    "PickupAbove": 21,
+    "Unlock": 24,
+    "UnlockLocalDist": 25,
+    "UnlockPickupDist": 27,
+    "BlockedUnlockPickup": 28,
+    "UnlockToUnlock": 29,
+    "FindObjS7": 31,
+    "KeyCorridorS6R3": 32,
+}
+"""Level to AgentBoard's number of it, in its order."""
+
+_RENAMED = {"GoToObjS6": "GoToObjS4"}
+"""What a level that was made anew since was called before its rooms grew."""
+
+MOST_DRAWS = 300_000
+"""Random numbers that one world may take; the most that any of those played takes is some thousands."""
+
+
+def make_world(name: str) -> Any:
+    """minigrid's world of a level, without wrappers. `reset` it with a seed. Its generator raises ``SimulatorDied``
+    when it draws without end."""
+    import gymnasium
+    import minigrid  # noqa: F401 - registers the worlds
+    import minigrid.envs.babyai.core.roomgrid_level as generator
+
+    generator.print = _say_nothing  # type: ignore[attr-defined]  # it tells of each draw that did not fit
+    world: Any = gymnasium.make(f"BabyAI-{_RENAMED.get(name, name)}-v0", disable_env_checker=True).unwrapped
+    _limit_draws(world, name)
+    return world
+
+
+def _say_nothing(*_: object) -> None: ...
+
+
+def _limit_draws(world: Any, name: str) -> None:
+    draw_int, start = world._rand_int, world.reset
+    left = MOST_DRAWS
+
+    def count_draw(low: int, high: int) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise SimulatorDied(f"the generator of {name} drew {MOST_DRAWS:,} numbers without making a world")
+        return draw_int(low, high)  # as it is: some worlds compare such numbers by identity
+
+    def reset(**options: Any) -> Any:
+        nonlocal left
+        left = MOST_DRAWS
+        return start(**options)
+
+    world._rand_int, world.reset = count_draw, reset
