@@ -107,5 +107,3 @@ class Game:
         x, y = (int(each) for each in world.agent_pos)
         self.view = View(image.tolist(), x, y, int(world.agent_dir), carrying)
         self.__dict__.pop("offer", None)
-
-

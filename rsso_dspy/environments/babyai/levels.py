@@ -8,7 +8,7 @@ from typing import Any
 
 from rsso_dspy.errors import SimulatorDied
 
-__all__ = ["LEVELS", "make_world"]
+__all__ = ["LEVELS", "THROUGH_LOCKED_DOORS", "make_world"]
 
 LEVELS = {
     "GoToRedBallGrey": 1,
@@ -41,6 +41,11 @@ LEVELS = {
     "KeyCorridorS6R3": 32,
 }
 """Level to AgentBoard's number of it, in its order."""
+
+THROUGH_LOCKED_DOORS = frozenset(
+    {"GoToImpUnlock", "UnlockPickupDist", "BlockedUnlockPickup", "UnlockToUnlock", "KeyCorridorS6R3"}
+)
+"""Levels whose missions lead through their locked doors."""
 
 _RENAMED = {"GoToObjS6": "GoToObjS4"}
 """What a level that was made anew since was called before its rooms grew."""

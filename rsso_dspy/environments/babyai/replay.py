@@ -61,5 +61,7 @@ def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str 
                 None if game.valid is None else int(game.valid),
                 hash_actions(list(game.offer.moves)),
             )
-            found += compare_fields(f"{place}, step {step} {text[action]!r}", there, dict(zip(FIELDS, here, strict=True)))
+            found += compare_fields(
+                f"{place}, step {step} {text[action]!r}", there, dict(zip(FIELDS, here, strict=True))
+            )
         yield ReplayedRun(place, len(run["steps"]), tuple(found))

@@ -46,10 +46,14 @@ def _split_pattern(pattern: str) -> tuple[str, ...]:
 _CLAUSE = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:red|green|blue|purple|yellow|grey) )?(\w+)")
 
 
-def make_patterns(mission: str, locked: Sequence[str] = ()) -> list[str]:
+def make_patterns(mission: str, locked: Sequence[str] = (), on_the_way: bool = False) -> list[str]:
     """Patterns of one's own for a mission: see each thing that it names, then face, carry or open it. ``locked``:
-    colours of locked doors that have to be opened. Clauses stand in the order in which they are to be done."""
+    colours of the locked doors; ``on_the_way``: whether the mission leads through them, whatever it is about. Clauses
+    stand in the order in which they are to be done."""
     patterns: list[str] = []
+    if on_the_way:
+        for color in locked:
+            patterns += [f"You are carrying a {color} key.", f"There is a {color} open door **"]
     for sentence in _order_clauses(mission):
         for verb, color, kind in _CLAUSE.findall(sentence):
             patterns += _make_clause(verb, color.strip(), "" if kind == "object" else kind, locked)

@@ -1,0 +1,206 @@
+"""What can be learnt from an episode without a model, and rules about these worlds that hold whatever the mission.
+
+They go by the mission, the actions and the observations: no scores, and nothing behind a closed door.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rsso_dspy.environments.babyai.actions import BARRIER
+from rsso_dspy.environments.babyai.game import COMPLETED, NO_CHANGE, NOT_KNOWN
+from rsso_dspy.records import Lesson, State, Step
+
+__all__ = ["RULES_OF_THUMB", "draw_lessons"]
+
+RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
+    Lesson("abstract", text)
+    for text in (
+        "Look for what the mission names first: turn around once in a room, then open its doors one after the other.",
+        "When the thing is in sight, go to it, or pickup it when the mission says to pick it up. Both walk there.",
+        "A thing that is not in sight cannot be named in an action.",
+        "A locked door opens only with the key of its colour in hand: find that key, pickup it, and keep it until the "
+        "door is open.",
+        "Only one thing can be carried: drop what is in hand, in an empty cell that is not in the way, before taking "
+        "another. Never drop a key that is still needed.",
+        "toggle and go through ends in the doorway: move forward once to see the room behind it.",
+        "When a barrier is ahead, moving forward does nothing: turn, or go to something else.",
+        "A ball or box that stands in a passage has to be picked up and dropped elsewhere.",
+        "Where two things are to be done, do first what the mission says first; after you means that the second part "
+        "comes first.",
+    )
+)
+"""Rules about these worlds."""
+
+_THING = re.compile(r"There is an? ((?:\w+ )+)\d+ ")
+_CARRIED = re.compile(r"You are carrying a ((?:\w+ )*\w+)\.")
+_NAMED = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:(?:red|green|blue|purple|yellow|grey) )?\w+)")
+
+
+def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+    """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
+    ``steps[i]``."""
+    if not steps:
+        return []
+    episode = _Episode(task, states, steps)
+    mistake = next((lesson for find in _MISTAKES if (lesson := find(episode))), None)
+    return [*([mistake] if mistake else []), *_tell_progress(episode)]
+
+
+@dataclass(eq=False)
+class _Episode:
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+
+    @property
+    def newest(self) -> Step:
+        return self.steps[-1]
+
+    @property
+    def action(self) -> str:
+        return self.newest.action.lower().strip()
+
+    @property
+    def answer(self) -> str:
+        return self.states[-1].observation
+
+    @cached_property
+    def views(self) -> list[str]:
+        """Observations that show a view."""
+        return [text for state in self.states if (text := state.observation).startswith(("In front", "You cannot see"))]
+
+    @cached_property
+    def named(self) -> list[str]:
+        """The things that the mission is about, in its order."""
+        return [name.removesuffix(" object") for _, name in _NAMED.findall(self.task)]
+
+    @property
+    def carried(self) -> str:
+        found = _CARRIED.search(self.views[-1]) if self.views else None
+        return found[1] if found else ""
+
+    @cached_property
+    def seen(self) -> list[str]:
+        """Names of all things seen so far, in their order."""
+        return list(dict.fromkeys(name.strip() for view in self.views for name in _THING.findall(view)))
+
+
+def _find_missing_action(episode: _Episode) -> Lesson | None:
+    if not episode.newest.malformed:
+        return None
+    return Lesson(
+        "error", "Gave an answer that held no action.", "End every answer with one action in the form of a template."
+    )
+
+
+def _find_barrier(episode: _Episode) -> Lesson | None:
+    if episode.answer != BARRIER:
+        return None
+    return Lesson("error", "Moved forward into a barrier.", "Turn to one side, or go to a thing or a door in sight.")
+
+
+def _find_no_key(episode: _Episode) -> Lesson | None:
+    if "not carrying a key" not in episode.answer and "does not match the color" not in episode.answer:
+        return None
+    return Lesson(
+        "error",
+        "Tried a locked door without the key of its colour.",
+        "Find the key of that colour first, pickup it, and come back with it in hand.",
+    )
+
+
+def _find_closed_door(episode: _Episode) -> Lesson | None:
+    if "as it is closed" not in episode.answer:
+        return None
+    return Lesson("error", "Tried to go through a closed door.", "Use 'toggle and go through' with that door.")
+
+
+def _find_no_path(episode: _Episode) -> Lesson | None:
+    if "no path leading to it" not in episode.answer:
+        return None
+    return Lesson(
+        "error",
+        "Asked for something that no free way leads to.",
+        "Move what stands in the way, or look for it from another side.",
+    )
+
+
+def _find_unknown_action(episode: _Episode) -> Lesson | None:
+    if episode.answer != NOT_KNOWN:
+        return None
+    if episode.action.startswith("pick up"):
+        return Lesson("error", "Wrote 'pick up', which is not understood.", "Write 'pickup', name and number.")
+    if episode.action.startswith("pickup") and episode.carried:
+        return Lesson("error", "Wanted to take a thing with another in hand.", "Drop what is carried first.")
+    return Lesson(
+        "error",
+        "Wrote an action that is not offered.",
+        "Use a template with the full name and number of something that is in sight now.",
+    )
+
+
+def _find_unchanged(episode: _Episode) -> Lesson | None:
+    if episode.answer != NO_CHANGE:
+        return None
+    return Lesson(
+        "error", "Went to what was faced already.", "It is right ahead: take it, toggle it, or go on with the mission."
+    )
+
+
+def _find_circling(episode: _Episode) -> Lesson | None:
+    """Nothing but turns for more than a full one."""
+    last = [step.action.lower() for step in episode.steps[-5:]]
+    if len(last) < 5 or not all(action.startswith("turn") for action in last):
+        return None
+    return Lesson(
+        "error",
+        "Turned around and around in one place.",
+        "Four turns show all there is to see from here: go to a door or move on.",
+    )
+
+
+def _find_nothing_new(episode: _Episode) -> Lesson | None:
+    """The same views again, although the thing that is wanted is not in sight."""
+    if len(episode.views) < 8 or len(set(episode.views[-6:])) > 2:
+        return None
+    return Lesson("error", "Went back and forth between the same views.", "Open a door that was not opened yet.")
+
+
+_MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
+    _find_missing_action,
+    _find_barrier,
+    _find_no_key,
+    _find_closed_door,
+    _find_no_path,
+    _find_unknown_action,
+    _find_unchanged,
+    _find_circling,
+    _find_nothing_new,
+)
+"""Of several that fit, the first."""
+
+
+def _tell_progress(episode: _Episode) -> Iterator[Lesson]:
+    if COMPLETED.strip() in episode.answer:
+        yield Lesson("progress", "The mission has ended.")
+        return
+    found = [name for name in episode.named if any(_is_of_name(thing, name) for thing in episode.seen)]
+    missing = [name for name in episode.named if name not in found]
+    if found:
+        yield Lesson("progress", f"Of what the mission names, seen so far: {', '.join(dict.fromkeys(found))}.")
+    if missing:
+        yield Lesson("progress", f"Not seen yet: {', '.join(dict.fromkeys(missing))}.")
+    if episode.carried:
+        yield Lesson("progress", f"In hand: {episode.carried}.")
+    locked = [name for name in episode.seen if " locked " in name]
+    if locked:
+        yield Lesson("progress", f"Locked: {', '.join(locked)}. The key of that colour opens it.")
+    doors = [name for name in episode.seen if name.endswith("closed door")]
+    if missing and doors:
+        yield Lesson("progress", f"Closed doors seen: {', '.join(doors)}.")
+
+
+def _is_of_name(thing: str, name: str) -> bool:
+    return set(name.split()) <= set(thing.split())
