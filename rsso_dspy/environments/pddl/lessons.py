@@ -168,7 +168,8 @@ def _find_missing_action(episode: _Episode) -> Lesson | None:
 
 def _find_repetition(episode: _Episode) -> Lesson | None:
     """The same action twice, and nothing came of it."""
-    if len(episode.steps) < 2 or episode.newest.understood or episode.steps[-2].action != episode.newest.action:
+    twice = episode.steps[-2:]
+    if len(twice) < 2 or any(step.understood for step in twice) or twice[0].action != twice[1].action:
         return None
     return Lesson(
         "error", "Did again what had just taken no effect.", "Bring about what it needs first, or do something else."

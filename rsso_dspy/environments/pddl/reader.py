@@ -163,7 +163,8 @@ def read_domain(text: str, name: str) -> Domain:
     for section in sections:
         if section.head == ":types":
             words = reader.list_words(section)[1:]
-            types = dict(reader.read_typed(words, {word.text: OBJECT for word in words}))
+            listed = dict(reader.read_typed(words, {word.text: OBJECT for word in words}))
+            types = {**{above: OBJECT for above in listed.values() if above != OBJECT}, **listed}
         elif section.head == ":constants":
             constants = dict(reader.read_typed(reader.list_words(section)[1:], types))
         elif section.head == ":predicates":

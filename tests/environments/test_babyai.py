@@ -1,0 +1,228 @@
+"""The BabyAI worlds: what is said of them, what counts, and that each level can be won."""
+
+import json
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("minigrid", reason="the extra babyai is not installed")
+
+from rsso_dspy.environments.babyai import BENCHMARK, benchmark, levels
+from rsso_dspy.environments.babyai.actions import list_actions
+from rsso_dspy.environments.babyai.environment import BabyAi
+from rsso_dspy.environments.babyai.game import COMPLETED, NO_CHANGE, NOT_KNOWN, Game
+from rsso_dspy.environments.babyai.levels import LEVELS, make_world
+from rsso_dspy.environments.babyai.subgoals import PatternProgress, make_patterns
+from rsso_dspy.environments.babyai.tasks import TEST_SEEDS, describe_start, find_equal_starts, get_seed
+from rsso_dspy.environments.babyai.view import View
+from rsso_dspy.errors import NotInstalled, SimulatorDied, SplitError
+from tests.environments.test_pddl import play
+
+WON = json.loads(Path(__file__).with_name("babyai_won.json").read_text())
+KINDS = {"wall": 2, "door": 4, "key": 5, "ball": 6, "box": 7}
+COLORS = ["red", "green", "blue", "purple", "yellow", "grey"]
+FIRST = "In front of you in this room, you can see several objects: "
+
+
+def see(*things: tuple[str, int, int], carrying: str = "", at: tuple[int, int] = (20, 20)) -> View:
+    """A view up with these things: name, cells ahead, cells to the right."""
+    image = [[[1, 0, 0] for _ in range(7)] for _ in range(7)]
+    for name, ahead, right in things:
+        *color, kind = name.split()
+        state = ("open", "closed", "locked").index(color[1]) if kind == "door" else 0
+        image[3 + right][6 - ahead] = [KINDS[kind], COLORS.index(color[0]) if color else 5, state]
+    return View(image, *at, 3, carrying)
+
+
+@pytest.mark.parametrize(
+    ("view", "says"),
+    [
+        (see(), "You cannot see any objects within sight.The room has walls around you. You are not carrying anything."),
+        (see(("wall", 3, 0)), FIRST + "The room has walls around you. You are facing a wall 3 steps away. You are not "
+         "carrying anything."),
+        (see(("red ball", 0, -2), ("red ball", 2, 0), ("grey closed door", 1, 1), carrying="blue key"),
+         FIRST + "There is a red ball 1 right in front of you 2 steps away.  There is a grey closed door 1 1 steps in "
+         "front of you and 1 steps to your right.  There is a red ball 2 0 steps in front of you and 2 steps to your "
+         "left.  The room has walls around you. You are carrying a blue key."),
+        (see(("green box", 1, 0), ("red key", 0, 0)), FIRST + "There is a green box 1 right in front of you 1 steps "
+         "away.  The room has walls around you. You are facing a box 1 steps away. You are not carrying anything."),
+        (see(("red key", 2, 0), at=(3, 1)), "You cannot see any objects within sight.The room has walls around you. You "
+         "are not carrying anything."),
+    ],
+)  # fmt: skip
+def test_views_are_put_into_words(view, says):
+    assert view.describe() == says
+
+
+WALLED = [("wall", 1, side) for side in (-1, 0, 1)] + [("wall", 0, side) for side in (-1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("view", "offered", "messages"),
+    [
+        (see(("red key", 2, 0), ("red key", 1, 1)),
+         {"pickup red key 1": [2, 3], "go to red key 2": [2, 1], "move forward": [2]},
+         {"drop": "You cannot drop the object, as you are not carrying anything."}),
+        (see(("wall", 1, 0)), {}, {"move forward": "There is a barrier in front of you, you can't move forward."}),
+        (see(("blue closed door", 1, 0)), {"toggle and go through blue closed door 1": [5, 2], "toggle": [5],
+         "go to blue closed door 1": [], "move forward": [2]},
+         {"go through blue closed door 1": "You cannot go through blue closed door 1, as it is closed. You should toggle "
+          "it first."}),
+        (see(("blue locked door", 1, 0)), {}, {"toggle and go through blue locked door 1": "You cannot toggle and go "
+         "through blue locked door 1, as you are not carrying a key."}),
+        (see(("blue locked door", 1, 0), carrying="blue ball"), {"drop": [4]}, {"toggle and go through blue locked door "
+         "1": "You cannot toggle and go through blue locked door 1, as you are not carrying a key."}),
+        (see(("blue locked door", 1, 0), carrying="red key"), {}, {"toggle and go through blue locked door 1": "You "
+         "cannot toggle and go through blue locked door 1, as the color of the key you are carrying does not match the "
+         "color of door."}),
+        (see(("blue locked door", 1, 0), carrying="blue key"), {"toggle and go through blue locked door 1": [5, 2]}, {}),
+        (see(("red open door", 2, 0)), {"go through red open door 1": [2, 2]}, {}),
+        (see(("red ball", 1, 0), carrying="red key"), {"go to red ball 1": []},
+         {"drop": "You cannot drop the object, as there is already an object in front of you."}),
+    ],
+)  # fmt: skip
+def test_what_is_offered_and_what_is_answered_to_the_rest(view, offered, messages):
+    offer = list_actions(view)
+    assert offered.items() <= offer.moves.items()
+    assert messages.items() <= offer.messages.items()
+    assert not offer.messages.keys() & offer.moves.keys()
+    assert list(offer.moves)[:2] == ["turn left", "turn right"]
+    assert list(offer.moves)[-1] == "check available actions"
+
+
+def test_only_things_that_can_be_reached_are_counted_and_a_door_out_of_reach_names_its_counts():
+    around = [(f"{color} ball", ahead, right) for color, ahead, right in
+              (("red", 5, 0), ("grey", 4, 0), ("grey", 5, 1), ("grey", 5, -1), ("grey", 6, 0), ("red", 6, 2))]  # fmt: skip
+    offer = list_actions(see(*around))
+    assert offer.messages["go to red ball 1"] == "You cannot go to red ball 1, as there is no path leading to it."
+    assert "go to red ball 1" not in offer.moves or offer.moves["go to red ball 1"]
+    door = [("blue closed door", 5, 0), ("grey ball", 4, 0), ("grey ball", 5, 1), ("grey ball", 5, -1), ("wall", 6, 0)]
+    text = (
+        "You cannot toggle and go through blue closed door {'blue closed door': 1}, as there is no path leading to it."
+    )
+    assert list_actions(see(*door)).messages["toggle and go through blue closed door 1"] == text
+
+
+@pytest.mark.parametrize(
+    ("lists", "texts", "shares"),
+    [
+        ([["There is a red ball **", "You are carrying a red ball."]],
+         ["There is a red ball 1 right.  You are carrying a red ball.", "nothing", "You are carrying a red ball."],
+         [0.5, 0.5, 1.0]),
+        ([[" There is a ** box **", "zebra"]], ["There is a blue box 1 3 steps", "There is a box"], [0.5, 0.5]),
+        ([["a one", "b"], ["a two", "b"]], ["say a two.", "b"], [0.5, 1.0]),
+        ([["see * far"]], ["see it", "so far, see it"], [0.0, 1.0]),
+    ],
+)  # fmt: skip
+def test_patterns_are_met_one_an_observation(lists, texts, shares):
+    progress = PatternProgress(lists)
+    for text, share in zip(texts, shares, strict=True):
+        progress.read(text)
+        assert progress.share == share
+
+
+@pytest.mark.parametrize(
+    ("mission", "locked", "patterns"),
+    [
+        ("pick up a red object", (), ["There is a red ** **", "You are carrying a red **."]),
+        ("open the door", ("blue",), ["You are carrying a blue key.", "There is a ** ** door **", "There is a ** open door **"]),
+        ("open the red door", ("blue",), ["There is a red ** door **", "There is a red open door **"]),
+        ("go to a door after you go to the grey key", (), [
+            "There is a grey key **", "There is a grey key ** right in front of you 1 steps away.",
+            "There is a ** ** door **", "There is a ** ** door ** right in front of you 1 steps away.",
+        ]),
+    ],
+)  # fmt: skip
+def test_patterns_are_made_from_the_mission(mission, locked, patterns):
+    assert make_patterns(mission, locked) == patterns
+
+
+def test_training_worlds_differ_from_test_worlds_in_their_start():
+    for name, known in {"OpenRedDoor": {32, 43, 68, 83, 85}, "GoToObjS6": {64}, "GoToDoor": set()}.items():
+        assert set(find_equal_starts(name, range(100))) == known
+        seeds = [get_seed(BENCHMARK.table.variant(name, index)) for index in range(250)]
+        assert len(set(seeds)) == 250
+        world = make_world(name)
+        tests = {describe_start(world, seed) for seed in TEST_SEEDS}
+        assert not {describe_start(world, seeds[index]) for index in known} & tests
+    assert BENCHMARK.table.parse("OpenRedDoor::1234").split == "test"
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_every_level_can_be_won(name):
+    env = BabyAi()
+    variant = BENCHMARK.table.variant(name, WON[name]["seed"])
+    env.reset(variant)
+    env.step("turn left"), env.reset(variant)  # what was played before leaves nothing
+    *before, last = [env.step(action) for action in WON[name]["actions"]]
+    assert (last.score, last.done, env.achieved) == (100, True, True)
+    assert last.state.observation.endswith(COMPLETED)
+    assert not any(each.done for each in before)
+    assert sum(each.reward for each in (*before, last)) == 100
+    assert next(goal for goal in env.goal_progress() if goal.required).done
+
+
+def test_a_step_is_a_step_whatever_is_written():
+    env = BabyAi()
+    env.reset(BENCHMARK.table.variant("GoToRedBall", 1234))
+    for text, valid, says in (
+        ("", False, NO_CHANGE),
+        ("pick up red ball 1", False, NOT_KNOWN),
+        ("I think I check", True, "You can take the following actions: turn left, "),
+        ("  Turn LEFT. ", True, FIRST),
+    ):
+        went = env.step(text)
+        assert (went.understood, went.state.observation.startswith(says)) == (valid, True), text
+    with pytest.raises(SplitError, match="GoToRedBall::1234 is a test variant"):
+        env.goal_progress()
+
+
+def test_with_labels_an_end_counts_by_the_patterns_and_without_by_the_mission():
+    """What AgentBoard's rules make of a mission that is solved with few patterns, and of one that fails with many."""
+    solved = WON["OpenRedDoor"]["actions"]
+    for patterns, done in (
+        (["never", "not", "There is a red open door **"], False),
+        (["There is a red **", "zebra"], False),
+    ):
+        game = Game(make_world("OpenRedDoor"), WON["OpenRedDoor"]["seed"], [patterns])
+        for action in solved:
+            answer = game.step(action)
+        assert (game.ended, game.reward > 0, game.done) == (True, True, done)
+        assert answer.observation.endswith(COMPLETED)
+    game = Game(make_world("OpenRedDoor"), WON["OpenRedDoor"]["seed"], [["The room has walls around you."]])
+    assert game.step("turn left").observation.endswith(COMPLETED)
+    assert (game.done, game.ended) == (True, False), "all patterns met end an episode"
+
+
+def test_a_generator_that_draws_without_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(levels, "MOST_DRAWS", 5)
+    with pytest.raises(SimulatorDied, match="generator of GoToObjMazeS7 drew 5 numbers"):
+        BabyAi().reset(BENCHMARK.table.variant("GoToObjMazeS7", 0))
+
+
+def test_without_minigrid_the_line_that_installs_it_is_told(monkeypatch):
+    def fail(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(benchmark.metadata, "version", fail)
+    with pytest.raises(NotInstalled, match=r"pip install 'rsso-dspy\[babyai\]'"):
+        benchmark._read_version()
+
+
+@pytest.mark.parametrize(
+    ("played", "says"),
+    [
+        (["turn left"] * 5, "Turned around and around"),
+        (["pick up red ball 1"], "Wrote 'pick up'"),
+        (["jump"], "not offered"),
+        (["drop"], None),
+        (["turn left"], "Of what the mission names, seen so far: red ball."),
+    ],
+)
+def test_lessons_are_drawn_from_what_is_seen(played, says):
+    env = BabyAi()
+    states, steps = play(env, BENCHMARK.table.variant("GoToRedBall", WON["GoToRedBall"]["seed"]), played)
+    drawn = [each.text for each in env.lessons(states, steps)]
+    assert drawn == [each.text for each in BENCHMARK.lessons(env.task, states, steps)]
+    assert says is None or any(says in text for text in drawn), drawn
