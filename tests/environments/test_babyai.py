@@ -22,6 +22,8 @@ from tests.environments.test_pddl import play
 WON = json.loads(Path(__file__).with_name("babyai_won.json").read_text())
 KINDS = {"wall": 2, "door": 4, "key": 5, "ball": 6, "box": 7}
 COLORS = ["red", "green", "blue", "purple", "yellow", "grey"]
+NOTHING = "You cannot see any objects within sight."
+EMPTY = "The room has walls around you. You are not carrying anything."
 FIRST = "In front of you in this room, you can see several objects: "
 
 
@@ -38,7 +40,7 @@ def see(*things: tuple[str, int, int], carrying: str = "", at: tuple[int, int] =
 @pytest.mark.parametrize(
     ("view", "says"),
     [
-        (see(), "You cannot see any objects within sight.The room has walls around you. You are not carrying anything."),
+        (see(), NOTHING + EMPTY),
         (see(("wall", 3, 0)), FIRST + "The room has walls around you. You are facing a wall 3 steps away. You are not "
          "carrying anything."),
         (see(("red ball", 0, -2), ("red ball", 2, 0), ("grey closed door", 1, 1), carrying="blue key"),
@@ -47,8 +49,7 @@ def see(*things: tuple[str, int, int], carrying: str = "", at: tuple[int, int] =
          "left.  The room has walls around you. You are carrying a blue key."),
         (see(("green box", 1, 0), ("red key", 0, 0)), FIRST + "There is a green box 1 right in front of you 1 steps "
          "away.  The room has walls around you. You are facing a box 1 steps away. You are not carrying anything."),
-        (see(("red key", 2, 0), at=(3, 1)), "You cannot see any objects within sight.The room has walls around you. You "
-         "are not carrying anything."),
+        (see(("red key", 2, 0), at=(3, 1)), NOTHING + EMPTY),
     ],
 )  # fmt: skip
 def test_views_are_put_into_words(view, says):
@@ -67,16 +68,18 @@ WALLED = [("wall", 1, side) for side in (-1, 0, 1)] + [("wall", 0, side) for sid
         (see(("wall", 1, 0)), {}, {"move forward": "There is a barrier in front of you, you can't move forward."}),
         (see(("blue closed door", 1, 0)), {"toggle and go through blue closed door 1": [5, 2], "toggle": [5],
          "go to blue closed door 1": [], "move forward": [2]},
-         {"go through blue closed door 1": "You cannot go through blue closed door 1, as it is closed. You should toggle "
-          "it first."}),
+         {"go through blue closed door 1": "You cannot go through blue closed door 1, as it is closed. You should "
+          "toggle it first."}),
         (see(("blue locked door", 1, 0)), {}, {"toggle and go through blue locked door 1": "You cannot toggle and go "
          "through blue locked door 1, as you are not carrying a key."}),
-        (see(("blue locked door", 1, 0), carrying="blue ball"), {"drop": [4]}, {"toggle and go through blue locked door "
-         "1": "You cannot toggle and go through blue locked door 1, as you are not carrying a key."}),
+        (see(("blue locked door", 1, 0), carrying="blue ball"), {"drop": [4]},
+         {"toggle and go through blue locked door 1": "You cannot toggle and go through blue locked door 1, as you are "
+          "not carrying a key."}),
         (see(("blue locked door", 1, 0), carrying="red key"), {}, {"toggle and go through blue locked door 1": "You "
          "cannot toggle and go through blue locked door 1, as the color of the key you are carrying does not match the "
          "color of door."}),
-        (see(("blue locked door", 1, 0), carrying="blue key"), {"toggle and go through blue locked door 1": [5, 2]}, {}),
+        (see(("blue locked door", 1, 0), carrying="blue key"),
+         {"toggle and go through blue locked door 1": [5, 2]}, {}),
         (see(("red open door", 2, 0)), {"go through red open door 1": [2, 2]}, {}),
         (see(("red ball", 1, 0), carrying="red key"), {"go to red ball 1": []},
          {"drop": "You cannot drop the object, as there is already an object in front of you."}),
@@ -92,11 +95,12 @@ def test_what_is_offered_and_what_is_answered_to_the_rest(view, offered, message
 
 
 def test_only_things_that_can_be_reached_are_counted_and_a_door_out_of_reach_names_its_counts():
-    around = [(f"{color} ball", ahead, right) for color, ahead, right in
-              (("red", 5, 0), ("grey", 4, 0), ("grey", 5, 1), ("grey", 5, -1), ("grey", 6, 0), ("red", 6, 2))]  # fmt: skip
-    offer = list_actions(see(*around))
+    shut_in = [("red ball", 2, 0), *((f"grey {kind}", ahead, right) for kind, ahead, right in
+               (("ball", 1, 0), ("ball", 2, 1), ("ball", 2, -1), ("wall", 3, 0)))]  # fmt: skip
+    offer = list_actions(see(*shut_in, ("red ball", 3, 3)))
     assert offer.messages["go to red ball 1"] == "You cannot go to red ball 1, as there is no path leading to it."
-    assert "go to red ball 1" not in offer.moves or offer.moves["go to red ball 1"]
+    assert "red ball 2 3 steps in front" in see(*shut_in, ("red ball", 3, 3)).describe()
+    assert offer.moves["go to red ball 1"], "number 2 as it is seen"
     door = [("blue closed door", 5, 0), ("grey ball", 4, 0), ("grey ball", 5, 1), ("grey ball", 5, -1), ("wall", 6, 0)]
     text = (
         "You cannot toggle and go through blue closed door {'blue closed door': 1}, as there is no path leading to it."
@@ -126,7 +130,9 @@ def test_patterns_are_met_one_an_observation(lists, texts, shares):
     ("mission", "locked", "patterns"),
     [
         ("pick up a red object", (), ["There is a red ** **", "You are carrying a red **."]),
-        ("open the door", ("blue",), ["You are carrying a blue key.", "There is a ** ** door **", "There is a ** open door **"]),
+        ("open the door", ("blue",), [
+            "You are carrying a blue key.", "There is a ** ** door **", "There is a ** open door **",
+        ]),
         ("open the red door", ("blue",), ["There is a red ** door **", "There is a red open door **"]),
         ("go to a door after you go to the grey key", (), [
             "There is a grey key **", "There is a grey key ** right in front of you 1 steps away.",
@@ -182,7 +188,7 @@ def test_with_labels_an_end_counts_by_the_patterns_and_without_by_the_mission():
     """What AgentBoard's rules make of a mission that is solved with few patterns, and of one that fails with many."""
     solved = WON["OpenRedDoor"]["actions"]
     for patterns, done in (
-        (["never", "not", "There is a red open door **"], False),
+        (["zebra", "gnu", "There is a red open door **"], False),
         (["There is a red **", "zebra"], False),
     ):
         game = Game(make_world("OpenRedDoor"), WON["OpenRedDoor"]["seed"], [patterns])

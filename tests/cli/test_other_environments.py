@@ -1,0 +1,149 @@
+"""The benchmarks that come with the project besides the default one go through the verbs."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.environments.pddl.game import Game, load_domain
+from rsso_dspy.environments.pddl.grounding import World
+from rsso_dspy.environments.pddl.search import find_plan
+from rsso_dspy.environments.pddl.tasks import load_problem
+from rsso_dspy.store.unit_store import Store
+from tests.cli.test_benchmark import answered_by
+from tests.live import says
+from tests.provider_formats import Said
+from tests.provider_server import provider
+
+NO_MINIGRID = pytest.mark.skipif(find_spec("minigrid") is None, reason="the extra babyai is not installed")
+PLAYED = {
+    "pddl": ("gripper", "gripper::52"),
+    "babyai": ("GoToRedBall", "GoToRedBall::1235"),
+}
+BOTH = [pytest.param(name, marks=[NO_MINIGRID] if name == "babyai" else []) for name in PLAYED]
+FAST = ("--set", "embedder.model=hash")
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_tasks_are_listed_and_a_little_is_played(rsso, name):
+    code, out, _ = rsso("tasks", "--benchmark", name)
+    assert code == 0
+    assert len(out.splitlines()) == 2 + len(get_benchmark(name).table.tasks())
+    assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--benchmark", name, *FAST)[1]
+    assert f"{name} {get_benchmark(name).version}: " in rsso("benchmarks", "list")[1]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_run_is_played_by_every_kind_of_method_reported_and_reproduced(rsso, name):
+    task, _ = PLAYED[name]
+    methods = "react,rsso,omnireflect-symbolic"
+    run = ("run", "--benchmark", name, "--methods", methods, "--tasks", task, "--per-task", "2", "--trials", "2", *FAST)
+    code, _, err = rsso(*run, "--jobs", "1", "--out", "one")
+    assert code == 0, err
+    assert rsso(*run, "--jobs", "3", "--out", "three")[0] == 0
+    units = {unit.provenance["benchmark"] for unit in Store(Path("one")).units()}
+    assert units == {f"{name} {get_benchmark(name).version}"}
+    assert [play(unit) for unit in Store(Path("one")).units()] == [play(unit) for unit in Store(Path("three")).units()]
+    code, _, err = rsso(*run, "--out", "one")
+    assert code == 0, "what is there is kept"
+    code, out, err = rsso("reproduce", "one", "--run")
+    assert (code, "6 of 6 records are equal" in out) == (0, True), err
+    assert rsso("report", "one", "--html", "page.html")[0] == 0
+
+
+def play(unit) -> tuple:
+    return unit.arm, unit.key, [[(step.action, step.state, step.score) for step in t.steps] for t in unit.trajectories]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_only(rsso, name):
+    task, held_out = PLAYED[name]
+    words = ("--method", "reflexion", "--tasks", task, "--optimizer", "gepa", "--max-rollouts", "4", *FAST)
+    code, _, err = rsso("compile", *words, "--benchmark", name, "-o", "mine.json")
+    assert code == 0, err
+    made = json.loads(Path("mine.json").read_text())
+    assert made["environment"]["name"] == name
+    code, _, err = rsso("evaluate", "mine.json", "--tasks", task, "--per-task", "1", "--trials", "1", *FAST,
+                        "--benchmark", name, "--out", "e")  # fmt: skip
+    assert code == 0, err
+    code, _, err = rsso("compile", *words, "--benchmark", name, "--calib", held_out, "-o", "other.json")
+    assert (code, held_out in err) == (2, True)
+    build = ("constitution", "build", "--benchmark", name, "--writer", "symbolic", "--explore", "1", "--tasks", task)
+    code, _, err = rsso(*build, *FAST, "-o", "c.json")
+    assert code == 0, err
+    assert "rules" in Path("c.json").read_text()
+    code, _, err = rsso(*build, "--calib", held_out, *FAST, "-o", "d.json")
+    assert (code, held_out in err) == (2, True)
+
+
+def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_plans(rsso):
+    plans = {}
+    for task in get_benchmark("pddl").table.tasks():
+        (variant,) = get_benchmark("pddl").table.held_out(task, n=1)
+        problem = load_problem(variant)
+        game = Game(load_domain(task), problem)
+        plan = find_plan(World(load_domain(task), problem)) or []
+        plans[game.goal.strip()] = iter([game.phrases.say_action(each.name, each.arguments) for each in plan])
+
+    def follow_plan(request: dict) -> Said:
+        text = "\n".join(message["content"] for message in request["messages"])
+        goal = next(goal for goal in plans if goal in text)
+        return Said(says(thought="As planned.", action=next(plans[goal], "check valid actions")))
+
+    with provider(follow_plan) as served:
+        code, _, err = rsso("run", "--benchmark", "pddl", "--methods", "react", "--per-task", "1", "--trials", "1",
+                            *FAST, *answered_by(served), "--out", "solved")  # fmt: skip
+    assert code == 0, err
+    units = list(Store(Path("solved")).units())
+    assert (len(units), {unit.trajectories[0].outcome for unit in units}) == (4, {"solved"})
+
+
+TRANSCRIPT = {
+    "format": "pddl-mine-1",
+    "text": [
+        "Ball1 is a ball.  Ball1 is at rooma.  Left is a gripper.  Left is free.  Robby is at rooma.  Room rooma "
+        "Room roomb",
+        "pick ball1 rooma left",
+        "Ball1 is a ball.  Ball1 is carrying left.  Left is a gripper.  Robby is at rooma.  Room rooma Room roomb",
+    ],
+    "episodes": [
+        {
+            "id": 7, "domain": "gripper", "file": "mine.pddl", "problem_index": 0, "init_obs": 0,
+            "goal": "The goal is to satisfy the following conditions: ball1 is at roomb. ",
+            "init_actions": [
+                "Move from rooma to roomb. ", "Pick up ball1 at rooma with arm left. ", "check valid actions",
+            ],
+            "runs": [{"kind": "scripted", "steps": [[1, 2, 0.0, 0, 1, "ce22c200", 0]]}],
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        (lambda data: data.update(kept=1), 0, ["pddl: 1 episodes, 1 runs, 1 steps, 0 differences"]),
+        (lambda data: data["episodes"][0]["runs"][0]["steps"][0].__setitem__(2, 0.5), 1,
+         ["step 1 'pick ball1 rooma left': progress", "recorded 0.5", "played   0.0", "1 differences"]),
+        (lambda data: data["text"].__setitem__(2, "no such thing"), 1, ["observation", "recorded 'no such thing'"]),
+        (lambda data: data["episodes"][0]["init_actions"].pop(), 1, ["episode 7 (gripper mine.pddl): first actions"]),
+        (lambda data: data["text"].__setitem__(0, "Nothing."), 2, ["episode 0 (from 0)", "no sentence of gripper"]),
+        (lambda data: data["episodes"][0].pop("runs"), 2, ["episode 0 (from 0) is none of pddl: KeyError: 'runs'"]),
+        (lambda data: data["episodes"][0].update(domain="chess"), 2, ["unknown domain 'chess'"]),
+        (lambda data: data.update(format="chess-1"), 2, ["unknown benchmark 'chess'"]),
+        (lambda data: data.update(format="scienceworld-1"), 2, ["plays no recorded transcripts"]),
+        (lambda data: data.update(text=[1]), 2, ["text is no list of texts"]),
+        (lambda data: data.update(episodes={}), 2, ["episodes is no list"]),
+        (lambda data: data.pop("format"), 2, ["it names no format"]),
+    ],
+)  # fmt: skip
+def test_every_difference_from_a_recorded_transcript_is_printed(rsso, change, code, says):
+    data = json.loads(json.dumps(TRANSCRIPT))
+    change(data)
+    Path("recorded.json").write_text(json.dumps(data))
+    found, out, err = rsso("benchmarks", "replay", "recorded.json")
+    assert found == code, out + err
+    assert all(text in " ".join((out + err).split()) or text in out for text in says), out + err
+    assert "Traceback" not in err
