@@ -174,6 +174,17 @@ def test_nothing_names_the_benchmark_but_its_folder_and_the_registry():
     assert found == NAMES_THE_BENCHMARK.keys()
 
 
+@pytest.mark.parametrize("name", ["pddl", "babyai"])
+def test_nothing_names_the_other_benchmarks_but_their_folders_and_the_registry(name):
+    found = {
+        path
+        for file in PACKAGE.rglob("*.py")
+        if not (path := file.relative_to(PACKAGE).as_posix()).startswith(f"environments/{name}/")
+        and name in file.read_text(encoding="utf-8").lower()
+    }
+    assert found == {"environments/benchmark.py"}
+
+
 def test_nothing_but_the_models_know_the_offline_player():
     for file in files():
         if file.relative_to(PACKAGE).parts[0] not in {"lm", "explorer"}:

@@ -10,7 +10,7 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl.game import Game, load_domain
 from rsso_dspy.environments.pddl.grounding import World
 from rsso_dspy.environments.pddl.search import find_plan
-from rsso_dspy.environments.pddl.tasks import load_problem
+from rsso_dspy.environments.pddl.tasks import load_setup
 from rsso_dspy.store.unit_store import Store
 from tests.cli.test_benchmark import answered_by
 from tests.live import says
@@ -82,7 +82,7 @@ def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_pla
     plans = {}
     for task in get_benchmark("pddl").table.tasks():
         (variant,) = get_benchmark("pddl").table.held_out(task, n=1)
-        problem = load_problem(variant)
+        problem = load_setup(variant)
         game = Game(load_domain(task), problem)
         plan = find_plan(World(load_domain(task), problem)) or []
         plans[game.goal.strip()] = iter([game.phrases.say_action(each.name, each.arguments) for each in plan])

@@ -11,10 +11,10 @@ from rsso_dspy.environments.pddl.environment import PddlEnvironment
 from rsso_dspy.environments.pddl.game import NOT_AN_ACTION, NOT_POSSIBLE, Game, load_domain
 from rsso_dspy.environments.pddl.generator import find_length
 from rsso_dspy.environments.pddl.grounding import World
-from rsso_dspy.environments.pddl.reader import read_domain, read_problem
-from rsso_dspy.environments.pddl.rebuilding import rebuild_problem
+from rsso_dspy.environments.pddl.reader import read_domain, read_setup
+from rsso_dspy.environments.pddl.rebuilding import rebuild_setup
 from rsso_dspy.environments.pddl.search import find_plan
-from rsso_dspy.environments.pddl.tasks import list_made, load_problem
+from rsso_dspy.environments.pddl.tasks import list_made, load_setup
 from rsso_dspy.environments.pddl.wording import split_words
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
@@ -46,7 +46,7 @@ TEXTS = {"gripper": GRIPPER, "blockworld": BLOCKS, "barman": BARMAN, "tyreworld"
 
 def start_game(domain: str) -> Game:
     rules = load_domain(domain)
-    return Game(rules, read_problem(TEXTS[domain], rules, "here"))
+    return Game(rules, read_setup(TEXTS[domain], rules, "here"))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_types_constants_equality_and_denials_are_understood():
          :effect (and (q ?x) (not (p ?y)))))""",
         "d",
     )
-    problem = read_problem(
+    problem = read_setup(
         "(define (problem x) (:domain d) (:objects m - a n - b) (:init (p k)) (:goal (q n)))", domain, "x"
     )
     world = World(domain, problem)
@@ -136,13 +136,13 @@ def test_types_constants_equality_and_denials_are_understood():
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_problems_are_solved_by_the_plans_that_grade_them(domain):
     variants = list_made(domain)
-    problems = [load_problem(variant) for variant in variants]
+    problems = [load_setup(variant) for variant in variants]
     assert len({problem.key for problem in problems}) == len(problems), "no two are the same, in whatever split"
     lengths = [BENCHMARK.gold_length(variant) for variant in variants]
     assert lengths[:40] == sorted(lengths[:40])
     assert lengths[50:70] == sorted(lengths[50:70])
     for variant in (variants[1], variants[41], variants[55]):
-        world = World(load_domain(domain), load_problem(variant))
+        world = World(load_domain(domain), load_setup(variant))
         assert find_length(world) == BENCHMARK.gold_length(variant), variant
 
 
@@ -150,7 +150,7 @@ def test_problems_are_solved_by_the_plans_that_grade_them(domain):
 def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
     env = PddlEnvironment()
     variant = BENCHMARK.table.train_sample(domain, 3)[2]
-    world = World(load_domain(domain), load_problem(variant))
+    world = World(load_domain(domain), load_setup(variant))
     env.reset(variant)
     assert env.action_templates != BENCHMARK.action_templates
     assert isinstance(env, GoalProgress)
@@ -159,7 +159,7 @@ def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
     assert plan
     total = 0
     for action in plan:
-        phrase = Game(load_domain(domain), load_problem(variant)).phrases.say_action(action.name, action.arguments)
+        phrase = Game(load_domain(domain), load_setup(variant)).phrases.say_action(action.name, action.arguments)
         assert phrase.rstrip(". ") in env.admissible_actions()
         transition = env.step(phrase)
         total += transition.reward
@@ -178,7 +178,7 @@ def test_goal_progress_of_a_test_variant_is_shown_to_nobody():
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_problem_is_read_off_what_its_game_says_first(domain):
     game = start_game(domain)
-    found = rebuild_problem(load_domain(domain), game.first, game.goal)
+    found = rebuild_setup(load_domain(domain), game.first, game.goal)
     assert (found.key, dict(found.objects)) == (game.world.problem.key, dict(game.world.problem.objects))
 
 
@@ -199,8 +199,8 @@ def test_a_problem_is_read_off_what_its_game_says_first(domain):
 )  # fmt: skip
 def test_lessons_are_drawn_from_what_is_seen(monkeypatch, domain, played, category, says):
     rules = load_domain(domain)
-    problem = read_problem(TEXTS[domain], rules, "here")
-    monkeypatch.setattr("rsso_dspy.environments.pddl.environment.load_problem", lambda *_: problem)
+    problem = read_setup(TEXTS[domain], rules, "here")
+    monkeypatch.setattr("rsso_dspy.environments.pddl.environment.load_setup", lambda *_: problem)
     env = PddlEnvironment()
     states, steps = play(env, BENCHMARK.table.parse(f"{domain}::0"), played)
     drawn = env.lessons(states, steps)

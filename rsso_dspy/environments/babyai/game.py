@@ -79,7 +79,7 @@ class Game:
         if not moves:
             return Answer(NO_CHANGE)
         self.valid = True
-        made = self._make_moves(moves)
+        made = self._carry_out(moves)
         observation = self.view.describe()
         if self._patterns is None:
             self.progress = max(self.progress, self.reward)
@@ -89,7 +89,7 @@ class Game:
         self.done = (self.ended and self.progress > ENOUGH) or self.progress >= 1
         return Answer(observation + COMPLETED if self.ended or self.done else observation, made)
 
-    def _make_moves(self, moves: Sequence[int]) -> int:
+    def _carry_out(self, moves: Sequence[int]) -> int:
         """Make moves until one leaves the image as it was; how many were made."""
         for number, move in enumerate(moves, 1):
             before = self._image

@@ -15,7 +15,7 @@ from rsso_dspy.environments.pddl import lessons
 from rsso_dspy.environments.pddl.action_help import ACTION_TEMPLATES, COMMON
 from rsso_dspy.environments.pddl.game import Game, load_domain
 from rsso_dspy.environments.pddl.phrases import CHECK
-from rsso_dspy.environments.pddl.tasks import TABLE, load_problem
+from rsso_dspy.environments.pddl.tasks import TABLE, load_setup
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
@@ -51,8 +51,8 @@ class PddlEnvironment:
         return self._require_game().progress
 
     def reset(self, variant: Variant) -> State:
-        """Start the variant afresh. Raises what `load_problem` raises."""
-        self._game = Game(load_domain(variant.task), load_problem(variant, self._folder))
+        """Start the variant afresh. Raises what `load_setup` raises."""
+        self._game = Game(load_domain(variant.task), load_setup(variant, self._folder))
         self._variant = variant
         return State(self._game.first, "", "")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from rsso_dspy.environments.pddl.game import load_domain
 from rsso_dspy.environments.pddl.grounding import World
-from rsso_dspy.environments.pddl.reader import read_problem
+from rsso_dspy.environments.pddl.reader import read_setup
 from rsso_dspy.environments.pddl.search import SearchLimit, find_plan, find_plan_by_parts
 
 __all__ = ["SIZES", "find_length", "make_text"]
@@ -181,7 +181,7 @@ def _choose(name: str) -> Iterator[tuple[int, int, str]]:
     while True:
         seed += 1
         text = make_text(name, seed)
-        problem = read_problem(text, domain, f"{name} {seed}")
+        problem = read_setup(text, domain, f"{name} {seed}")
         world = World(domain, problem)
         if problem.key in known or world.count_reached(world.start) == len(problem.goal):
             continue

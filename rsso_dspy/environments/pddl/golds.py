@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rsso_dspy.environments.pddl.game import load_domain
 from rsso_dspy.environments.pddl.generator import find_length
 from rsso_dspy.environments.pddl.grounding import World
-from rsso_dspy.environments.pddl.tasks import TABLE, get_gold_length, list_made, load_problem
+from rsso_dspy.environments.pddl.tasks import TABLE, get_gold_length, list_made, load_setup
 from rsso_dspy.records import Variant
 
 __all__ = ["GoldLengths"]
@@ -36,5 +36,5 @@ class GoldLengths:
         shipped = self.shipped_lengths()
         chosen = list(shipped) if sample is None else random.Random(seed).sample(list(shipped), sample)
         for variant in chosen:
-            world = World(load_domain(variant.task), load_problem(variant))
+            world = World(load_domain(variant.task), load_setup(variant))
             yield GoldLengthCheck(variant, shipped[variant], find_length(world) or 0)

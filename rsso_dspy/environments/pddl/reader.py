@@ -1,7 +1,7 @@
 """PDDL read from text: STRIPS with types, constants, equality and negative conditions.
 
     domain = read_domain(text, "gripper.pddl")
-    problem = read_problem(text, domain, "prob01.pddl")
+    problem = read_setup(text, domain, "prob01.pddl")
 
 What cannot be read raises `DamagedFile`, with the line and the reason. A ``?`` begins a word wherever it stands, as in
 ``- level?l1``.
@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from rsso_dspy.environments.pddl.strips import OBJECT, Action, Domain, Literal, Problem
 from rsso_dspy.errors import DamagedFile
 
-__all__ = ["read_domain", "read_problem"]
+__all__ = ["read_domain", "read_setup"]
 
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
 MOST_DEPTH = 50
@@ -207,7 +207,7 @@ def _read_action(
     return Action(name.text, parameters, conditions, effects)
 
 
-def read_problem(text: str, domain: Domain, name: str) -> Problem:
+def read_setup(text: str, domain: Domain, name: str) -> Problem:
     """A problem of the domain; what its file calls the domain does not matter."""
     reader = _Reader(text, name)
     called, sections = reader.read_definition("problem")

@@ -10,7 +10,7 @@ from typing import Any
 
 from rsso_dspy.environments.pddl.game import Game, load_domain
 from rsso_dspy.environments.pddl.phrases import PHRASES
-from rsso_dspy.environments.pddl.rebuilding import rebuild_problem
+from rsso_dspy.environments.pddl.rebuilding import rebuild_setup
 from rsso_dspy.environments.pddl.strips import Problem
 from rsso_dspy.environments.pddl.tasks import list_files, read_file
 from rsso_dspy.environments.transcripts import Difference, ReplayedRun, compare_fields, hash_actions
@@ -28,7 +28,7 @@ def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str 
     domain, first = str(episode["domain"]), text[episode["init_obs"]]
     if domain not in PHRASES:
         raise UnknownName("domain", domain, PHRASES)
-    problem = _find_problem(episode, folder) or rebuild_problem(load_domain(domain), first, episode["goal"])
+    problem = _find_setup(episode, folder) or rebuild_setup(load_domain(domain), first, episode["goal"])
     game = Game(load_domain(domain), problem)
     where = f"episode {episode['id']} ({domain} {episode.get('file', '')})"
     recorded = {"goal": episode["goal"], "first observation": first, "first actions": episode["init_actions"]}
@@ -56,7 +56,7 @@ def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str 
         yield ReplayedRun(place, len(run["steps"]), tuple(found))
 
 
-def _find_problem(episode: Mapping[str, Any], folder: str | None) -> Problem | None:
+def _find_setup(episode: Mapping[str, Any], folder: str | None) -> Problem | None:
     """The problem in the user's file of the recorded name, or at the recorded place."""
     if not folder:
         return None

@@ -17,7 +17,7 @@ from typing import Any
 from rsso_dspy.environments.pddl.game import load_domain
 from rsso_dspy.environments.pddl.generator import SIZES, make_text
 from rsso_dspy.environments.pddl.grounding import World
-from rsso_dspy.environments.pddl.reader import read_problem
+from rsso_dspy.environments.pddl.reader import read_setup
 from rsso_dspy.environments.pddl.search import find_unreachable, is_unsolvable
 from rsso_dspy.environments.pddl.strips import Problem
 from rsso_dspy.environments.splits import TaskRow, TaskTable
@@ -25,7 +25,7 @@ from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.records import Variant
 from rsso_dspy.safe_read import read_text
 
-__all__ = ["TABLE", "digest_files", "get_gold_length", "list_files", "list_made", "load_problem", "read_file"]
+__all__ = ["TABLE", "digest_files", "get_gold_length", "list_files", "list_made", "load_setup", "read_file"]
 
 FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
 """AgentBoard's problems of each domain."""
@@ -65,7 +65,7 @@ def list_made(domain: str) -> list[Variant]:
     return [TABLE.variant(domain, index) for index in range(_FIRST_FILE)]
 
 
-def load_problem(variant: Variant, folder: str | None = None) -> Problem:
+def load_setup(variant: Variant, folder: str | None = None) -> Problem:
     """The problem of a variant. ``folder``: where AgentBoard's are. Raises ``UsageError`` when one of those is asked
     for and not there, ``DamagedFile`` with line and reason when it cannot be read, or not be solved."""
     if variant.index >= _FIRST_FILE:
@@ -108,7 +108,7 @@ def read_file(domain: str, path: Path) -> Problem:
 @lru_cache(maxsize=256)
 def _read_file(domain: str, path: str, text: str) -> Problem:
     rules = load_domain(domain)
-    problem = read_problem(text, rules, path)
+    problem = read_setup(text, rules, path)
     world = World(rules, problem)
     if (literal := find_unreachable(world)) is not None:
         raise DamagedFile(path, f"line {literal.line}: no action can ever make ({' '.join(literal.fact)}) true")
@@ -121,7 +121,7 @@ def _read_file(domain: str, path: str, text: str) -> Problem:
 
 @lru_cache(maxsize=1024)
 def _read_made(domain: str, text: str, key: str) -> Problem:
-    return read_problem(text, load_domain(domain), key)
+    return read_setup(text, load_domain(domain), key)
 
 
 def _get_row(variant: Variant) -> tuple[int, str]:
