@@ -163,7 +163,7 @@ class Config(Section):
     seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of every unit; the same seed replays the same run."""
     benchmark: str = DEFAULT
-    """Name of the benchmark: the built-in one, or one of an installed package."""
+    """Name of the benchmark: a built-in one, or one of an installed package."""
     protocol: ProtocolConfig = ProtocolConfig()
     """The held-out protocol."""
     memory: MemoryConfig = MemoryConfig()

@@ -109,12 +109,13 @@ class TaskTable:
             raise UnknownName("selection", selection, self.selections)
         if n < 1:
             raise SplitError(f"cannot select {n} variants of {task}: choose at least 1.")
-        if selection != FIRST and n > SAMPLE_SIZE:
+        chosen = self.indices(task, "test") if selection == FIRST else self._get_row(task)[selection]
+        most = max(SAMPLE_SIZE, len(chosen))
+        if selection != FIRST and n > most:
             raise SplitError(
-                f"selection {selection!r} has at most {SAMPLE_SIZE} variants a task, not {n}; "
+                f"selection {selection!r} has at most {most} variants a task, not {n}; "
                 f"use selection {FIRST!r} for more."
             )
-        chosen = self.indices(task, "test") if selection == FIRST else self._get_row(task)[selection]
         return tuple(self.variant(task, index, "test") for index in chosen[:n])
 
     def train_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:

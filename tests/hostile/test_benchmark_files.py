@@ -1,0 +1,138 @@
+"""Files of the user's that benchmarks play: what is wrong with them is told with its line, and nothing is played."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.pddl import BENCHMARK
+from rsso_dspy.environments.pddl.game import load_domain
+from rsso_dspy.environments.pddl.reader import read_setup
+from rsso_dspy.environments.pddl.tasks import read_file
+from rsso_dspy.errors import DamagedFile
+from rsso_dspy.store.unit_store import Store
+from tests.environments.test_pddl import BLOCKS, GRIPPER
+
+FAST = ("--set", "embedder.model=hash")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "line 1: it is empty"),
+        ("; nothing but a remark\n", "line 1: it is empty"),
+        ("define", r"line 1: expected \( in place of define"),
+        ("(define (domain x))", r"line 1: expected \(define \(problem NAME\) ...\)"),
+        ("(define (problem x) (:objects a)\n(:init)", r"line 1: a \( without its \)"),
+        (BLOCKS + "\n)", r"line 4: something stands after the last \)"),
+        ("(" * 60, r"line 1: more than 50 \( in one another"),
+        (BLOCKS.replace("(:goal", "(:goals"), "line 3: unknown section :goals"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3 b9)"), "line 3: unknown object b9"),
+        (BLOCKS.replace("(on b3 b2)", "(above b3 b2)"), "line 3: unknown predicate above"),
+        (BLOCKS.replace("(on b3 b2)", "(on b3)"), "line 3: on takes 2 arguments, not 1"),
+        (BLOCKS.replace("(on b3 b2)", "(not (on b3 b2))"), "line 3: start and goal say what holds"),
+        (BLOCKS.replace("(and (on b3 b2) (on b1 b3))", "(and)"), "line 3: the goal is empty"),
+        (BLOCKS.replace("b1 b2 b3)\n", "b1 b2 - brick b3)\n"), "line 1: unknown type brick"),
+        (BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b1 b2) (on b2 b1)"), "line 3: nothing solves it"),
+        (BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b3 b2) (on b1 b1)"), "line 3: nothing solves it"),
+        ("(define (problem x)\n(:objects a)\n(:goal (clear a)))", "line 1: it has no :init"),
+    ],
+)
+def test_a_file_that_cannot_be_played_is_told_with_line_and_reason(tmp_path, text, why):
+    path = tmp_path / "mine.pddl"
+    path.write_text(text)
+    with pytest.raises(DamagedFile, match=f"mine.pddl cannot be read: {why}"):
+        read_file("blockworld", path)
+
+
+def test_what_no_action_can_ever_bring_about_is_named(tmp_path):
+    path = tmp_path / "mine.pddl"
+    path.write_text(GRIPPER.replace("(at ball2 roomb))))", "(ball rooma))))"))
+    with pytest.raises(DamagedFile, match=r"line 5: no action can ever make \(ball rooma\) true"):
+        read_file("gripper", path)
+
+
+def test_bytes_that_are_no_text_are_no_file(tmp_path):
+    (tmp_path / "mine.pddl").write_bytes(b"\xff\xfe(")
+    with pytest.raises(DamagedFile, match="no UTF-8"):
+        read_file("gripper", tmp_path / "mine.pddl")
+
+
+def test_a_question_mark_begins_a_word_and_remarks_are_left_out():
+    text = GRIPPER.replace("(ball ball1)", "(BALL Ball1) ; the first\n").replace("rooma roomb", "rooma roomb ")
+    assert read_setup(text, load_domain("gripper"), "x").key == read_setup(GRIPPER, load_domain("gripper"), "x").key
+
+
+@pytest.fixture
+def own(tmp_path) -> Path:
+    """A folder as AgentBoard's, with one problem of each domain."""
+    folder = tmp_path / "mine"
+    made = {task: BENCHMARK.table.variant(task, 0) for task in BENCHMARK.table.tasks()}
+    from rsso_dspy.environments.pddl.generator import make_text
+
+    for task in made:
+        (folder / task).mkdir(parents=True)
+        text = GRIPPER if task == "gripper" else make_text(task, 3)
+        (folder / task / "p01.pddl").write_text(text)
+    return folder
+
+
+def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rsso, own):
+    words = ("run", "--benchmark", "pddl", "--methods", "react", "--trials", "1", *FAST)
+    theirs = (*words, "--variants", "gripper::70", "--out", "r")
+    code, _, err = rsso(*theirs[:-1], "none")
+    assert (code, "name your folder of them, --set environment.data=DIR" in " ".join(err.split())) == (2, True)
+    code, _, err = rsso(*theirs, "--set", f"environment.data={own}")
+    assert code == 0, err
+    (unit,) = Store(Path("r")).units()
+    assert (unit.key, unit.budget) == ("gripper::70", 30)
+    assert "ball2 is at roomb" in unit.trajectories[0].task
+    identity = Path("r/run.json").read_text()
+    assert json.dumps(str(own)) not in json.dumps(json.loads(identity)["identity"])
+    (own / "gripper" / "p01.pddl").write_text(GRIPPER.replace("at-robby rooma", "at-robby roomb"))
+    code, _, err = rsso(*theirs, "--set", f"environment.data={own}")
+    assert (code, "environment.data" in err) == (2, True), "other files are another run"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("scienceworld", ".", "scienceworld takes no folder of data"),
+        ("pddl", "nowhere", "no problems of gripper: looked for *.pddl in nowhere/gripper"),
+        ("babyai", "nowhere", "no labels: looked for nowhere/test.jsonl and nowhere/babyai/test.jsonl"),
+        ("babyai", "short", "it has 1 lines, and there are 112 test worlds"),
+        ("babyai", "broken", "line 2: Expecting property name"),
+    ],
+)
+def test_data_that_is_not_there_or_not_whole_is_refused_before_anything_is_played(rsso, name, data, says):
+    if name == "babyai" and find_spec("minigrid") is None:
+        pytest.skip("the extra babyai is not installed")
+    for folder, text in {"short": "{}\n", "broken": "{}\n{\n"}.items():
+        Path(folder).mkdir()
+        Path(folder, "test.jsonl").write_text(text)
+    code, _, err = rsso("run", "--benchmark", name, "--methods", "react", "--per-task", "1", *FAST,
+                        "--set", f"environment.data={data}", "--out", "r")  # fmt: skip
+    assert (code, says in " ".join(err.split()), Path("r").exists()) == (2, True, False), err
+
+
+@pytest.mark.skipif(find_spec("minigrid") is None, reason="the extra babyai is not installed")
+def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path):
+    from rsso_dspy.environments.babyai import BENCHMARK as BABYAI
+    from rsso_dspy.environments.babyai.environment import BabyAi
+
+    variant = BABYAI.table.parse("GoToRedBall::1234")
+    plain = BabyAi()
+    plain.reset(variant)
+    rows = [{"goal": plain.task, "subgoals": ["The room has walls around you."]}] * 112
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    labelled = BabyAi(str(tmp_path))
+    labelled.reset(variant)
+    went = labelled.step("turn left")
+    assert (went.score, went.done, labelled.achieved) == (100, True, False), "AgentBoard's success, not minigrid's"
+    plain.reset(variant)
+    assert plain.step("turn left").done is False
+    rows[4] = {"goal": "open the moon", "subgoals": ["x"]}
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DamagedFile, match="line 5: it is of 'open the moon', and GoToRedBall::1234 of"):
+        labelled.reset(variant)
