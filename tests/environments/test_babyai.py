@@ -201,6 +201,38 @@ def test_with_labels_an_end_counts_by_the_patterns_and_without_by_the_mission():
     assert (game.done, game.ended) == (True, False), "all patterns met end an episode"
 
 
+def open_door(step, offer, color: str):
+    """Turn until the door of the colour is in sight, and open it."""
+    wanted = f"toggle and go through {color} closed door 1"
+    while wanted not in offer():
+        step("turn left")
+    return step(wanted)
+
+
+def test_a_mission_that_failed_is_over_and_its_text_says_completed():
+    """The order of two doors is asked for, and the second opened first."""
+    variants = (BENCHMARK.table.variant("OpenDoorsOrderN4Debug", index) for index in range(40))
+    variant, mission = next((each, said) for each in variants if "after you" in (said := make_start(each).mission))
+    _, _, later, *_, earlier, _ = mission.split()
+    env = BabyAi()
+    env.reset(variant)
+    assert env.task == f"open the {later} door and open the {earlier} door", "the order is lost"
+    went = open_door(env.step, env.admissible_actions, later)
+    assert (went.done, went.score < 100, env.achieved) == (True, True, False)
+    assert went.state.observation.endswith(COMPLETED)
+    first = f"There is a {later} open door **"
+    for patterns, counts in (([first, "zebra"], False), ([first], True)):
+        game = Game(make_world(variant.task), get_seed(variant), [patterns])
+        open_door(game.step, lambda game=game: game.offer.moves, later)
+        assert (game.ended, game.reward, game.done) == (True, 0, counts)
+
+
+def make_start(variant):
+    world = make_world(variant.task)
+    world.reset(seed=get_seed(variant))
+    return world
+
+
 def test_a_generator_that_draws_without_end_is_given_up(monkeypatch):
     monkeypatch.setattr(levels, "MOST_DRAWS", 5)
     with pytest.raises(SimulatorDied, match="generator of GoToObjMazeS7 drew 5 numbers"):
