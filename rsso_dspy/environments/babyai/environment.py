@@ -43,13 +43,16 @@ class BabyAi:
         self._patterns: list[str] = []
         self._own: PatternProgress | None = None
         self._score = 0
-        self.achieved = False
-        """Whether minigrid has said that the mission is achieved, however points are counted."""
 
     @property
     def task(self) -> str:
         """The goal as AgentBoard words it, in which the order of two parts is lost."""
         return self._require_game().goal
+
+    @property
+    def achieved(self) -> bool:
+        """Whether minigrid has said that the mission is achieved, however points are counted."""
+        return bool(self._require_game().achieved)
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises ``SimulatorDied`` when its generator does not end, and what `get_patterns`
@@ -63,7 +66,7 @@ class BabyAi:
         self._patterns = make_patterns(game.mission, _list_locked(world), variant.task in THROUGH_LOCKED_DOORS)
         self._own = None if labels else PatternProgress([self._patterns])
         self._game, self._variant = game, variant
-        self._score, self.achieved = 0, False
+        self._score = 0
         return State(game.first, "", "")
 
     def step(self, action: str) -> Transition:
@@ -72,7 +75,6 @@ class BabyAi:
         asked = " ".join(action.split())
         answer = game.step(asked.rstrip("."))
         if answer.moves:
-            self.achieved = self.achieved or game.reward > 0
             self._score = self._count_points(game, answer.observation)
         unchanged = answer.observation == NO_CHANGE
         return Transition(
@@ -81,7 +83,7 @@ class BabyAi:
             reward=self._score - before,
             score=self._score,
             understood=game.valid is not False or (unchanged and bool(asked)),
-            done=self._score == SOLVED_SCORE or (self._own is not None and bool(answer.moves) and game.ended),
+            done=self._score == SOLVED_SCORE or (self._own is not None and game.achieved is not None),
             no_effect=unchanged and bool(asked),
         )
 

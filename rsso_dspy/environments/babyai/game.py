@@ -55,9 +55,12 @@ class Game:
         self.done = False
         """As AgentBoard counts it."""
         self.ended = False
-        """The mission ended by the last action, achieved or failed for good."""
+        """The mission ended, achieved or failed for good, by the last move of the last action, which is all that
+        AgentBoard looks at."""
         self.reward = 0.0
-        """What minigrid gave for the last action: above 0 when the mission is achieved."""
+        """What minigrid gave for that move: above 0 when the mission is achieved."""
+        self.achieved: bool | None = None
+        """minigrid's verdict on the mission, by whichever move it ended first; None before."""
         self.valid: bool | None = None
         """Of the last text; None before any."""
 
@@ -94,6 +97,8 @@ class Game:
         for number, move in enumerate(moves, 1):
             before = self._image
             seen, self.reward, self.ended, _, _ = self._world.step(move)
+            if self.ended and self.achieved is None:
+                self.achieved = self.reward > 0
             self._look(seen)
             if self._image == before:
                 return number
