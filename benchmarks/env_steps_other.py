@@ -2,10 +2,10 @@
 
     python benchmarks/env_steps_other.py [--rounds 3]
 
-Each task type of PDDL and BabyAI is played from its first training variant: at every step one of the actions that are
-offered, drawn with a seed, and every seventh text one that is none. Timed are `step`, `admissible_actions` and `render`,
-together as they are for an actor that is shown what it may do; resets apart. Processor time counts, so that other work on
-the machine does not; of a task type's rounds the fastest. Target: at most 1.5 ms a step, over all task types of each.
+Each task type of PDDL and BabyAI is played from one training variant: at every step an action that is offered, drawn
+with a seed, and every seventh text one that is none. Timed are `step`, `admissible_actions` and `render`, together as
+they are for an actor that is shown what it may do; resets apart. Processor time counts, so that other work on the
+machine does not; of the rounds of a task type the fastest. Target: at most 1.5 ms a step, over the task types of each.
 """
 
 import argparse

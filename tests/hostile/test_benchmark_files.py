@@ -55,7 +55,7 @@ def test_what_no_action_can_ever_bring_about_is_named(tmp_path):
 
 def test_bytes_that_are_no_text_are_no_file(tmp_path):
     (tmp_path / "mine.pddl").write_bytes(b"\xff\xfe(")
-    with pytest.raises(DamagedFile, match="no UTF-8"):
+    with pytest.raises(DamagedFile, match="not UTF-8"):
         read_file("gripper", tmp_path / "mine.pddl")
 
 
