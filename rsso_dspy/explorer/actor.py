@@ -11,6 +11,7 @@ from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_
 from rsso_dspy.explorer.goals import TaskGoals, parse_task_goals
 from rsso_dspy.explorer.heuristics import DRIVES, ActionProposal
 from rsso_dspy.explorer.notes import Notebook
+from rsso_dspy.explorer.offered_actions import answer_offered
 from rsso_dspy.explorer.orders import read_orders
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt
 from rsso_dspy.explorer.references import Situation
@@ -30,12 +31,16 @@ _RECIPE = re.compile(r"you need to mix ([^.\n]+)")
 
 def answer_flat_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     """Thought and action."""
+    if (offered := answer_offered(prompt, dice)) is not None:
+        return offered
     action, reasoning, _ = _choose_action(prompt, dice)
     return {"thought": reasoning, "action": action}
 
 
 def answer_subgoal_actor(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
     """Reasoning, subgoal (word for word, or none) and action."""
+    if (offered := answer_offered(prompt, dice)) is not None:
+        return offered
     action, reasoning, subgoal = _choose_action(prompt, dice)
     return {"reasoning": reasoning, "current_subgoal": subgoal or "none", "next_action": action}
 

@@ -45,6 +45,7 @@ def test_a_run_is_played_by_every_kind_of_method_reported_and_reproduced(rsso, n
     assert rsso(*run, "--jobs", "3", "--out", "three")[0] == 0
     units = {unit.provenance["benchmark"] for unit in Store(Path("one")).units()}
     assert units == {f"{name} {get_benchmark(name).version}"}
+    assert any(step.understood for unit in Store(Path("one")).units() for step in unit.trajectories[0].steps)
     assert [play(unit) for unit in Store(Path("one")).units()] == [play(unit) for unit in Store(Path("three")).units()]
     code, _, err = rsso(*run, "--out", "one")
     assert code == 0, "what is there is kept"
