@@ -78,12 +78,12 @@ def _list_offered(history: str, last: str, templates: str, view: str) -> Sequenc
     things = _COUNTED.findall(view)
     forms = [line.strip() for line in templates.splitlines() if line.strip()]
     if not things and any(_SLOTS.search(form) for form in forms if not form.startswith("check")):
-        return [] if "There is" not in view and "see" not in view.lower() else _drop_slots(forms)
+        return [] if "There is" not in view and "see" not in view.lower() else _keep_plain_forms(forms)
     filled = [_SLOTS.sub(thing, form) for form in forms for thing in things if len(_SLOTS.findall(form)) == 1]
-    return [*filled, *_drop_slots(forms)]
+    return [*filled, *_keep_plain_forms(forms)]
 
 
-def _drop_slots(forms: Sequence[str]) -> list[str]:
+def _keep_plain_forms(forms: Sequence[str]) -> list[str]:
     return [form for form in forms if not _SLOTS.search(form)]
 
 
