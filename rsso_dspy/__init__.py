@@ -4,11 +4,9 @@ An agent meets one task variant several times (trials). Between trials it writes
 them from fixed, non-overlapping regions of its prompt. Nothing heavy is imported until a name below is used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from rsso_dspy.version import __version__
 
+TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of a hook
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.experiment.session import session
     from rsso_dspy.optimize.compile import compile
@@ -30,7 +28,9 @@ _PUBLIC = {
 __all__ = ["METHODS", "Agent", "Variant", "__version__", "compile", "load", "metric", "session"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str):  # type: ignore[no-untyped-def]
+    from importlib import import_module
+
     if name in _PUBLIC:
         if name == "Agent":
             import_module(_PUBLIC["session"])  # an agent opens it if no session is open

@@ -11,8 +11,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.redaction import redact, redact_json
@@ -60,8 +60,7 @@ def atomic_write_text(path: Path, text: str, folders: bool = True) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class FileKind:
+class FileKind(NamedTuple):
     """A kind of file that a command writes and may overwrite."""
 
     name: str

@@ -21,7 +21,6 @@ RssoError                       exit code 1
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 FEW = 8
 """Maximum number of names that a message lists in full."""
@@ -47,6 +46,8 @@ class UnknownName(UsageError):
     """An unknown name; the message offers the nearest known ones, or all if they are few or none is near."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = ""):
+        from difflib import get_close_matches  # no hook of coding/ waits for it
+
         names = sorted(known)
         near = get_close_matches(name, names, n=3, cutoff=0.5)
         every = f"nown: {', '.join(names)}."

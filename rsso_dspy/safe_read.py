@@ -14,7 +14,6 @@ import errno
 import json
 import os
 import stat
-import tomllib
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -100,7 +99,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
+<<<<<<< HEAD
     """Parse a TOML table. Raises `ValueError`."""
+=======
+    """A TOML table. Raises `ValueError`."""
+    import tomllib
+
+>>>>>>> c7d02f2 (The memory loop for coding agents: entries, capture, recall, verification, rules, and hooks of five hosts)
     try:
         table = tomllib.loads(text)
         return dict(_check_depth(table))

@@ -27,6 +27,7 @@ ALLOWED = {
     "recordings": {"errors", "safe_read"},
     "pricing": {"records"},
     "signatures": set(),
+    "coding": GROUND,
     "memory": GROUND,
     "environments": GROUND | {"paths"},
     "config": GROUND | {"pricing", "environments", "addresses"},
@@ -44,7 +45,7 @@ ALLOWED = {
     | {"experiment", "store", "report", "config", "pricing", "programs", "environments", "memory", "lm"},
     "cli": GROUND
     | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
-    | {"environments", "lm", "embedders"},
+    | {"environments", "lm", "embedders", "coding"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli import (
-    benchmarks,
+    coding,
     compile,
     config,
     constitution,
@@ -13,6 +13,7 @@ from rsso_dspy.cli import (
     evaluate,
     export,
     golds,
+    hooks,
     merge,
     paper,
     program,
@@ -50,10 +51,11 @@ app.command("paper")(paper.print_paper)
 app.command("show")(show.show_unit)
 app.command("tasks")(tasks.print_tasks)
 app.command("doctor")(doctor.check_setup)
-app.add_typer(benchmarks.app, name="benchmarks")
+app.add_typer(coding.app, name="coding")
 app.add_typer(config.app, name="config")
 app.add_typer(constitution.app, name="constitution")
 app.add_typer(golds.app, name="golds")
+app.add_typer(hooks.app, name="hooks")
 app.add_typer(program.app, name="program")
 app.add_typer(skills.app, name="skills")
 

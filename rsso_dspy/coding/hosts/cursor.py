@@ -1,0 +1,66 @@
+"""Cursor. A failed command reaches `postToolUseFailure`, or `postToolUse` with an exit code in its `tool_output`; text
+reaches the agent at `postToolUse` and `sessionStart`, so blocks of other events wait for one of these."""
+
+from __future__ import annotations
+
+from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.hosts.reading import (
+    Payload,
+    describe_common,
+    get_object,
+    get_text,
+    is_shell,
+    join_output,
+    read_code,
+    read_command,
+)
+from rsso_dspy.coding.hosts.settings import SECONDS, Settings
+
+TELLS = frozenset({SUCCEEDED, START})
+SETTINGS = Settings(
+    project=".cursor/hooks.json",
+    user="~/.cursor/hooks.json",
+    events=(
+        ("sessionStart", ""),
+        ("beforeSubmitPrompt", ""),
+        ("preToolUse", "Shell"),
+        ("postToolUse", "Shell"),
+        ("postToolUseFailure", "Shell"),
+    ),
+    timeout=5 * SECONDS,
+    rules_file="AGENTS.md",
+    guide="Cursor takes text after a command that succeeded, and at the start of a session; what is recalled at a "
+    "prompt or before a command waits for that. The path of the script is one of this machine: keep "
+    "`.cursor/hooks.json` out of git.",
+)
+
+
+def read(payload: Payload) -> Event:
+    """What a hook was told."""
+    event = Event(**describe_common(payload, "cursor", "CURSOR_PROJECT_DIR"))
+    if event.name == "sessionStart":
+        return event._replace(kind=START)
+    if event.name == "beforeSubmitPrompt":
+        return event._replace(kind=PROMPT, prompt=get_text(payload, "prompt"))
+    if event.name == "beforeShellExecution":
+        return event._replace(kind=BEFORE, command=get_text(payload, "command"))
+    if not is_shell(payload) or not (command := read_command(payload)):
+        return event
+    event = event._replace(command=command)
+    if event.name == "preToolUse":
+        return event._replace(kind=BEFORE)
+    if event.name == "postToolUseFailure":
+        if payload.get("is_interrupt") is True or payload.get("failure_type") == "permission_denied":
+            return event
+        output = join_output(payload.get("error_message", payload.get("error", "")))
+        return event._replace(kind=FAILED, output=output, code=read_code(payload))
+    if event.name == "postToolUse":
+        told = get_object(payload, "tool_output")
+        code = read_code(told)
+        return event._replace(kind=FAILED if code else SUCCEEDED, output=join_output(told), code=code)
+    return event
+
+
+def answer(_event: Event, block: str) -> Payload:
+    """What tells the agent a block."""
+    return {"additional_context": block}

@@ -1,0 +1,57 @@
+"""opencode. It has no hooks that run commands but plugins: a small one (opencode_plugin.js) calls the script and puts
+blocks behind the output of a command, or into the system prompt of the next request."""
+
+from __future__ import annotations
+
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.hosts.reading import (
+    Payload,
+    describe_common,
+    get_object,
+    get_text,
+    is_shell,
+    join_output,
+    read_code,
+    read_command,
+    tell_outcome,
+)
+from rsso_dspy.coding.hosts.settings import MILLISECONDS, Settings
+
+TELLS = frozenset({PROMPT, BEFORE, FAILED, SUCCEEDED, START})
+SETTINGS = Settings(
+    project=".opencode/plugins/reflexion.js",
+    user="~/.config/opencode/plugins/reflexion.js",
+    events=(),
+    timeout=5_000 * MILLISECONDS,
+    rules_file="AGENTS.md",
+    guide="The plugin is read when opencode starts. Before a command opencode takes no text: that block stands behind "
+    "its output. Builds that hand no prompt to plugins recall at commands alone.",
+)
+
+_KINDS = {
+    "session.created": START,
+    "chat.message": PROMPT,
+    "tool.execute.before": BEFORE,
+    "tool.execute.after": NOTHING,
+}
+
+
+def read(payload: Payload) -> Event:
+    """What the plugin told."""
+    event = Event(**describe_common(payload, "opencode", "OPENCODE_PROJECT_DIR"))
+    kind = _KINDS.get(event.name, NOTHING)
+    if event.name in ("session.created", "chat.message"):
+        return event._replace(kind=kind, prompt=get_text(payload, "prompt"))
+    if not is_shell(payload) or not (command := read_command(payload)):
+        return event
+    if event.name == "tool.execute.after":
+        code = read_code(get_object(payload, "metadata"))
+        return event._replace(
+            kind=tell_outcome(code), command=command, output=join_output(payload.get("output")), code=code
+        )
+    return event._replace(kind=kind, command=command)
+
+
+def answer(_event: Event, block: str) -> Payload:
+    """What the plugin reads."""
+    return {"block": block}

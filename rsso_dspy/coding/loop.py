@@ -1,0 +1,99 @@
+"""One event of a host, from what it tells to what it is told: the whole loop in one function.
+
+text = follow(event, root, now)     # a recall block, or nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rsso_dspy.coding.block import render_block
+from rsso_dspy.coding.commands import answers_no, normalize_command
+from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.folder import find_root, has_folder, read_settings
+from rsso_dspy.coding.index import Index, open_index
+from rsso_dspy.coding.recall import Match, match_entry, recall_for_command, recall_for_prompt
+
+MOST_BEFORE = 3
+"""Times that one entry is recalled before a command in one session: an agent that goes on has its reasons."""
+
+
+def find_project(event: Event) -> str | None:
+    """The project that an event is of; None when there is none, or none that the loop may begin in by itself."""
+    for start in (event.cwd, event.root):
+        if root := find_root(start):
+            return root
+    return None
+
+
+def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
+    """What the host is to be told, a block or nothing. `tells`: whether it listens at this event; if not, the block
+    waits for the next one at which it does. Raises `OSError`, `sqlite3.Error` and `Full`."""
+    if event.kind not in (PROMPT, BEFORE, FAILED, SUCCEEDED, START):
+        return ""
+    if not has_folder(root) and event.kind != FAILED:
+        return ""
+    if event.kind == FAILED and answers_no(event.command, event.code):
+        return ""
+    with open_index(root) as index:
+        block = _follow_kind(index, event, now)
+        if tells:
+            return block or index.take_waiting(event.session)
+        if block:
+            index.add_waiting(event.session, block, now)
+        return ""
+
+
+def _follow_kind(index: Index, event: Event, now: float) -> str:
+    settings = read_settings(index.root)
+    if event.kind == PROMPT:
+        matches = recall_for_prompt(index, event.prompt, now, settings["threshold"])
+        return show(index, event.session, matches, "prompt", settings, now, most=1)
+    if event.kind == BEFORE:
+        command = _clean_command(index, event.command)
+        return show(index, event.session, recall_for_command(index, command, now), "before", settings, now, MOST_BEFORE)
+    if event.kind == FAILED:
+        from rsso_dspy.coding.capture import capture_failure
+
+        entry = capture_failure(index, event, now)
+        matches = [match_entry(index, entry, now)] if entry.resolution else []
+        return show(index, event.session, matches, "after", settings, now, most=1)
+    if event.kind == SUCCEEDED:
+        from rsso_dspy.coding.successes import learn_from_success
+
+        learn_from_success(index, event, now)
+    elif settings["auto_promote"]:
+        _promote(index, now)
+    return ""
+
+
+def show(
+    index: Index, session: str, matches: Sequence[Match], place: str, settings: dict[str, object], now: float, most: int
+) -> str:
+    """The block of what is recalled, counted as shown; nothing of what this session has been shown `most` times."""
+    entries = [match.entry for match in matches if not match.why_not]
+    entries = [entry for entry in entries if index.count_shown(session, entry.id) < most]
+    block, ids = render_block(entries[: int(str(settings["shown"]))], int(str(settings["tokens"])))
+    for entry_id in ids:
+        index.add_shown(session, entry_id, place, now)
+    if ids:
+        index.tally(f"recalled {place}")
+    return block
+
+
+def _clean_command(index: Index, command: str) -> str:
+    """A command as entries have it."""
+    normal = normalize_command(command, index.root)
+    if not index.has_struck_commands():
+        return normal
+    from rsso_dspy.coding.secrets import strike_out_secrets
+
+    return strike_out_secrets(normal)
+
+
+def _promote(index: Index, now: float) -> None:
+    """One rule, where the project wants it without being asked."""
+    from rsso_dspy.coding.promote import plan_promotion, write_promotion
+
+    if plan := plan_promotion(index.root, now):
+        write_promotion(index, plan)

@@ -1,0 +1,77 @@
+"""Secrets in what commands print, struck out before anything reaches the disk.
+
+    strike_out_secrets("token ghp_16C7e42F292c6912E7710c838347Ae178B4a")      # "token ***"
+
+Three ways, all of them: values that this process knows to be secret (rsso_dspy/redaction.py), the shapes below, and
+what looks as random as a key and follows nothing that would explain it. Names stay: what is left says which secret
+stood there. The shapes are data: secret_kinds.tsv.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from functools import cache
+
+from rsso_dspy.redaction import STRUCK, redact
+
+_NAME = (
+    r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|private[_-]?key"
+    r"|credential|client[_-]?secret|signing[_-]?key|encryption[_-]?key)[\w.-]*"
+)
+"""A name that says that its value is secret."""
+
+
+@cache
+def load_kinds() -> tuple[tuple[str, str, str], ...]:
+    """Kind, letters (lower case) that a text must hold to be looked at, and pattern, of every row of the table."""
+    with open(os.path.join(os.path.dirname(__file__), "secret_kinds.tsv"), encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+    return tuple((kind, letters, pattern.replace("{NAME}", _NAME)) for kind, letters, pattern in rows)
+
+
+_RANDOM = re.compile(r"(?<![\w/.+-])[A-Za-z0-9+/_-]{24,}={0,2}(?![\w/.+-])")
+_PLAIN = re.compile(r"[0-9a-f-]+|[0-9A-F-]+|[a-z_/-]+|[A-Z_/-]+|\d[\d_-]*|[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\d{0,3}")
+_EXPLAINED = re.compile(r"(?:sha\d*[-:]|integrity\W+|digest\W+|md5\W+|checksum\W+|hash\W+)\s*\S{0,8}$", re.I)
+
+
+def strike_out_secrets(text: str) -> str:
+    """The text without any secret that is known or looks like one."""
+    lowered = text.lower()
+    for number, (_, letters, _) in enumerate(load_kinds()):
+        if letters in lowered:
+            text = _compile(number).sub(_strike, text)
+    return redact(_RANDOM.sub(_strike_random, text))
+
+
+@cache
+def _compile(number: int) -> re.Pattern[str]:
+    return re.compile(load_kinds()[number][2])
+
+
+def _strike(match: re.Match[str]) -> str:
+    """The match without its secret."""
+    if "s" not in match.re.groupindex:
+        return STRUCK
+    if match["s"].strip("\"'").startswith(STRUCK):
+        return match[0]
+    start, end = match.start("s") - match.start(), match.end("s") - match.start()
+    return match[0][:start] + STRUCK + match[0][end:]
+
+
+def _strike_random(match: re.Match[str]) -> str:
+    """Nothing in place of a word that is as random as a key, which no hash, name or path is."""
+    word = match[0]
+    kinds = sum(bool(re.search(kind, word)) for kind in ("[a-z]", "[A-Z]", r"\d"))
+    if kinds < 3 or _PLAIN.fullmatch(word) or _EXPLAINED.search(match.string[: match.start()][-40:]):
+        return word
+    if any(len(part) < 20 and _PLAIN.fullmatch(part) for part in re.split(r"[/_.+-]", word) if len(part) > 3):
+        return word  # a path or a name made of words
+    return STRUCK if measure_entropy(word) >= 4.0 else word
+
+
+def measure_entropy(word: str) -> float:
+    """Bits a letter of a word, by how often its own letters stand in it."""
+    counts = [word.count(letter) / len(word) for letter in set(word)]
+    return -sum(share * math.log2(share) for share in counts)

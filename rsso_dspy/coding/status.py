@@ -1,0 +1,129 @@
+"""The state of a project's loop in numbers, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from typing import Any
+
+from rsso_dspy.coding.confidence import FADED, compute_confidence
+from rsso_dspy.coding.entry import PROPOSED, TYPES
+from rsso_dspy.coding.entry_files import get_folder, load_all
+from rsso_dspy.coding.folder import has_folder, is_private, read_settings
+from rsso_dspy.coding.index import open_index
+from rsso_dspy.coding.promote import find_rules_file, list_ready
+from rsso_dspy.coding.user_files import get_home, is_own, reads_others, sign
+
+
+def collect_status(root: str, now: float) -> dict[str, Any]:
+    """What the dashboard shows. Raises `OSError` and `sqlite3.Error`."""
+    entries, damaged = load_all(root)
+    with open_index(root) as index:
+        tallies = index.get_tallies()
+    open_ones = [entry for entry in entries if not entry.resolution and not entry.promoted]
+    return {
+        "project": root,
+        "private": is_private(root),
+        "reads_others": reads_others(root),
+        "entries": len(entries),
+        "types": {kind: sum(entry.type == kind for entry in entries) for kind in TYPES},
+        "occurrences": sum(entry.occurrences for entry in entries),
+        "proposed": sum(entry.resolved_by == PROPOSED for entry in entries),
+        "confirmed": sum(bool(entry.resolution) and entry.resolved_by != PROPOSED for entry in entries),
+        "open": len(open_ones),
+        "promoted": sum(entry.promoted for entry in entries),
+        "ready": [entry.id for entry in list_ready(root, now)],
+        "review": [entry.id for entry in entries if entry.review and not entry.promoted],
+        "faded": sum(bool(e.resolution) and not e.promoted and compute_confidence(e, now) < FADED for e in entries),
+        "others": sum(not is_own(entry.id, entry.owner) for entry in entries),
+        "worked": sum(entry.worked for entry in entries),
+        "did_not_work": sum(entry.failed for entry in entries),
+        "recalled": {name.split()[1]: times for name, times in sorted(tallies.items()) if name.startswith("recalled ")},
+        "most_seen": [
+            {
+                "id": e.id,
+                "occurrences": e.occurrences,
+                "context": e.context,
+                "trigger": e.trigger,
+                "resolution": e.resolution,
+            }
+            for e in sorted(entries, key=lambda entry: (-entry.occurrences, entry.id))[:5]
+        ],
+        "damaged": damaged,
+        "rules_file": find_rules_file(root),
+    }
+
+
+def examine(root: str, now: float) -> list[tuple[bool, str, str]]:
+    """Whether each thing is well, what it is, and what to do about it."""
+    from rsso_dspy.coding.hosts import NAMES
+    from rsso_dspy.coding.install import find_installed, find_script
+
+    found: list[tuple[bool, str, str]] = []
+    script = find_script()
+    mend = "" if script else "hooks are called through Python, which is slower: install rsso-dspy again"
+    found.append((bool(script), f"the script: {script or 'not installed'}", mend))
+    secret = bool(sign("RFX-00000000-000"))
+    found.append(
+        (
+            secret,
+            f"this user's key in {get_home()}",
+            "" if secret else "make the folder writable, or set REFLEXION_HOME",
+        )
+    )
+    began = has_folder(root)
+    found.append((began, f"entries in {get_folder(root)}", "" if began else "rsso-dspy coding init"))
+    if began:
+        entries, damaged = load_all(root)
+        found += [(False, f"{name} holds no entry; it is left alone", "mend or delete it by hand") for name in damaged]
+        others = sum(not is_own(entry.id, entry.owner) for entry in entries)
+        if others and not reads_others(root):
+            mend = "rsso-dspy coding migrate takes over unsigned ones; init --shared has all recalled"
+            found.append((False, f"{others} entries that you did not write; they are not recalled", mend))
+        writable = os.access(get_folder(root), os.W_OK)
+        found.append((writable, "the folder can be written to", "" if writable else "nothing is captured until it can"))
+        found.append(_examine_index(root))
+    places = [(agent, scope, path) for agent in NAMES for scope, path in find_installed(agent, root)]
+    said = ", ".join(f"{agent} ({scope})" for agent, scope, _ in places) or "none"
+    found.append((bool(places), f"hooks: {said}", "" if places else "rsso-dspy hooks install --agent claude-code"))
+    found += _examine_commands(places)
+    log = os.path.join(get_home(), "hook.log")
+    recent = os.path.exists(log) and now - os.path.getmtime(log) < 86_400
+    found.append(
+        (not recent, f"the log of failed hooks, {log}", "it has lines of the last day: read it" if recent else "")
+    )
+    return found
+
+
+def _examine_index(root: str) -> tuple[bool, str, str]:
+    start = time.perf_counter()
+    try:
+        with open_index(root) as index:
+            count = index.count_entries()
+    except (OSError, sqlite3.Error) as error:
+        return False, f"the index: {error}", "rsso-dspy coding rebuild-index"
+    most = read_settings(root)["most_entries"]
+    return (
+        count < most,
+        f"the index: {count:,} of {most:,} entries, opened in {(time.perf_counter() - start) * 1000:.0f} ms",
+        "",
+    )
+
+
+def _examine_commands(places: list[tuple[str, str, str]]) -> list[tuple[bool, str, str]]:
+    """Hooks whose script is gone."""
+    from rsso_dspy.coding.install import read_scripts
+
+    gone = []
+    for agent, scope, path in places:
+        for script in read_scripts(agent, path):
+            if not os.access(script, os.X_OK):
+                gone.append(
+                    (
+                        False,
+                        f"hooks of {agent} call {script}, which is not there",
+                        f"rsso-dspy hooks install --agent {agent} --{scope}",
+                    )
+                )
+    return gone

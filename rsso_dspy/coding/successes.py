@@ -1,0 +1,66 @@
+"""A command succeeded: it may be what an earlier failure waited for, or the proof of what was recalled.
+
+The same command succeeds after others: they may be what helped. It succeeds unchanged: it is flaky. A command like it
+succeeds: that one should have been used. Each is a proposal, until it worked after a recall or somebody confirms it.
+"""
+
+from __future__ import annotations
+
+from rsso_dspy.coding.capture import write_entry
+from rsso_dspy.coding.commands import are_near, is_query, normalize_command
+from rsso_dspy.coding.confidence import count_worked, resolve
+from rsso_dspy.coding.entry import PROPOSED, Entry
+from rsso_dspy.coding.entry_files import load
+from rsso_dspy.coding.event import Event
+from rsso_dspy.coding.index import Index
+from rsso_dspy.coding.resolution import list_named, propose_resolution, was_applied
+from rsso_dspy.coding.secrets import strike_out_secrets
+
+PATIENCE = 3_600.0
+"""Seconds after which a failure waits for nothing any more."""
+MOST_BETWEEN = 15
+"""Commands between a failure and the success that explains it."""
+
+
+def learn_from_success(index: Index, event: Event, now: float) -> list[Entry]:
+    """Entries that changed by this success, written. Raises `OSError`."""
+    command = strike_out_secrets(normalize_command(event.command, index.root))
+    changed = _verify_success(index, event.session, command, now)
+    for entry_id, failed, number in index.list_open_failures(event.session, now - PATIENCE):
+        between = index.list_commands(event.session, number)
+        if len(between) > MOST_BETWEEN:
+            index.close_failure(event.session, entry_id)
+            continue
+        entry = load(index.root, entry_id)
+        if entry is None:
+            index.close_failure(event.session, entry_id)
+        elif not is_query(command) and are_near(failed, command):
+            index.close_failure(event.session, entry_id)
+            resolution = propose_resolution(failed, command, between)
+            if (resolved := resolve(entry, resolution, PROPOSED, now)) != entry:
+                changed.append(write_entry(index, resolved))
+                index.tally("proposed")
+    index.add_command(event.session, command, True, now)
+    return changed
+
+
+def _verify_success(index: Index, session: str, command: str, now: float) -> list[Entry]:
+    """Entries that were recalled, and whose command, or one like it, now succeeds."""
+    changed = []
+    for shown in index.list_shown(session):
+        entry = load(index.root, shown.id)
+        if entry is None or not entry.resolution or entry.type != "error":
+            continue
+        failed = normalize_command(entry.context, index.root)
+        named = list_named(entry, index.root)
+        settles = command == failed or (command in named and entry.resolution.startswith("use "))
+        if not settles and (is_query(command) or not are_near(failed, command)):
+            continue
+        if was_applied(index, session, entry, command, shown.number):
+            index.settle_shown(session, entry.id)
+            index.close_failure(session, entry.id)
+            index.tally("worked")
+            changed.append(write_entry(index, count_worked(entry, now)))
+        elif command == failed:  # it succeeded without what was recalled: nothing is to be said
+            index.settle_shown(session, entry.id)
+    return changed
