@@ -86,11 +86,16 @@ def name_program(command: str) -> str:
     return program
 
 
-def answers_no(command: str, code: int | None) -> bool:
-    """Whether this exit code is an answer of this command, as grep's 1 is, and no failure."""
+def answers_no(command: str, code: int | None, output: str = "") -> bool:
+    """Whether this exit code is an answer of this command, as grep's 1 is, and no failure. Where a host says that it
+    failed and not how, it is one unless the program complains in its own name."""
     last = re.split(r"\|\||&&|[|;]", command)[-1].strip() or command
     program = name_program(last)
-    return code in SAYS_NO.get(program, SAYS_NO.get(program.partition(" ")[0], set()))
+    codes = SAYS_NO.get(program, SAYS_NO.get(program.partition(" ")[0], set()))
+    if code is None and codes:
+        name = re.escape(program.partition(" ")[0])
+        return not re.search(rf"(?m)^(?:{name}|fatal|error|usage)\b.*:", output[:20_000])
+    return code in codes
 
 
 def is_query(command: str) -> bool:
@@ -112,15 +117,20 @@ def are_near(one: str, other: str) -> bool:
         return True
     named, named_other = name_program(one), name_program(other)
     if named == named_other:
-        return len(shared) / len(every) >= 0.34 or max(len(mine), len(theirs)) <= 3 or _begin_alike(mine, theirs)
+        return (
+            len(shared) / len(every) >= 0.34 or shared in (set(mine), set(theirs)) or _have_like_arguments(mine, theirs)
+        )
     if named.partition(" ")[0] == named_other.partition(" ")[0] and named.partition(" ")[0] in WITH_VERBS:
         return _is_misspelled(named, named_other) or len(shared) / len(every) >= 0.6
     return len(shared) / len(every) >= 0.5 or (_is_misspelled(mine[0], theirs[0]) and len(every) <= 4)
 
 
-def _begin_alike(mine: list[str], theirs: list[str]) -> bool:
-    """Whether an argument of one is a misspelling of one of the other's."""
-    return any(_is_misspelled(a, b) for a in mine[1:] for b in theirs[1:] if not a.startswith("-") and len(a) > 3)
+def _have_like_arguments(mine: list[str], theirs: list[str]) -> bool:
+    """Whether an argument of one is a misspelling of one of the other's, or the same file elsewhere."""
+    pairs = [(a, b) for a in mine[1:] for b in theirs[1:] if a != b and len(a) > 4]
+    return any(
+        _is_misspelled(a, b) or ("/" in a + b and os.path.basename(a) == os.path.basename(b) != "") for a, b in pairs
+    )
 
 
 def _is_misspelled(one: str, other: str) -> bool:

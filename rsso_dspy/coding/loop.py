@@ -33,7 +33,7 @@ def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
         return ""
     if not has_folder(root) and event.kind != FAILED:
         return ""
-    if event.kind == FAILED and answers_no(event.command, event.code):
+    if event.kind == FAILED and answers_no(event.command, event.code, event.output):
         return ""
     with open_index(root) as index:
         block = _follow_kind(index, event, now)

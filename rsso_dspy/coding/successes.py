@@ -35,7 +35,10 @@ def learn_from_success(index: Index, event: Event, now: float) -> list[Entry]:
         if entry is None:
             index.close_failure(event.session, entry_id)
         elif not is_query(command) and are_near(failed, command):
-            index.close_failure(event.session, entry_id)
+            if command == failed:
+                index.close_failure(event.session, entry_id)
+            elif entry.resolution:  # only the command itself says more than what is known
+                continue
             resolution = propose_resolution(failed, command, between)
             if (resolved := resolve(entry, resolution, PROPOSED, now)) != entry:
                 changed.append(write_entry(index, resolved))

@@ -1,0 +1,54 @@
+"""A project and a user's folder of its own for every test of the loop."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rsso_dspy.coding.hook import answer_payload
+
+NOW = 1_774_958_400.0
+"""2026-03-31T12:00:00Z."""
+
+Tell = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch, tmp_path) -> Path:
+    """The user's folder; nothing in it yet."""
+    monkeypatch.setenv("REFLEXION_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CODEX_PROJECT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def project(tmp_path) -> Path:
+    """A repository in which the loop has not begun."""
+    (tmp_path / "project/.git").mkdir(parents=True)
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def tell(project) -> Tell:
+    """Call a hook in this process; gives what the agent is told."""
+
+    def told(agent: str, payload: dict[str, Any], now: float = NOW) -> str:
+        here = json.loads(json.dumps(payload).replace('"/project"', json.dumps(str(project))))
+        text = answer_payload(agent, json.dumps(here).encode(), now)
+        if not text:
+            return ""
+        said = json.loads(text)
+        said = said.get("hookSpecificOutput", said)
+        return str(said.get("additionalContext") or said.get("additional_context") or said.get("block") or "")
+
+    return told
+
+
+def read_entries(project: Path) -> list[dict[str, Any]]:
+    """All entries, as their files have them."""
+    files = sorted((project / ".reflexion/entries").glob("*.json"))
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]

@@ -1,0 +1,259 @@
+"""The loop, event by event: what is captured, proposed, recalled, verified and made a rule."""
+
+import json
+
+import pytest
+
+from rsso_dspy.coding.block import count_tokens
+from rsso_dspy.coding.commands import are_near, normalize_command
+from rsso_dspy.coding.confidence import FADED, HALF_LIFE, compute_confidence, resolve
+from rsso_dspy.coding.entry import PROPOSED, Entry, dump_entry, read_entry
+from rsso_dspy.coding.triggers import normalize_trigger
+from tests.coding import payloads
+from tests.coding.conftest import NOW, read_entries
+
+MISSING = 'npm error Missing script: "build"'
+HOSTS = {
+    "claude-code": "claude-code 2",
+    "codex": "codex 2",
+    "gemini": "gemini 2",
+    "cursor": "cursor 2",
+    "opencode": "opencode 1",
+}
+
+
+class Shell:
+    """A session of an agent: what it runs, and what it is told."""
+
+    def __init__(self, tell, agent="claude-code", session="s"):
+        self.tell, self.agent, self.session, self.now = tell, agent, session, NOW
+
+    def _tell(self, payload):
+        self.now += 1
+        fields = ("session_id", "conversation_id")
+        return self.tell(self.agent, {**payload, **dict.fromkeys(fields, self.session)}, self.now)
+
+    def run(self, command, code=0, output=""):
+        return self._tell(payloads.VERSIONS[HOSTS[self.agent]](command, code, output))
+
+    def before(self, command):
+        return self._tell(payloads.BEFORE[self.agent](command))
+
+    def prompt(self, text):
+        return self._tell(payloads.PROMPTS[self.agent](text))
+
+
+@pytest.mark.parametrize("agent", HOSTS)
+def test_the_whole_way_with_every_host(tell, project, agent):
+    one = Shell(tell, agent, "one")
+    assert one.run("npm run build", 1, MISSING) == ""
+    one.run("pnpm run build")
+    (entry,) = read_entries(project)
+    assert (entry["type"], entry["trigger"], entry["context"]) == ("error", MISSING, "npm run build")
+    assert (entry["resolution"], entry["resolved_by"], entry["agent"]) == ("use `pnpm run build`", "proposed", agent)
+    two = Shell(tell, agent, "two")
+    told = [
+        two.prompt("Please do a build with npm"),
+        two.before("npm run build 2>&1 | tail -20"),
+        two.run("pnpm run build"),
+    ]
+    assert any("pnpm run build" in block for block in told), told
+    assert all(count_tokens(block) <= 80 for block in told)
+    (entry,) = read_entries(project)
+    assert (entry["worked"], entry["occurrences"], entry["failed"]) == (1, 2, 0)
+    assert entry["confidence"] > 0.5
+
+
+def test_nothing_is_told_and_nothing_made_without_a_reason(tell, project):
+    shell = Shell(tell)
+    assert shell.prompt("build npm") == ""
+    assert shell.before("npm run build") == ""
+    assert shell.run("npm test") == ""
+    assert not (project / ".reflexion").exists()
+    shell.run("npm run build", 1, MISSING)
+    assert (project / ".reflexion/.gitignore").read_text() == "*\n"
+    assert shell.prompt("rename the button of the login page") == ""
+
+
+@pytest.mark.parametrize(
+    ("failed", "then", "resolution"),
+    [
+        ("npm run build", ["pnpm run build"], "use `pnpm run build`"),
+        ("git psuh", ["git push"], "use `git push`"),
+        ("pytest test/", ["ls", "pytest tests/"], "use `pytest tests/`"),
+        ("python app.py", ["pip install flask", "python app.py"], "first run `pip install flask`"),
+        ("make", ["./configure", "ls", "make deps", "make"], "first run `./configure`, then `make deps`"),
+        ("pytest -q", ["pytest -q"], "run it again: it worked unchanged"),
+        ("pytest -q", ["cat a.py", "pytest -q"], "it worked after a change to files"),
+        ("tar --extrct -f a.tar", ["tar --extract -f a.tar"], "use `tar --extract -f a.tar`"),
+        ("cd web && npm run build 2>&1 | tail", ["npm ci", "FOO=1 npm run build"], "first run `npm ci`"),
+        ("python x.py", ["ls", "git status", "echo done"], ""),
+        ("git push", ["git add .", "git commit -m x"], ""),
+        ("cargo build", ["docker build ."], ""),
+    ],
+)
+def test_what_helped_is_proposed(tell, project, failed, then, resolution):
+    shell = Shell(tell)
+    shell.run(failed, 1, "error: it does not work")
+    for command in then:
+        shell.run(command)
+    assert read_entries(project)[0]["resolution"] == resolution
+
+
+def test_only_the_same_session_explains_a_failure(tell, project):
+    Shell(tell, session="one").run("npm run build", 1, MISSING)
+    Shell(tell, session="two").run("pnpm run build")
+    assert read_entries(project)[0]["resolution"] == ""
+
+
+def test_a_recall_that_was_applied_and_failed_is_counted(tell, project):
+    shell = Shell(tell)
+    shell.run("npm run build", 1, MISSING)
+    shell.run("yarn run build")
+    again = Shell(tell, session="two")
+    assert "yarn" in again.before("npm run build")
+    again.run("npm run build", 1, MISSING)  # what it was about to run: nothing was applied yet
+    assert read_entries(project)[0]["failed"] == 0
+    again.run("yarn run build")
+    assert read_entries(project)[0]["worked"] == 1
+    third = Shell(tell, session="three")
+    third.prompt("a build with npm please")
+    third.run("npm ci")
+    third.run("yarn run build", 0)
+    before = read_entries(project)[0]
+    fourth = Shell(tell, session="four")
+    fourth.prompt("a build with npm please")
+    entry = read_entry(before)
+    assert entry is not None
+    fourth.run("yarn run build", 1, "Usage Error: gone")
+    assert {e["context"] for e in read_entries(project)} == {"npm run build", "yarn run build"}
+
+
+def test_a_resolution_that_does_not_help_loses_confidence(tell, project):
+    shell = Shell(tell)
+    shell.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
+    shell.run("pip install flask")
+    shell.run("python app.py")
+    start = read_entries(project)[0]["confidence"]
+    again = Shell(tell, session="two")
+    assert "pip install flask" in again.before("python app.py")
+    again.run("pip install flask")
+    again.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
+    entry = read_entries(project)[0]
+    assert (entry["failed"], entry["review"]) == (1, True)
+    assert entry["confidence"] == pytest.approx(start / 2)
+    assert "did not work" in entry["notes"][0]
+
+
+def test_a_failure_that_is_known_is_told_with_what_helped(tell):
+    shell = Shell(tell)
+    shell.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
+    shell.run("pip install flask")
+    shell.run("python app.py")
+    told = Shell(tell, session="two").run("python app.py --debug", 1, "ModuleNotFoundError: No module named 'flask'")
+    assert "pip install flask" in told
+
+
+def test_the_same_trigger_counts_up_whatever_changes_in_it(tell, project):
+    shell = Shell(tell)
+    for number in range(3):
+        shell.run(
+            f"curl http://localhost:{8000 + number}/",
+            7,
+            f"curl: (7) Failed to connect to localhost port {8000 + number} after {number} ms",
+        )
+    (entry,) = read_entries(project)
+    assert entry["occurrences"] == 3
+
+
+def test_a_session_is_not_told_the_same_over_and_over(tell):
+    shell = Shell(tell)
+    shell.run("npm run build", 1, MISSING)
+    shell.run("pnpm run build")
+    again = Shell(tell, session="two")
+    assert [bool(again.prompt("npm build")) for _ in range(3)] == [True, False, False]
+    assert sum(bool(again.before("npm run build")) for _ in range(6)) == 2
+
+
+def test_confidence_fades_and_an_entry_with_it(tell, project):
+    shell = Shell(tell)
+    shell.run("npm run build", 1, MISSING)
+    shell.run("pnpm run build")
+    entry = read_entry(read_entries(project)[0])
+    assert entry is not None
+    assert compute_confidence(entry, shell.now + HALF_LIFE) == pytest.approx(entry.confidence / 2, rel=0.01)
+    late = Shell(tell, session="late")
+    late.now = NOW + 3 * HALF_LIFE
+    assert compute_confidence(entry, late.now) < FADED
+    assert late.before("npm run build") == ""
+
+
+def test_a_proposal_never_replaces_what_is_confirmed():
+    entry = Entry("RFX-20260331-abc", trigger="x", resolution="mine", resolved_by="confirmed")
+    assert resolve(entry, "other", PROPOSED, NOW) == entry
+    assert resolve(entry._replace(resolved_by="proposed"), "other", PROPOSED, NOW).resolution == "other"
+
+
+@pytest.mark.parametrize(
+    ("line", "normal"),
+    [
+        ("/home/bob/a.py:12: error: x", "<path>:<n>: error: x"),
+        ("tests/a_b.py:3: in f", "<path>:<n>: in f"),
+        ("port 8080 is in use", "port <n> is in use"),
+        ("at 0x7ffe12 in 9f86d081884c", "at <hash> in <hash>"),
+        ("2026-03-31T12:00:00Z failed in 3.5s", "<time> failed in <n>"),
+        ("GET http://127.0.0.1:8000/x?a=1 refused", "GET <url> refused"),
+        ("No module named 'foo.bar'", "No module named 'foo.bar'"),
+        ('Missing script: "build"', 'Missing script: "build"'),
+        ("C:\\Users\\bob\\a.txt is gone", "<path> is gone"),
+        ("id 550e8400-e29b-41d4-a716-446655440000", "id <id>"),
+        ("error E0308 and python3.11", "error E0308 and python3.11"),
+        ("@scope/name is not in this registry", "@scope/name is not in this registry"),
+    ],
+)  # fmt: skip
+def test_what_changes_is_out_of_a_trigger(line, normal):
+    assert normalize_trigger(line) == normal
+
+
+@pytest.mark.parametrize(
+    ("command", "normal"),
+    [
+        ("cd web && npm run build 2>&1 | tail -5", "npm run build"),
+        ("  FOO=1 sudo make   all ", "make all"),
+        ("cat /tmp/x1y2/a.txt", "cat <*>"),
+        ("/project/bin/run --port 8123", "./bin/run --port <*>"),
+        ("git show 9f86d081884c", "git show <*>"),
+        ("cd web", "cd web"),
+        ("", ""),
+    ],
+)
+def test_commands_are_known_again(command, normal):
+    assert normalize_command(command, "/project") == normal
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "near"),
+    [
+        ("npm run build", "pnpm run build", True),
+        ("git status", "git push", False),
+        ("git psuh", "git push", True),
+        ("python a.py --fast --x 1", "python b.py", False),
+        ("pip install flask", "python app.py", False),
+        ("grep --recurse x .", "grep -r x .", True),
+        ("make biuld", "make build", True),
+        ("ls", "pwd", False),
+    ],
+)
+def test_which_commands_explain_each_other(one, other, near):
+    assert are_near(one, other) is near
+
+
+def test_entries_of_the_original_loop_are_read():
+    """As its page shows one: no confidence, days without a time."""
+    seed = {"id": "RFX-20260331-a7f", "type": "error", "trigger": MISSING, "context": "npm run build", "resolution": "",
+            "keywords": ["npm", "build", "missing", "script"], "occurrences": 1, "first_seen": "2026-03-31",
+            "last_seen": "2026-03-31", "promoted": False, "cwd": "/home/user/project", "mine": [1]}  # fmt: skip
+    entry = read_entry(seed)
+    assert entry is not None
+    assert dump_entry(entry).items() >= seed.items()
+    assert json.loads(json.dumps(dump_entry(entry))) == dump_entry(entry)
