@@ -1,7 +1,7 @@
 """What a host calls at a hook: a payload in, a block out, or nothing. It never fails the host.
 
 Whatever goes wrong here ends with exit code 0, nothing on stdout and one line in the log. It ends by itself after
-`LIMIT`, long before the host would lose patience.
+two seconds, long before the host would lose patience.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import signal
 import sys
 import time
 
-LIMIT = 2.0
-"""Seconds after which a hook gives up."""
 MOST_BYTES = 64 << 20
 """Bytes of a payload that is read; more than that is let go."""
 
@@ -60,12 +58,16 @@ def _set_limit(agent: str) -> None:
     if not hasattr(signal, "setitimer"):
         return
 
+    from rsso_dspy.coding.user_files import get_limit
+
+    limit = get_limit()
+
     def give_up(*_: object) -> None:
-        _log(agent, f"gave up after {LIMIT:g} s")
+        _log(agent, f"gave up after {limit:g} s")
         os._exit(0)
 
     signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    signal.setitimer(signal.ITIMER_REAL, limit)
 
 
 def _log(agent: str, text: str) -> None:

@@ -18,11 +18,9 @@ from typing import NamedTuple
 
 from rsso_dspy.coding.entry import Entry
 from rsso_dspy.coding.entry_files import get_folder, list_files, load
-from rsso_dspy.coding.user_files import get_project_folder, is_own, make_private_folder, reads_others
+from rsso_dspy.coding.user_files import get_limit, get_project_folder, is_own, make_private_folder, reads_others
 
 VERSION = "1"
-WAIT = 0.4
-"""Seconds that a hook waits for another one at most."""
 MOST_READ = 300
 """Files that one call reads again; the rest waits for the next call, or for `rebuild-index`."""
 MOST_CANDIDATES = 40
@@ -280,7 +278,7 @@ def make_trigger_key(program: str, trigger: str) -> str:
 @contextlib.contextmanager
 def open_index(root: str, write: bool = True) -> Iterator[Index]:
     """The project's index, followed to what the folder holds. Raises `OSError` and `sqlite3.Error` where it cannot be
-    opened within `WAIT`; a damaged one is made anew."""
+    opened within half of a hook's limit; a damaged one is made anew."""
     folder = get_project_folder(root)
     make_private_folder(folder)
     path = os.path.join(folder, "index.db")
@@ -316,7 +314,7 @@ def discard(path: str) -> None:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=get_limit() / 2, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous=OFF")
         found = connection.execute("PRAGMA user_version").fetchone()[0]

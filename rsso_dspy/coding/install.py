@@ -89,9 +89,9 @@ def plan_install(agent: str, root: str, scope: str) -> Plan:
             raise UsageError(f"{path} is there and is not ours: move it away")
         return Plan(agent, path, before, render_plugin())
     data = _parse(path, before)
-    hooks = _drop_ours(data).setdefault("hooks", {})
     if agent == "cursor":
         data.setdefault("version", 1)
+    hooks = _drop_ours(data).setdefault("hooks", {})
     for event, tool in settings.events:
         hooks.setdefault(event, []).append(_make_hook(agent, settings, tool))
     return Plan(agent, path, before, _dump(data, before))

@@ -26,6 +26,14 @@ def get_home() -> str:
     return os.path.join(state, "rsso-dspy", "coding")
 
 
+def get_limit() -> float:
+    """Seconds after which a hook gives up: 2, or what `REFLEXION_LIMIT` says, 0.1 to 60."""
+    try:
+        return min(60.0, max(0.1, float(os.environ.get("REFLEXION_LIMIT", "2"))))
+    except ValueError:
+        return 2.0
+
+
 def get_project_folder(root: str) -> str:
     """Where the index of a project is kept."""
     from zlib import crc32

@@ -19,6 +19,7 @@ Tell = Callable[..., str]
 def home(monkeypatch, tmp_path) -> Path:
     """The user's folder; nothing in it yet."""
     monkeypatch.setenv("REFLEXION_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("REFLEXION_LIMIT", "50")  # machines that run tests may be busy
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CODEX_PROJECT_DIR"):
         monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,168 @@
+"""Hooks in the settings of hosts: added once, beside what is there, and taken out without a trace."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.coding.hosts import NAMES
+from rsso_dspy.coding.install import (
+    find_installed,
+    get_settings_path,
+    plan_install,
+    plan_uninstall,
+    read_scripts,
+    render_plugin,
+    render_template,
+    write_plan,
+)
+from rsso_dspy.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+JSON_HOSTS = [name for name in NAMES if name != "opencode"]
+OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'  # noqa: E501
+
+
+@pytest.mark.parametrize("scope", ["project", "user"])
+@pytest.mark.parametrize("agent", NAMES)
+def test_a_new_file_comes_and_goes(agent, scope, project):
+    path = Path(get_settings_path(agent, str(project), scope))
+    plan = plan_install(agent, str(project), scope)
+    assert not path.exists()
+    assert plan.diff.startswith("--- /dev/null")
+    write_plan(plan, installs=True)
+    (script,) = read_scripts(agent, str(path))
+    assert Path(script).is_absolute()
+    assert find_installed(agent, str(project)) == [(scope, str(path))]
+    assert plan_install(agent, str(project), scope).diff == ""
+    write_plan(plan_uninstall(agent, str(project), scope))
+    assert not path.exists()
+    assert plan_uninstall(agent, str(project), scope).diff == ""
+
+
+@pytest.mark.parametrize("agent", JSON_HOSTS)
+@pytest.mark.parametrize("text", [OTHERS, "{}", '{"a":1,"hooks":{}}', "", '{"a": 1}\r\n'])
+def test_what_was_there_comes_back_byte_for_byte(agent, text, project):
+    path = Path(get_settings_path(agent, str(project), "project"))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text.encode())
+    write_plan(plan_install(agent, str(project), "project"), installs=True)
+    write_plan(plan_install(agent, str(project), "project"), installs=True)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if text == OTHERS:
+        assert data["ключ"] == "ü"
+        assert "./mine.sh" in path.read_text()
+    write_plan(plan_uninstall(agent, str(project), "project"))
+    assert path.read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize("agent", JSON_HOSTS)
+def test_what_changed_since_stays(agent, project):
+    """Somebody edited the settings after the install: our hooks go, theirs stay."""
+    path = Path(get_settings_path(agent, str(project), "project"))
+    path.parent.mkdir(parents=True)
+    path.write_text(OTHERS)
+    write_plan(plan_install(agent, str(project), "project"), installs=True)
+    data = json.loads(path.read_text())
+    data["later"] = True
+    path.write_text(json.dumps(data))
+    write_plan(plan_uninstall(agent, str(project), "project"))
+    left = json.loads(path.read_text())
+    left.pop("version", None)
+    assert left == json.loads(OTHERS) | {"later": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"{ // a comment\n}", "nothing was written"),
+        (b"[1]", "holds no settings"),
+        (b'{"hooks": []}', "holds no settings"),
+        (b'{"hooks": {"Stop": 3}}', "should be lists"),
+        (b"\xff\xfe", "cannot be read"),
+        (b'{"a": 1, "a": 2}', "stands twice"),
+    ],
+)
+@pytest.mark.parametrize("agent", JSON_HOSTS)
+def test_settings_that_cannot_be_read_are_left_alone(agent, text, said, project):
+    path = Path(get_settings_path(agent, str(project), "project"))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    with pytest.raises(UsageError, match=said):
+        plan_install(agent, str(project), "project")
+    assert path.read_bytes() == text
+
+
+def test_a_link_stays_one_and_secrets_stay_as_they_are(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "abcd-1234-efgh-5678")
+    real = tmp_path / "dotfiles.json"
+    real.write_text('{"env": {"KEY": "abcd-1234-efgh-5678"}}')
+    real.chmod(0o600)
+    path = project / ".claude/settings.local.json"
+    path.parent.mkdir()
+    path.symlink_to(real)
+    write_plan(plan_install("claude-code", str(project), "project"), installs=True)
+    assert path.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert json.loads(real.read_text())["env"]["KEY"] == "abcd-1234-efgh-5678"
+
+
+@pytest.mark.parametrize("agent", JSON_HOSTS)
+def test_the_template_is_what_install_writes(agent, project):
+    assert plan_install(agent, str(project), "project").after == render_template(agent)
+
+
+NODE = shutil.which("node")
+PLAY = """
+import { ReflexionPlugin } from "./plugin.mjs"
+const hooks = await ReflexionPlugin({ directory: process.argv[2] })
+const run = async (session, command, exit, output) => {
+  const out = { title: "", output, metadata: { exit } }
+  await hooks["tool.execute.before"]({ tool: "bash", sessionID: session, callID: "c" }, { args: { command } })
+  await hooks["tool.execute.after"]({ tool: "bash", sessionID: session, callID: "c", args: { command } }, out)
+  return out.output
+}
+const said = [await run("a", "npm run build", 1, 'npm error Missing script: "build"')]
+said.push(await run("a", "pnpm run build", 0, "ok"))
+await hooks["chat.message"]({ sessionID: "b" }, { parts: [{ type: "text", text: "npm build please" }] })
+const system = { system: [] }
+await hooks["experimental.chat.system.transform"]({ sessionID: "b" }, system)
+said.push(system.system.join(""), await run("b", "npm run build", 1, 'npm error Missing script: "build"'))
+await hooks["chat.message"](undefined, undefined).catch(() => said.push("threw"))
+console.log(JSON.stringify(said))
+"""
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_the_plugin_of_opencode_plays(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "plugin.mjs").write_text(render_plugin().replace("LIMIT = 3000", "LIMIT = 60000"))
+    (tmp_path / "play.mjs").write_text(PLAY)
+    done = subprocess.run(
+        [str(NODE), "play.mjs", str(project)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, prompt, again = json.loads(done.stdout)[:4]
+    assert "reflexion" not in first + second
+    assert "pnpm run build" in prompt
+    assert again.startswith("npm error")
+    assert "pnpm run build" in again
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node")
+def test_the_plugin_is_silent_when_the_script_is_gone(project, tmp_path):
+    text = render_plugin().replace(json.dumps(sys.executable), '"/nowhere/reflexion"')
+    text = (
+        text[: text.index("const COMMAND")]
+        + 'const COMMAND = ["/nowhere/reflexion"]\n'
+        + text[text.index("const LIMIT") :]
+    )
+    (tmp_path / "plugin.mjs").write_text(text)
+    (tmp_path / "play.mjs").write_text(PLAY)
+    done = subprocess.run(
+        [str(NODE), "play.mjs", str(project)], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert json.loads(done.stdout)[1:3] == ["ok", ""]
