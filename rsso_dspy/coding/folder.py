@@ -17,7 +17,7 @@ NAME = ".reflexion"
 DEFAULTS: dict[str, Any] = {
     "tokens": 80,  # of a recall block at most
     "shown": 2,  # entries in a block at most
-    "threshold": 0.18,  # score from which on an entry is recalled at a prompt
+    "threshold": 0.1,  # score from which on an entry is recalled at a prompt
     "promote_occurrences": 3,
     "promote_after_hours": 24,
     "auto_promote": False,

@@ -54,14 +54,14 @@ def recall_for_prompt(
     """Matches of a prompt, best first, those that stay below the threshold behind, each with what kept it out."""
     words = list_words(prompt)[:MOST_WORDS]
     ids = index.find_by_words(words)
-    if embed:
+    if embed is not None:
         ids = list(dict.fromkeys([*ids, *index.list_recallable()]))
     total = max(index.count_entries(), 1)
     entries = [entry for entry in (load(index.root, each) for each in ids) if entry is not None]
     every = {word: 1 for entry in entries for word in _get_words(entry)}
     counts = index.count_words(list(every)[:400]) if every else {}
     rarity = {word: math.log(1 + total / counts.get(word, 1)) for word in every}
-    alike = _compare(embed, prompt, entries) if embed and entries else [0.0] * len(entries)
+    alike = _compare(embed, prompt, entries) if embed is not None and entries else [0.0] * len(entries)
     found = [
         _match(index, entry, set(words), rarity, cosine, now) for entry, cosine in zip(entries, alike, strict=True)
     ]

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import re
 
-from rsso_dspy.coding.commands import is_query, normalize_command
+from rsso_dspy.coding.commands import are_near, is_query, name_program, normalize_command
 from rsso_dspy.coding.entry import Entry
 from rsso_dspy.coding.index import Index
 
 FLAKY = "run it again: it worked unchanged"
+
+
+def may_explain(failed: str, succeeded: str) -> bool:
+    """Whether a command that succeeded may be what one that failed should have been. One that only looks explains
+    nothing but itself."""
+    if is_query(succeeded) and name_program(succeeded) != name_program(failed):
+        return False
+    return are_near(failed, succeeded)
 
 
 def propose_resolution(failed: str, succeeded: str, between: list[tuple[str, bool]]) -> str:

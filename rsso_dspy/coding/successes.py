@@ -7,13 +7,13 @@ succeeds: that one should have been used. Each is a proposal, until it worked af
 from __future__ import annotations
 
 from rsso_dspy.coding.capture import write_entry
-from rsso_dspy.coding.commands import are_near, is_query, normalize_command
+from rsso_dspy.coding.commands import normalize_command
 from rsso_dspy.coding.confidence import count_worked, resolve
 from rsso_dspy.coding.entry import PROPOSED, Entry
 from rsso_dspy.coding.entry_files import load
 from rsso_dspy.coding.event import Event
 from rsso_dspy.coding.index import Index
-from rsso_dspy.coding.resolution import list_named, propose_resolution, was_applied
+from rsso_dspy.coding.resolution import list_named, may_explain, propose_resolution, was_applied
 from rsso_dspy.coding.secrets import strike_out_secrets
 
 PATIENCE = 3_600.0
@@ -34,7 +34,7 @@ def learn_from_success(index: Index, event: Event, now: float) -> list[Entry]:
         entry = load(index.root, entry_id)
         if entry is None:
             index.close_failure(event.session, entry_id)
-        elif not is_query(command) and are_near(failed, command):
+        elif may_explain(failed, command):
             if command == failed:
                 index.close_failure(event.session, entry_id)
             elif entry.resolution:  # only the command itself says more than what is known
@@ -57,7 +57,7 @@ def _verify_success(index: Index, session: str, command: str, now: float) -> lis
         failed = normalize_command(entry.context, index.root)
         named = list_named(entry, index.root)
         settles = command == failed or (command in named and entry.resolution.startswith("use "))
-        if not settles and (is_query(command) or not are_near(failed, command)):
+        if not settles and not may_explain(failed, command):
             continue
         if was_applied(index, session, entry, command, shown.number):
             index.settle_shown(session, entry.id)

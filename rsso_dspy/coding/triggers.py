@@ -55,11 +55,11 @@ _CHANGING = (
 """What differs from one time to the next, and what stands for it."""
 
 _STOP_WORDS = """
-a about after all also an and any are as at be been before but by can could did do does doing done for from get go
-had has have here how i if in into is it its just let like make me my need no not now of off on one only or other
-our out please run running same see should show so some such than that the their them then there these they this to
-too try up us use used using want was we were what when where which while who why will with would you your file line
-error errors failed failure code exit fix add new current most recent call last command warning instead again worked
+a about after all also an and any are as at be been before but by can could did do does doing done for from get had
+has have here how i if in into is it its just let like me my need no not now of off on one only or other our out
+please run running same see should show so some such than that the their them then there these they this to too try
+up us use used using want was we were what when where which while who why will with would you your file line error
+errors failed failure code exit fix add new current most recent call last command warning instead again worked
 """
 STOP = frozenset(_STOP_WORDS.split())
 """Words that stand everywhere."""
@@ -109,7 +109,9 @@ def list_words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without the ending of its plural."""
+    """A word without the ending of its plural, and a Python without its version."""
+    if word.startswith("python") and word[6:].replace(".", "").isdigit():
+        return "python"
     return word[:-1] if len(word) > 4 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 

@@ -23,7 +23,7 @@ from rsso_dspy.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 JSON_HOSTS = [name for name in NAMES if name != "opencode"]
-OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'  # noqa: E501
+OTHERS = '{\n    "model": "x",\n    "hooks": {\n        "PreToolUse": [\n            {\n                "matcher": "Bash",\n                "hooks": [\n                    {\n                        "type": "command",\n                        "command": "./mine.sh"\n                    }\n                ]\n            }\n        ],\n        "Stop": []\n    },\n    "ключ": "ü"\n}\n'
 
 
 @pytest.mark.parametrize("scope", ["project", "user"])
