@@ -99,13 +99,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-<<<<<<< HEAD
     """Parse a TOML table. Raises `ValueError`."""
-=======
-    """A TOML table. Raises `ValueError`."""
-    import tomllib
+    import tomllib  # where it is needed: hooks wait for what is imported
 
->>>>>>> c7d02f2 (The memory loop for coding agents: entries, capture, recall, verification, rules, and hooks of five hosts)
     try:
         table = tomllib.loads(text)
         return dict(_check_depth(table))

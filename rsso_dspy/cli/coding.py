@@ -309,7 +309,7 @@ def edit(
     with _open() as index:
         entry_id = _load(index, entry_id).id
     if not changes and resolution is None:
-        typer.edit(filename=get_path(index.root, entry_id))
+        _open_editor(get_path(index.root, entry_id))
     with _open() as index:
         entry = _load(index, entry_id)._replace(**changes, owner=sign(entry_id))
         if trigger is not None or context is not None:
@@ -318,6 +318,15 @@ def edit(
             entry = resolve(entry, resolution, CONFIRMED, time.time())._replace(review=False)
         write_entry(index, entry)
     echo(f"{entry.id}: {entry.trigger} -> {entry.resolution or 'no resolution yet'}")
+
+
+def _open_editor(path: str) -> None:
+    import click
+
+    try:
+        click.edit(filename=path)
+    except click.ClickException as error:
+        raise UsageError(f"no editor could be opened ({error.message}); set EDITOR, e.g. EDITOR=nano") from None
 
 
 @app.command()

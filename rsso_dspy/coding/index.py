@@ -23,7 +23,7 @@ from rsso_dspy.coding.user_files import get_limit, get_project_folder, is_own, m
 VERSION = "1"
 MOST_READ = 300
 """Files that one call reads again; the rest waits for the next call, or for `rebuild-index`."""
-MOST_CANDIDATES = 40
+MOST_CANDIDATES = 24
 """Entries that are scored for one prompt."""
 KEPT = 2 * 86_400.0
 """Seconds after which a session is forgotten."""

@@ -52,8 +52,10 @@ def sign(entry_id: str) -> str:
     """What only this user can write into an entry of this id. Empty where no secret can be kept."""
     import hmac
 
-    secret = _read_secret()
-    return hmac.new(secret, entry_id.encode(), "sha256").hexdigest()[:20] if secret else ""
+    home = get_home()
+    secret = _secrets.get(home) or _read_secret(home)
+    _secrets[home] = secret
+    return hmac.digest(secret, entry_id.encode(), "sha256").hex()[:20] if secret else ""
 
 
 def is_own(entry_id: str, owner: str) -> bool:
@@ -61,8 +63,11 @@ def is_own(entry_id: str, owner: str) -> bool:
     return bool(owner) and sign(entry_id) == owner
 
 
-def _read_secret() -> bytes:
-    path = os.path.join(get_home(), "owner.key")
+_secrets: dict[str, bytes] = {}
+
+
+def _read_secret(home: str) -> bytes:
+    path = os.path.join(home, "owner.key")
     for _ in range(2):
         try:
             with open(path, "rb") as file:
@@ -73,7 +78,7 @@ def _read_secret() -> bytes:
         except OSError:
             return b""
         try:
-            make_private_folder(get_home())
+            make_private_folder(home)
             own = f"{path}.{os.getpid()}"
             with open(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(os.urandom(32).hex().encode())

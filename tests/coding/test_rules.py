@@ -321,3 +321,19 @@ def test_every_verb_works(project, tmp_path):
     assert "forgotten" in typed("forget", entry["id"])
     assert "unknown entry" in typed("show", entry["id"], code=2)
     assert json.loads(typed("status", "--json"))["entries"] == 0
+
+
+def test_an_entry_is_edited_in_an_editor(project, monkeypatch):
+    from typer.testing import CliRunner
+
+    from rsso_dspy.cli.app import app
+
+    root = put(project, make_entry(owner="somebody"))
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("EDITOR", "sed -i s/pnpm/bun/")
+    monkeypatch.setenv("VISUAL", "sed -i s/pnpm/bun/")
+    done = CliRunner().invoke(app, ["coding", "edit", "RFX-20260320-a00"])
+    assert done.exit_code == 0, done.output
+    (entry,) = read_entries(project)
+    assert entry["resolution"] == "use `bun run build`"
+    assert entry["owner"] == sign(entry["id"])
