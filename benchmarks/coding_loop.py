@@ -297,13 +297,16 @@ def measure_latency(calls: int, count: int) -> dict[str, dict[str, float]]:
                 "tool_response": {"stdout": ""},
             },
         }
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in [*events, "python alone"]}
+        times: dict[str, list[tuple[float, float]]] = {
+            name: [] for name in [*events, "the script's start", "python alone"]
+        }
         for number in range(calls):
             for name, event in events.items():
                 payload = {"session_id": f"s{number}", "cwd": str(root), "tool_name": "Bash", **event}
                 times[name].append(
                     time_process([script, "hook", "--agent", "claude-code"], json.dumps(payload).encode())
                 )
+            times["the script's start"].append(time_process([script, "--version"], b""))
             times["python alone"].append(time_process([sys.executable, "-c", "pass"], b""))
         for name, pairs in times.items():
             passed, used = (sorted(values) for values in zip(*pairs, strict=True))

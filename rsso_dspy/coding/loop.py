@@ -5,6 +5,7 @@ text = follow(event, root, now)     # a recall block, or nothing
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from rsso_dspy.coding.block import render_block
@@ -19,11 +20,13 @@ MOST_BEFORE = 3
 
 
 def find_project(event: Event) -> str | None:
-    """The project that an event is of; None when there is none, or none that the loop may begin in by itself."""
+    """The project that an event is of: where the loop has begun, a repository, or what the host says is one. None where
+    there is none, and for the home folder."""
     for start in (event.cwd, event.root):
         if root := find_root(start):
             return root
-    return None
+    named = os.path.abspath(event.root) if event.root else "/"
+    return named if os.path.isdir(named) and named not in ("/", os.path.expanduser("~")) else None
 
 
 def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
@@ -38,7 +41,8 @@ def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
     with open_index(root) as index:
         block = _follow_kind(index, event, now)
         if tells:
-            return block or index.take_waiting(event.session)
+            waiting = index.take_waiting(event.session)
+            return block or waiting
         if block:
             index.add_waiting(event.session, block, now)
         return ""

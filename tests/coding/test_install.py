@@ -83,7 +83,7 @@ def test_what_changed_since_stays(agent, project):
         (b'{"hooks": []}', "holds no settings"),
         (b'{"hooks": {"Stop": 3}}', "should be lists"),
         (b"\xff\xfe", "cannot be read"),
-        (b'{"a": 1, "a": 2}', "stands twice"),
+        (b'{"a": 1, "a": 2}', "twice in one object"),
     ],
 )
 @pytest.mark.parametrize("agent", JSON_HOSTS)

@@ -122,6 +122,13 @@ def test_folders_that_are_none(where, tell, project, tmp_path, monkeypatch, home
     assert len(log(home)) <= 1
 
 
+def test_a_folder_that_only_the_host_calls_a_project(monkeypatch, tmp_path):
+    (tmp_path / "plain/deep").mkdir(parents=True)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "plain"))
+    assert call(monkeypatch, json.dumps({**FAILED, "cwd": str(tmp_path / "plain/deep")}).encode()) == b""
+    assert len(read_entries(tmp_path / "plain")) == 1
+
+
 @pytest.mark.parametrize("what", ["entries are a file", "state is a file", "folder is a file"])
 def test_what_cannot_be_written(what, monkeypatch, project, home):
     if what == "entries are a file":

@@ -1,5 +1,5 @@
 """Cursor. A failed command reaches `postToolUseFailure`, or `postToolUse` with an exit code in its `tool_output`; text
-reaches the agent at `postToolUse` and `sessionStart`, so blocks of other events wait for one of these."""
+reaches the agent at `postToolUse`, so blocks of other events wait for it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SETTINGS = Settings(
     ),
     timeout=5 * SECONDS,
     rules_file="AGENTS.md",
-    guide="Cursor takes text after a command that succeeded, and at the start of a session; what is recalled at a "
-    "prompt or before a command waits for that. The path of the script is one of this machine: keep "
+    guide="Cursor takes text after a command that succeeded; what is recalled at a prompt or before a command waits "
+    "for that. The path of the script is one of this machine: keep "
     "`.cursor/hooks.json` out of git.",
 )
 
