@@ -10,8 +10,9 @@ the hooks of a host would tell it, and follows a resolution that names a command
 recalled at the prompt alone, and of what is recalled before the command as well, as if a host waited for the agent to
 think again (most do not: the command runs, and the agent reads it together with the failure).
 
-No language model acts: this shows that the right note arrives at the right time, not that a model heeds it. Prompts
-were worded before the first run, three for each task; some share no word with the failure, and those find nothing.
+No language model acts: this shows that the right note arrives at the right time, not that a model heeds it. Three
+prompts for each task were there while the loop was written, and its threshold was set with them; two more, the fresh
+ones, were worded when it was finished. Some share no word with the failure, and those find nothing.
 
 The second part calls the installed script as a host does, in a project of 10,000 entries: seconds that passed, and CPU
 seconds, which a busy machine changes less. The last line is one JSON object.
@@ -72,6 +73,18 @@ MISTAKES = (
             "sh flaky.sh", ("sh flaky.sh",)),
 )  # fmt: skip
 
+FRESH = {
+    "wrong package manager": ("Get a production build out of npm", "npm should build the bundle again"),
+    "missing target": ("Let make do its build", "The biuld in the Makefile, please make it"),
+    "wrong flag": ("List every needle below src", "Search src recursively with grep"),
+    "wrong path": ("Execute the check.py script in test", "See whether check.py passes"),
+    "missing dependency": ("Try python on app.py and tell me what it says", "Does app.py start"),
+    "missing configuration": ("Prepare dist with make", "I need the dist archive"),
+    "no upstream": ("git push what you have", "Publish the branch on origin"),
+    "flaky test": ("Execute flaky.sh", "See if sh flaky.sh is green"),
+}
+"""Worded when the loop was finished, and looked at only after they were run."""
+
 OTHERS = (
     ("Rename the button of the login page", "ls src"),
     ("What does the README say", "cat README.md"),
@@ -103,8 +116,8 @@ FILES = {
 class Shell:
     """A scripted agent in one project."""
 
-    def __init__(self, folder: Path, reads: str):
-        self.folder, self.reads = folder, reads
+    def __init__(self, folder: Path, reads: str, fresh: bool = False):
+        self.folder, self.reads, self.fresh = folder, reads, fresh
         self.project = folder / "project"
         self.tokens: list[int] = []
         self.counts: Counter[str] = Counter()
@@ -115,9 +128,9 @@ class Shell:
         """A day: all mistakes and as many other tasks, in a copy of the project as it was."""
         self.session, self.now = f"s{number}", START + number * DAY
         make_project(self.project)
-        tasks: list[tuple[str, Mistake | None, str]] = [
-            (order.choice(each.prompts), each, each.wrong) for each in MISTAKES
-        ]
+        worded = {each.name: FRESH[each.name] if self.fresh else each.prompts for each in MISTAKES}
+        tasks: list[tuple[str, Mistake | None, str]] = []
+        tasks += [(order.choice(worded[each.name]), each, each.wrong) for each in MISTAKES]
         tasks += [(prompt, None, command) for prompt, command in OTHERS]
         order.shuffle(tasks)
         for prompt, mistake, command in tasks:
@@ -223,10 +236,11 @@ def make_project(place: Path) -> None:
 def measure_repeats(sessions: int, seed: int) -> dict[str, dict[str, object]]:
     """What each way of reading did."""
     found: dict[str, dict[str, object]] = {}
-    for reads in ("nothing", "prompt", "before"):
+    for reads in ("nothing", "prompt", "before", "prompt, fresh", "before, fresh"):
         with tempfile.TemporaryDirectory() as made:
             os.environ["REFLEXION_HOME"] = f"{made}/state"
-            shell, order = Shell(Path(made), reads), random.Random(seed)
+            shell = Shell(Path(made), reads.partition(",")[0], "fresh" in reads)
+            order = random.Random(seed)
             first: Counter[str] = Counter()
             for number in range(sessions):
                 shell.play_session(number, order)
@@ -355,7 +369,7 @@ def main() -> None:
         prevented = 1 - int(str(row["repeats"])) / without
         cells = (row["tokens_per_prompt"], row["most_tokens"], row["recalls"], row["false_recalls"])
         print(f"| {reads} | {row['repeats']} | {prevented:.0%} | {' | '.join(map(str, cells))} |")
-    print("\n| mistake | " + " | ".join(repeats) + " |\n|---|---|---|---|")
+    print("\n| mistake | " + " | ".join(repeats) + " |\n|---" + "|---" * len(repeats) + "|")
     for each in MISTAKES:
         print(
             f"| {each.name} | " + " | ".join(str(dict(row["by_mistake"])[each.name]) for row in repeats.values()) + " |"

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from rsso_dspy.coding.recall import recall_for_prompt
 from rsso_dspy.coding.user_files import set_shared, sign
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.errors import UsageError
+from tests.cli.conftest import rsso  # noqa: F401
 from tests.coding.conftest import NOW, read_entries
 
 ROOT = Path(__file__).parents[2]
@@ -295,12 +295,13 @@ def test_nothing_breaks_out_of_a_block(evil, field, project, tell):
     assert count_tokens(block) <= 80
 
 
-def test_every_verb_works(project, tmp_path):
+def test_every_verb_works(project, tmp_path, rsso, monkeypatch):
+    monkeypatch.chdir(project)
+
     def typed(*words: str, code: int = 0) -> str:
-        command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", "coding", *words]
-        done = subprocess.run(command, cwd=project, capture_output=True, text=True)
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        ended, out, err = rsso("coding", *words)
+        assert ended == code, out + err
+        return str(out + err)
 
     assert "begin with" in typed("status", code=2)
     assert "RFX-" in typed(
