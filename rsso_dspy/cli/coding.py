@@ -1,21 +1,18 @@
 """`rsso-dspy coding`: the memory loop of a project: what failed, what helped, what became a rule."""
 
-import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rsso_dspy.cli.options import format_plural, print_status
+from rsso_dspy.cli import coding_rules
+from rsso_dspy.cli.coding_project import find_project_root, load_entry, open_project
+from rsso_dspy.cli.options import print_status
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
-from rsso_dspy.errors import RssoError, UnknownName, UsageError
+from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.coding.entry import Entry
-    from rsso_dspy.coding.index import Index
     from rsso_dspy.coding.recall import Match
 
 app = typer.Typer(
@@ -26,7 +23,6 @@ app = typer.Typer(
 EntryId = Annotated[str, typer.Argument(metavar="ID", help="Entry, e.g. RFX-20260331-a7f; the end alone will do.")]
 Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
 Type = Annotated[str, typer.Option("--type", help="error, correction, insight or pattern.")]
-ROWS = 40
 
 
 @app.command()
@@ -79,7 +75,7 @@ def capture(
     text = "" if output is None else _read_output(output)
     if not trigger and not text:
         raise UsageError("nothing to capture: give --trigger, or --output with what the command printed")
-    with _open(make=True) as index:
+    with open_project(make=True) as index:
         from rsso_dspy.coding.capture import capture_failure, create_entry, write_entry
         from rsso_dspy.coding.confidence import resolve
 
@@ -121,7 +117,7 @@ def recall(
     from rsso_dspy.coding.recall import recall_for_command, recall_for_prompt
 
     said, now = " ".join(text), time.time()
-    with _open() as index:
+    with open_project() as index:
         settings = read_settings(index.root)
         if command:
             matches = recall_for_command(index, normalize_command(said, index.root), now)
@@ -178,8 +174,8 @@ def verify(
     from rsso_dspy.coding.confidence import count_failed, count_worked
     from rsso_dspy.coding.entry import CONFIRMED, add_note
 
-    with _open() as index:
-        entry, now = _load(index, entry_id), time.time()
+    with open_project() as index:
+        entry, now = load_entry(index, entry_id), time.time()
         if worked:
             entry = count_worked(entry, now)._replace(resolved_by=CONFIRMED if entry.resolution else "")
             entry = add_note(entry, note) if note else entry
@@ -187,65 +183,6 @@ def verify(
             entry = count_failed(entry, now, note)
         entry = write_entry(index, entry)
     echo(f"{entry.id}: confidence {entry.confidence:.2f}, worked {entry.worked}, did not work {entry.failed}")
-
-
-@app.command()
-def promote(
-    entry_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Which entry; the next that is ready when absent.")
-    ] = "",
-    into: Annotated[str, typer.Option(help="CLAUDE.md or AGENTS.md; the one that is there when absent.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the change as a diff; write nothing.")] = False,
-) -> None:
-    """Make one entry a rule in the agent's rules file, between two marks; it is recalled no longer.
-
-    Ready is what was seen three times, first more than a day ago, with a resolution that is confirmed or has worked.
-    """
-    from rsso_dspy.coding.promote import plan_promotion, write_promotion
-
-    if into not in ("", "CLAUDE.md", "AGENTS.md"):
-        raise UsageError(f"{into} is no rules file: --into CLAUDE.md or --into AGENTS.md")
-    with _open() as index:
-        entry_id = _load(index, entry_id).id if entry_id else ""
-        plan = plan_promotion(index.root, time.time(), entry_id, into)
-        if plan is None:
-            echo("No entry is ready; `rsso-dspy coding list --why` says what each waits for.")
-            return
-        echo(plan.diff, nl=False)
-        if not dry_run:
-            write_promotion(index, plan)
-            echo(f"{plan.path}: one rule more, from {plan.entry.id}")
-        if plan.others:
-            print_status(
-                f"{plan.others} more {'is' if plan.others == 1 else 'are'} ready: the next by the same command"
-            )
-
-
-@app.command()
-def status(json_: Json = False) -> None:
-    """Print the dashboard: what was captured, recalled, verified and promoted."""
-    from rsso_dspy.coding.status import collect_status
-
-    data = collect_status(_find_root(), time.time())
-    if json_:
-        print_json(data)
-        return
-    echo(f"{data['project']}: {'private' if data['private'] else 'shared'}", bold=True)
-    types = ", ".join(f"{count} {kind}" for kind, count in data["types"].items() if count) or "none yet"
-    recalled = ", ".join(f"{count} {place}" for place, count in data["recalled"].items()) or "none yet"
-    for name, said in (
-        ("entries", f"{data['entries']} ({types}), seen {data['occurrences']}x"),
-        ("resolution", f"{data['confirmed']} confirmed, {data['proposed']} proposed, {data['open']} open"),
-        ("recalls", recalled),
-        ("verified", f"{data['worked']} worked, {data['did_not_work']} did not"),
-        ("rules", f"{data['promoted']} promoted into {data['rules_file']}, {len(data['ready'])} ready"),
-    ):
-        echo(f"  {name:<11}{said}")
-    for name in ("review", "damaged"):
-        if data[name]:
-            print_paragraph(f"{name}: {', '.join(data[name][:ROWS])}", "  ")
-    for entry in data["most_seen"]:
-        print_paragraph(f"{entry['occurrences']:>4}x {entry['id']} {entry['context']}: {entry['trigger']}", "  ")
 
 
 @app.command("list")
@@ -261,7 +198,7 @@ def list_entries(
     from rsso_dspy.coding.entry_files import load_all
     from rsso_dspy.coding.promote import explain_unready
 
-    root = _find_root()
+    root = find_project_root()
     entries, damaged = load_all(root)
     entries = sorted((e for e in entries if kind in (None, e.type)), key=lambda e: (-e.occurrences, e.id))
     if json_:
@@ -282,8 +219,8 @@ def show(entry_id: EntryId) -> None:
     """Print an entry as its file has it."""
     from rsso_dspy.coding.entry import dump_entry
 
-    with _open() as index:
-        print_json(dump_entry(_load(index, entry_id)))
+    with open_project() as index:
+        print_json(dump_entry(load_entry(index, entry_id)))
 
 
 @app.command()
@@ -306,12 +243,12 @@ def edit(
         raise UnknownName("type", kind, TYPES)
     given = {"trigger": trigger, "context": context, "type": kind}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    with _open() as index:
-        entry_id = _load(index, entry_id).id
+    with open_project() as index:
+        entry_id = load_entry(index, entry_id).id
     if not changes and resolution is None:
         _open_editor(get_path(index.root, entry_id))
-    with _open() as index:
-        entry = _load(index, entry_id)._replace(**changes, owner=sign(entry_id))
+    with open_project() as index:
+        entry = load_entry(index, entry_id)._replace(**changes, owner=sign(entry_id))
         if trigger is not None or context is not None:
             entry = entry._replace(keywords=tuple(list_keywords(entry.trigger, entry.context, entry.resolution)))
         if resolution is not None:
@@ -334,135 +271,17 @@ def forget(entry_ids: Annotated[list[str], typer.Argument(metavar="ID", help="En
     """Delete entries."""
     from rsso_dspy.coding.entry_files import remove
 
-    with _open() as index:
-        for entry_id in [_load(index, each).id for each in entry_ids]:
+    with open_project() as index:
+        for entry_id in [load_entry(index, each).id for each in entry_ids]:
             remove(index.root, entry_id)
             echo(f"{entry_id}: forgotten")
-    with _open():  # which sees that they are gone
+    with open_project():  # which sees that they are gone
         pass
 
 
-@app.command("rebuild-index")
-def rebuild_index() -> None:
-    """Make the index anew from the files, which it follows by itself but for one that an editor changed in place."""
-    import os
-
-    from rsso_dspy.coding.index import discard
-    from rsso_dspy.coding.user_files import get_project_folder
-
-    root = _find_root()
-    discard(os.path.join(get_project_folder(root), "index.db"))
-    with _open() as index:
-        echo(f"{index.rebuild():,} entries indexed")
-
-
-@app.command()
-def export(
-    form: Annotated[str, typer.Option("--as", help="rules (a block for AGENTS.md, CLAUDE.md) or skill.")] = "rules",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File, or a skill's folder; printed when absent.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Every entry with a resolution, not just promoted ones.")
-    ] = False,
-    name: Annotated[str, typer.Option(help="Name of the skill; from the project's folder when absent.")] = "",
-) -> None:
-    """Write what was learnt for agents that know nothing of this loop."""
-    from rsso_dspy.atomic import atomic_write_text, check_output_path, make_marked_kind
-    from rsso_dspy.coding.entry_files import load_all
-    from rsso_dspy.coding.export import make_skill_name, render_rules_block, render_skill, select_rules
-    from rsso_dspy.coding.promote import BEGIN
-
-    if form not in ("rules", "skill"):
-        raise UnknownName("form", form, ("rules", "skill"))
-    root = _find_root()
-    entries = select_rules(load_all(root)[0], every)
-    if not entries:
-        raise UsageError("there is no rule to export: promote an entry first, or export --all")
-    name = name or make_skill_name(root)
-    text = render_rules_block(entries) if form == "rules" else render_skill(entries, name)
-    if out is None:
-        echo(text, nl=False)
-        return
-    path = out / name / "SKILL.md" if form == "skill" and out.suffix != ".md" else out
-    check_output_path(path, kind=make_marked_kind("export", BEGIN.encode(), b"What failed in this project before"))
-    atomic_write_text(path, text)
-    echo(f"{path}: {format_plural(entries, 'rule')}")
-
-
-@app.command()
-def doctor() -> None:
-    """Say whether the loop works here, and what to do about what does not. Exit code 1 when something is wrong."""
-    import os
-
-    from rsso_dspy.coding.folder import find_root
-    from rsso_dspy.coding.status import examine
-
-    found = examine(find_root(os.getcwd()) or os.getcwd(), time.time())
-    for well, said, mend in found:
-        print_paragraph(f"{'ok ' if well else 'NO '} {said}{f': {mend}' if mend else ''}")
-    if not all(well for well, _, _ in found):
-        raise typer.Exit(1)
-
-
-@app.command()
-def migrate(
-    adopt: Annotated[bool, typer.Option("--adopt", help="Entries that somebody else signed, too.")] = False,
-) -> None:
-    """Take over entries that nobody signed, as files of the original loop's scripts. They become yours."""
-    from rsso_dspy.coding.migrate import migrate_entries
-
-    with _open() as index:
-        done = migrate_entries(index, adopt)
-    echo(f"{format_plural(done.taken, 'file')} taken over")
-    if done.others:
-        print_status(
-            f"{format_plural(done.others, 'entry')} of somebody else left as they are: --adopt takes them over"
-        )
-    for name in done.left:
-        print_status(f"{name} holds no entry; it is left alone")
-
-
-def _find_root() -> str:
-    import os
-
-    from rsso_dspy.coding.folder import find_root, has_folder
-
-    root = find_root(os.getcwd())
-    if root is None or not has_folder(root):
-        raise UsageError("no .reflexion/ here or above: begin with `rsso-dspy coding init`")
-    return root
-
-
-@contextmanager
-def _open(make: bool = False) -> "Iterator[Index]":
-    """The index of the project one is in. `make`: begin the loop where it has not begun."""
-    import os
-
-    from rsso_dspy.coding.folder import find_root, make_folder
-    from rsso_dspy.coding.index import open_index
-
-    if make:
-        root = find_root(os.getcwd()) or os.getcwd()
-        make_folder(root)
-    else:
-        root = _find_root()
-    try:
-        with open_index(root) as index:
-            yield index
-    except sqlite3.Error as error:
-        raise RssoError(f"the index cannot be used ({error}); try `rsso-dspy coding rebuild-index`") from None
-
-
-def _load(index: "Index", entry_id: str) -> "Entry":
-    """An entry by its id or the end of it."""
-    from rsso_dspy.coding.entry_files import list_files, load
-
-    names = [name.removesuffix(".json") for name in list_files(index.root)]
-    found = [name for name in names if name == entry_id] or [name for name in names if name.endswith(f"-{entry_id}")]
-    if len(found) != 1:
-        raise UnknownName("entry", entry_id, found or names)
-    entry = load(index.root, found[0])
-    if entry is None:
-        raise UsageError(f"{found[0]}.json holds no entry: mend it by hand")
-    return entry
+app.command()(coding_rules.promote)
+app.command()(coding_rules.status)
+app.command("rebuild-index")(coding_rules.rebuild_index)
+app.command()(coding_rules.export)
+app.command()(coding_rules.doctor)
+app.command()(coding_rules.migrate)

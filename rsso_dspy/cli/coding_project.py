@@ -1,0 +1,58 @@
+"""The project that a verb of `rsso-dspy coding` is typed in."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rsso_dspy.errors import RssoError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.coding.entry import Entry
+    from rsso_dspy.coding.index import Index
+
+
+def find_project_root() -> str:
+    """The folder in which the loop has begun, here or above. Raises `UsageError`."""
+    import os
+
+    from rsso_dspy.coding.folder import find_root, has_folder
+
+    root = find_root(os.getcwd())
+    if root is None or not has_folder(root):
+        raise UsageError("no .reflexion/ here or above: begin with `rsso-dspy coding init`")
+    return root
+
+
+@contextmanager
+def open_project(make: bool = False) -> "Iterator[Index]":
+    """The index of the project one is in. `make`: begin the loop where it has not begun."""
+    import os
+
+    from rsso_dspy.coding.folder import find_root, make_folder
+    from rsso_dspy.coding.index import open_index
+
+    if make:
+        root = find_root(os.getcwd()) or os.getcwd()
+        make_folder(root)
+    else:
+        root = find_project_root()
+    try:
+        with open_index(root) as index:
+            yield index
+    except sqlite3.Error as error:
+        raise RssoError(f"the index cannot be used ({error}); try `rsso-dspy coding rebuild-index`") from None
+
+
+def load_entry(index: "Index", entry_id: str) -> "Entry":
+    """An entry by its id or the end of it."""
+    from rsso_dspy.coding.entry_files import list_files, load
+
+    names = [name.removesuffix(".json") for name in list_files(index.root)]
+    found = [name for name in names if name == entry_id] or [name for name in names if name.endswith(f"-{entry_id}")]
+    if len(found) != 1:
+        raise UnknownName("entry", entry_id, found or names)
+    entry = load(index.root, found[0])
+    if entry is None:
+        raise UsageError(f"{found[0]}.json holds no entry: mend it by hand")
+    return entry
