@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli import (
+    benchmarks,
     coding,
     compile,
     config,
@@ -51,6 +52,7 @@ app.command("paper")(paper.print_paper)
 app.command("show")(show.show_unit)
 app.command("tasks")(tasks.print_tasks)
 app.command("doctor")(doctor.check_setup)
+app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(coding.app, name="coding")
 app.add_typer(config.app, name="config")
 app.add_typer(constitution.app, name="constitution")

@@ -274,7 +274,7 @@ node -p '"npm ERR! code ELIFECYCLE"'
 gcc ok.c -o ok
 gcc -Wall -c ok.c
 gcc --version
-gcc -Wall -Wextra -x c -c -o /dev/null - <<< 'int f(int a) { int unused; return a; }'
+gcc -Wall -Wextra -x c -c -o unused.o - <<< 'int f(int a) { int unused; return a; }'
 bash script.sh
 bash -c 'echo "command not found: nothing"'
 bash -c 'false || echo recovered from the error'
@@ -309,7 +309,7 @@ perl -e 'warn "error, failed\\n"'
 perl -v
 cargo --version
 rustc --version
-rustc src/main.rs -o /dev/null --emit=metadata
+rustc src/main.rs -o unused.rmeta --emit=metadata
 cmake --version
 java -version
 date -d @0 +%s
