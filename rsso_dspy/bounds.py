@@ -22,6 +22,13 @@ MOST_TEMPERATURE = 100.0
 MOST_TOKENS = 1_000_000_000
 """Maximum tokens of an answer."""
 
+USUAL_DEMO_TOKENS = 1500
+"""Tokens of all demonstrations of a predictor, unless asked for otherwise: what the prompt of a small model has room
+for."""
+
+LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS = 100, 100_000
+"""Fewer hold no demonstration, more no prompt."""
+
 MOST_STATES = 1000
 """Maximum states in a window, or skills in a prompt: more than any trial has steps."""
 

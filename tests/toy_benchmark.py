@@ -3,6 +3,7 @@
 `installed` makes the package: its entry point is read as that of any other.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from rsso_dspy.environments import Transition
@@ -62,6 +63,13 @@ class Counting:
         pass
 
 
+def walk_gold_path(variant):
+    """To the number, by steps of 3 at most."""
+    far = 2 + variant.index % 3
+    sizes = [min(3, far - done) for done in range(0, far, 3)]
+    return [f"add {size}" if variant.task == "up" else f"take {size} away" for size in sizes]
+
+
 BENCHMARK = Benchmark(
     name="toy",
     version="1.0",
@@ -69,10 +77,12 @@ BENCHMARK = Benchmark(
     environment=lambda settings, stopped: Counting(),  # noqa: ARG005
     action_templates=TEMPLATES,
     gold_length=lambda variant: 2 + variant.index % 2,
+    own_gold_path=walk_gold_path,
     goal_advice={"Arrive": ("Always stop at the number.",)},
     goal_phrases={"Arrive": "a number reached"},
 )
 
+WITHOUT_GOLD = replace(BENCHMARK, name="goldless", own_gold_path=None)
 BROKEN = "not a benchmark"
 
 

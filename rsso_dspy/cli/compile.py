@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.bounds import MOST_DOLLARS, MOST_STEPS, MOST_TRIALS
+from rsso_dspy.bounds import (
+    LEAST_DEMO_TOKENS,
+    MOST_DEMO_TOKENS,
+    MOST_DOLLARS,
+    MOST_STEPS,
+    MOST_TRIALS,
+    USUAL_DEMO_TOKENS,
+)
 from rsso_dspy.cli.interruption import catch_interruptions
 from rsso_dspy.cli.options import (
     BackendName,
@@ -50,11 +57,28 @@ def compile_program(
     ] = "1-per-task",
     method_name: Annotated[str, typer.Option("--method", help="Method to compile.")] = "rsso",
     optimizer: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="gepa, mipro, simba, copro (instructions), bootstrap, bootstrap-random (demonstrations), none."
+            help="gepa, mipro, simba, copro (instructions), bootstrap, bootstrap-random (demonstrations), none. gepa "
+            "when absent, bootstrap-random under a teacher."
         ),
-    ] = "gepa",
+    ] = None,
+    teacher_name: Annotated[
+        str | None,
+        typer.Option(
+            "--teacher",
+            metavar="BACKEND|gold",
+            help="Who plays train for demonstrations: a backend, or gold for solutions of training variants.",
+        ),
+    ] = None,
+    demo_tokens: Annotated[
+        int,
+        typer.Option(
+            min=LEAST_DEMO_TOKENS,
+            max=MOST_DEMO_TOKENS,
+            help="Tokens of all demonstrations of a predictor at most, under a teacher.",
+        ),
+    ] = USUAL_DEMO_TOKENS,
     task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
     compile_trials: Annotated[int, typer.Option(min=1, max=MOST_TRIALS, help="Trials per rollout.")] = 2,
     compile_steps: Annotated[
@@ -117,14 +141,17 @@ def compile_program(
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
     from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.confirmable import describe_power
-    from rsso_dspy.optimize.request import build_request
+    from rsso_dspy.optimize.request import build_request, choose_optimizer
     from rsso_dspy.optimize.rollout_cache import RolloutCache
+    from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.programs.methods import get_method
 
     preset = resolve_protocol(settings)
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     calibration = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark)
     base = load(start) if start else None
+    optimizer = optimizer or choose_optimizer(teacher_name)
+    teacher = choose_teacher(teacher_name, settings, demo_tokens) if teacher_name else None
     wanted = build_request(
         get_method(method_name),
         preset,
@@ -141,6 +168,7 @@ def compile_program(
         base,
         max_idle,
         seeds,
+        teacher=teacher,
     )
     there = load_finished_compile(out, settings, wanted)
     kept = 0 if there else RolloutCache.for_output(out).check_request(describe_request(settings, wanted))
@@ -156,7 +184,9 @@ def compile_program(
             f"      {format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not "
             "played again"
         )
-    for note in (*calibration.notes, *describe_power(wanted, base)):
+    if teacher:
+        print_status(f"      {teacher.describe_play(len(calibration.train))}")
+    for note in (*calibration.notes, *(teacher.notes if teacher else ()), *describe_power(wanted, base)):
         print_status(f"      {note}")
     if base and base.candidate:
         print_status(f"      {start} holds an unconfirmed candidate: it starts from the program that one started from")
@@ -174,8 +204,10 @@ def _describe_cost(forecast: "Forecast", wanted: "CompileRequest", settings: "Co
     from rsso_dspy.pricing import compute_cost as price
     from rsso_dspy.pricing import format_dollars, sum_amounts
 
-    price_of, models = make_price_lookup(settings.prices), Backend(settings.active_backend).models
-    by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}  # type: ignore[index]
+    price_of = make_price_lookup(settings.prices)
+    taught = wanted.teacher.models if wanted.teacher else {}
+    models: dict[str, str] = {**dict(Backend(settings.active_backend).models.items()), **taught}
+    by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}
     amount = sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
     said = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
     calls, money = wanted.limits.lm_calls, wanted.limits.cost

@@ -60,6 +60,10 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
             f"besides, attempts that were cut short: {calls}; tokens: {_format_token_counts(found.abandoned.values())}"
         )
     print_paragraph(f"model: {found.model}; proposer: {found.proposer}")
+    if found.teacher:
+        print_paragraph(
+            f"teacher: {found.teacher}, who played train for demonstrations of {found.demo_tokens} tokens at most"
+        )
     if found.environment is not None:
         name, version, easier = astuple(found.environment)
         print_paragraph(f"protocol: {protocol}, seed {found.seed}, {name} {version}, simplification {easier or 'none'}")

@@ -310,8 +310,8 @@ class CompileProgress(ProgressBar):
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())
             self.update_bar(self.done, f"{score}{rollouts.lm_calls:,} calls  {tokens / 1e6:.1f}M tokens")
             if not self.console.is_terminal:
-                number = candidate.number
+                player = "teacher" if rollout.variant in rollouts.taught else f"candidate {candidate.number}"
                 self.print_line(
-                    f"[{self.done}/{self.total}] candidate {number} {rollout.variant.key}: {rollout.score:.3f}"
+                    f"[{self.done}/{self.total}] {player} {rollout.variant.key}: {rollout.score:.3f}"
                     f"  {score}{rollouts.lm_calls:,} calls"
                 )

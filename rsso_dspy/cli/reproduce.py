@@ -275,6 +275,9 @@ def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
         _print_quoted(
             f"it improved another compiled program ({start}), which is not stored: name its file after --from"
         )
+    teacher = data["identity"].get("teacher", {}).get("name")
+    if teacher and teacher != "gold":
+        _print_quoted(f"its teacher was {data['teacher']}: name a --config that has the backend {teacher}")
     wanted = {
         "--method": data["method"],
         "--optimizer": data["optimizer"],
@@ -287,6 +290,8 @@ def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
         "--roles": ",".join(data.get("roles") or ()) or None,
         "--from": None if start == ZERO_SHOT else "START.json",
         "--seeds": data.get("seeds", 1) if data.get("seeds", 1) != 1 else None,
+        "--teacher": teacher,
+        "--demo-tokens": data.get("demo_tokens"),
     }
     data = rename_old_parts(data)
     parts = {part: data.get(part) or [] for part in PARTS}

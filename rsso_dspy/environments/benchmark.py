@@ -24,7 +24,7 @@ from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.environments.transcripts import ReplayedRun
-from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, State, Step, Variant
 
 __all__ = ["DEFAULT", "GROUP", "Benchmark", "GoldCheck", "GoldTable", "Settings", "get_benchmark", "list_benchmarks"]
@@ -130,6 +130,9 @@ class Benchmark:
     """Examples of play with rules, for a neuro-symbolic writer without a file of examples."""
     golds: GoldTable | None = None
     """For `rsso-dspy golds verify`."""
+    own_gold_path: Callable[[Variant], Sequence[str]] | None = None
+    """The actions of the variant's solution, for a gold teacher of a compile; None if there are no such solutions. May
+    take minutes; raises ``GoldUnknown``. Asked for training variants alone: `find_gold_path` sees to that."""
     admissible: Literal["none", "short", "long"] = "none"
     """Whether environments list possible actions (`ListsActions`), and whether the list is short enough for a prompt:
     some dozen actions."""
@@ -176,6 +179,27 @@ class Benchmark:
     def select_held_out(self, keys: Iterable[str]) -> list[str]:
         """Return the keys of test variants. Raises what `TaskTable.parse` raises."""
         return [key for key in keys if self.table.parse(key).split == "test"]
+
+    def check_gold_paths(self, variants: Iterable[Variant]) -> None:
+        """Raise `UsageError` if this benchmark has no gold paths, and `SplitError` for any variant that is not of the
+        train split, whatever split its own field names."""
+        if self.own_gold_path is None:
+            raise UsageError(
+                f"{self.name} has no gold paths to teach from: name a backend as the teacher, e.g. --teacher embedded"
+            )
+        splits = {variant.key: self.table.parse(variant.key).split for variant in variants}
+        if wrong := [f"{key} ({split})" for key, split in splits.items() if split != "train"]:
+            raise SplitError(
+                f"gold paths are shown of training variants alone, and these are not: {', '.join(wrong)}. Take train "
+                "variants into the train part, or another teacher"
+            )
+
+    def find_gold_path(self, variant: Variant) -> tuple[str, ...]:
+        """Return the actions of a training variant's solution. Raises what `check_gold_paths` raises, and
+        `GoldUnknown`."""
+        self.check_gold_paths([variant])
+        assert self.own_gold_path is not None
+        return tuple(self.own_gold_path(variant))
 
     def smoke_test(self, settings: Settings) -> str:
         """Play briefly and return one line on what works; raises the first failure."""

@@ -29,6 +29,9 @@ TOKENS_PER_CALL = {
 }
 """Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
 
+TEACHING = "teacher-"
+"""Ahead of a role that a teacher plays in a compile, in its account."""
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -49,7 +52,7 @@ class Forecast:
     @property
     def usage(self) -> dict[str, Usage]:
         """The same by role."""
-        sizes = {role: TOKENS_PER_CALL[role] for role in self.calls}
+        sizes = {role: TOKENS_PER_CALL[role.removeprefix(TEACHING)] for role in self.calls}
         return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
 
 

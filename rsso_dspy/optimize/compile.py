@@ -15,22 +15,23 @@ from types import FrameType
 from typing import Any
 
 from rsso_dspy.atomic import check_output_path
+from rsso_dspy.bounds import USUAL_DEMO_TOKENS
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, StopRequested
 from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_run_identity
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compiled import Compiled, check_stock_modules, derive_program_name, load
-from rsso_dspy.optimize.outcome import build_compiled
+from rsso_dspy.optimize.outcome import build_compiled, make_compile_identity
 from rsso_dspy.optimize.phases import play_phases
 from rsso_dspy.optimize.recorded import RecordedCompile
-from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request
+from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request, choose_optimizer
 from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import list_open_predictors
+from rsso_dspy.optimize.teacher import choose_teacher, open_lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.run_file import describe_difference
 
@@ -43,7 +44,7 @@ def compile(
     live: Session,
     calib: str = "1-per-task",
     tasks: Sequence[str] | None = None,
-    optimizer: str = "gepa",
+    optimizer: str | None = None,
     trials: int = TRIALS,
     steps: int = STEPS,
     max_rollouts: int | None = None,
@@ -51,10 +52,13 @@ def compile(
     max_cost: float | None = None,
     roles: Sequence[str] | None = None,
     seeds: int = 1,
+    teacher: str | None = None,
+    demo_tokens: int = USUAL_DEMO_TOKENS,
 ) -> Compiled:
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with seed and protocol of
     the session's configuration and as many simulators as it has; `roles` are the predictors, or roles, that may be
-    changed. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. The optimizer is gepa when None, and
+    bootstrap-random under a teacher. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.active_benchmark)
@@ -62,7 +66,7 @@ def compile(
         agent.method,
         live.protocol,
         calibration,
-        optimizer,
+        optimizer or choose_optimizer(teacher),
         trials,
         steps,
         max_rollouts,
@@ -71,6 +75,7 @@ def compile(
         max_cost=max_cost,
         roles=roles,
         seeds=seeds,
+        teacher=choose_teacher(teacher, config, demo_tokens) if teacher else None,
     )
     return compile_agent(agent, live, wanted, live.jobs)
 
@@ -104,7 +109,7 @@ def compile_agent(
         recordings = recordings_beside(out, shelf.begun, live, record)
         shelf.open_for_request(describe_request(live.config, wanted))
         tapes = RecordedCompile(recordings, shelf.place, live.backend.recordings)
-    calibration = wanted.calibration
+    calibration, teacher = wanted.calibration, wanted.teacher
     rollouts = Rollouts(
         live,
         calibration.val,
@@ -119,6 +124,8 @@ def compile_agent(
         tapes,
         calibration.seeds,
         wanted.reserved,
+        open_lead(teacher, calibration, live, wanted.method.scaffold) if teacher else None,
+        teacher.models if teacher else {},
     )
     try:
         with stop_on_interrupt(rollouts):
@@ -169,7 +176,7 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
         there = load(out)
     except UsageError as error:
         raise UsageError(f"{error}. Nothing is written over it: use another -o, or move it away") from None
-    now = describe_request(config, wanted)
+    now = {"teacher": None, "demo_tokens": None, **describe_request(config, wanted)}
     then = {key: list(value) if isinstance(value := getattr(there, key), tuple) else value for key in now}
     if then != now:
         raise RunMismatch(
@@ -181,7 +188,9 @@ def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> 
 
 def describe_request(config: Config, wanted: CompileRequest) -> dict[str, Any]:
     """What the result of a compile depends on, as JSON data."""
+    teacher = wanted.teacher
     return {
+        **({"teacher": teacher.model, "demo_tokens": teacher.demo_tokens} if teacher else {}),
         "method": wanted.method.name,
         "optimizer": wanted.optimizer.name,
         "trials": wanted.trials,
@@ -198,7 +207,7 @@ def describe_request(config: Config, wanted: CompileRequest) -> dict[str, Any]:
         "confirm": [variant.key for variant in wanted.calibration.confirm],
         "seeds": wanted.calibration.seeds,
         "placebos": wanted.placebos,
-        "identity": make_run_identity(config, resolve_protocol(config)),
+        "identity": make_compile_identity(config, resolve_protocol(config), wanted),
     }
 
 

@@ -128,6 +128,10 @@ class Compiled:
     """What did best on val, where it is not confirmed."""
     search_end: str | None = None
     """Why the search ended, in words."""
+    teacher: str | None = None
+    """Who played the train variants for demonstrations: `gold`, or a backend's acting model; None when nobody did."""
+    demo_tokens: int | None = None
+    """Tokens of all demonstrations of a predictor at most, under a teacher."""
     kind: str = KIND
     schema: int = field(default=SCHEMA)
 

@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from importlib.metadata import version
 from statistics import fmean
+from typing import Any
 
+from rsso_dspy.config import Config
+from rsso_dspy.experiment.protocols import NamedProtocol
 from rsso_dspy.experiment.provenance import make_run_identity
 from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.experiment.session import Session
@@ -49,7 +52,11 @@ def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts
         trials=wanted.trials,
         steps=wanted.steps,
         seed=wanted.seed,
-        notes=(*calibration.notes, *_note_deaf_roles(wanted, live, rollouts)),
+        notes=(
+            *calibration.notes,
+            *(wanted.teacher.notes if wanted.teacher else ()),
+            *_note_deaf_roles(wanted, live, rollouts),
+        ),
         max_rollouts=wanted.limits.rollouts,
         max_lm_calls=wanted.limits.lm_calls,
         max_cost=wanted.limits.cost,
@@ -79,11 +86,19 @@ def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts
         rule_based=live.backend.rule_based,
         environment=CompileEnvironment.of(live.config),
         signatures=hash_schema(agent),
-        identity=make_run_identity(live.config, live.protocol),
+        identity=make_compile_identity(live.config, live.protocol, wanted),
         versions={**{name: version(name) for name in ("dspy", "gepa")}, played.name: played.version},
         program=kept.program,
         state=kept.state,
+        teacher=wanted.teacher.model if wanted.teacher else None,
+        demo_tokens=wanted.teacher.demo_tokens if wanted.teacher else None,
     )
+
+
+def make_compile_identity(config: Config, protocol: NamedProtocol, wanted: CompileRequest) -> dict[str, Any]:
+    """What all results of a compile depend on besides its request: those of a run, and how a teacher answers."""
+    taught = {"teacher": wanted.teacher.describe()} if wanted.teacher else {}
+    return {**make_run_identity(config, protocol), **taught}
 
 
 def _note_deaf_roles(wanted: CompileRequest, live: Session, rollouts: Rollouts) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 from contextlib import suppress
 
 from rsso_dspy.optimize.acceptance import choose_candidate, confirm_candidate, race_on_val
+from rsso_dspy.optimize.optimizers.demonstrations import SETS
+from rsso_dspy.optimize.optimizers.lessons import try_lessons
 from rsso_dspy.optimize.optimizers.search import has_perfect_candidate
 from rsso_dspy.optimize.placebo import make_placebo
 from rsso_dspy.optimize.request import CompileRequest
@@ -27,6 +29,10 @@ def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, 
     with silence_output(), race_in_evaluations(rollouts, jobs):
         rollouts.play_all(agent, calibration.val, jobs, calibration.seeds)
         play_placebos(agent, wanted, rollouts, jobs)
+        if wanted.teacher:
+            sets = 1 if optimizer.name == "bootstrap" else SETS
+            try_lessons(agent, rollouts, calibration.train, wanted.teacher.demo_tokens, wanted.seed, sets, jobs)
+            return
         found = optimizer.run(agent, calibration, rollouts, wanted.seed, jobs)
         race_on_val(rollouts, found, jobs)
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from rsso_dspy.config import MOST_TRIALS
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.plan import Forecast, Plan, compute_step_budgets
+from rsso_dspy.experiment.plan import TEACHING, Forecast, Plan, compute_step_budgets
 from rsso_dspy.experiment.protocols import NamedProtocol
 from rsso_dspy.experiment.run_programs import CompileEnvironment, check_environment
 from rsso_dspy.optimize.calibration import Calibration
@@ -16,6 +16,7 @@ from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.student import resolve_predictors
+from rsso_dspy.optimize.teacher import TAUGHT, Teacher
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.roles import ROLE_OF
 from rsso_dspy.records import ZERO_SHOT, Variant
@@ -35,6 +36,9 @@ PLACEBOS = 1
 
 MOST_SEEDS = 20
 """Seeds per variant at most."""
+
+ROLES = ("actor", "reflector", "verbalizer", "advisor")
+"""Roles that are asked while a program plays."""
 
 MOST_ROLLOUTS = 100_000
 """Rollouts at most."""
@@ -64,6 +68,8 @@ class CompileRequest:
     """Steps in a row that may earn nothing before a trial is ended."""
     placebos: int = 0
     """Rewordings without meaning that play beside the candidates, where the budget reaches for them."""
+    teacher: Teacher | None = None
+    """Who plays train in place of the student, for demonstrations."""
 
     @property
     def reserved(self) -> int:
@@ -78,17 +84,23 @@ class CompileRequest:
         calibration = self.calibration
         costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
         reserved, total = self.reserved, self.limits.rollouts - self.reserved
+        lessons: Counter[str] = Counter()
+        if self.teacher:
+            total -= len(calibration.train)
+            taught = [costs[v] for v in calibration.train] if self.teacher.backend else []
+            lessons.update({f"{TEACHING}{role}": sum(each.get(role, 0) for each in taught) for role in ROLES})
         train = _accumulate_costliest_calls([costs[v] for v in (*calibration.train, *calibration.spare)], total)
         others = calibration.val if reserved else (*calibration.val, *calibration.confirm)
         val = _accumulate_costliest_calls([costs[v] for v in others], total)
-        worst = max(range(total + 1), key=lambda n: train[n].total() + val[total - n].total())
+        most = 0 if self.teacher else total  # the student is not played on train under a teacher
+        worst = max(range(most + 1), key=lambda n: train[n].total() + val[total - n].total())
         calls = train[worst] + val[total - worst]
         if reserved:
             calls += _accumulate_costliest_calls([costs[v] for v in calibration.confirm], reserved)[-1]
-        roles = {role: calls[role] for role in ("actor", "reflector", "verbalizer", "advisor")}
+        roles = {role: calls[role] for role in ROLES}
         predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
-        return Forecast({role: count for role, count in roles.items() if count})
+        return Forecast({role: count for role, count in (roles | lessons).items() if count})
 
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)
@@ -114,6 +126,7 @@ def build_request(
     max_idle: int | None = None,
     seeds: int = 1,
     placebos: int = PLACEBOS,
+    teacher: Teacher | None = None,
 ) -> CompileRequest:
     """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate, and for
     a program to start from that is of another method or environment. Gold lengths that are not known are computed;
@@ -166,6 +179,8 @@ def build_request(
         raise UsageError(
             f"{method.name} never asks {', '.join(roles or ())}, so there is nothing to change; name others"
         )
+    if teacher:
+        teacher.check(calibration, chosen.name, chosen_roles)
     return CompileRequest(
         method,
         calibration,
@@ -180,7 +195,13 @@ def build_request(
         start.calibration if start else (),
         max_idle,
         placebos,
+        teacher,
     )
+
+
+def choose_optimizer(teacher: str | None) -> str:
+    """The usual optimizer: under a teacher one that takes demonstrations."""
+    return TAUGHT[-1] if teacher else "gepa"
 
 
 def _is_predictor_used(method: Method, predictor: str) -> bool:

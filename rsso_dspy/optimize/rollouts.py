@@ -8,7 +8,7 @@ counted against the budget; and what infrastructure spoils ends the compile inst
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -28,6 +28,7 @@ from rsso_dspy.optimize.goal_recording import GoalRecordingEnvironments
 from rsso_dspy.optimize.metric import score_trials
 from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.rollout_cache import RolloutCache
+from rsso_dspy.optimize.teacher import Lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.roles import ROLE_OF
@@ -44,6 +45,8 @@ __all__ = [
     "TracedCall",
 ]
 
+
+NO_MODELS: Mapping[str, str] = {}
 
 Job = tuple[str, Variant, int]
 """Fingerprint of a program, a variant, and which of its seeds."""
@@ -80,6 +83,8 @@ class Rollouts:
         tapes: RecordedCompile | None = None,
         seeds: int = 1,
         reserved: int = 0,
+        lead: Lead | None = None,
+        teacher_models: Mapping[str, str] = NO_MODELS,
     ):
         self.live = live
         self.val = tuple(val)
@@ -98,7 +103,11 @@ class Rollouts:
         """Spare variants that were drawn for feedback, in order."""
         self.recalled = 0
         """Rollouts of `spent` that were not played but found on the shelf."""
-        models: dict[str, str] = {r: m for r, m in live.backend.models.items()}  # noqa: C416
+        self.lead = lead
+        """The teacher, who plays its variants in place of the program's own models."""
+        self.taught: dict[Variant, Rollout] = {}
+        """What the teacher played. No candidate's: these scores are not the student's."""
+        models: dict[str, str] = {**dict(live.backend.models.items()), **teacher_models}
         self.purse = SpendLimit(limits.cost, None, models, make_price_lookup(live.config.prices))
         self._shelf = shelf
         self.tapes = tapes or RecordedCompile(source=live.backend.recordings)
@@ -207,7 +216,9 @@ class Rollouts:
             with self._lock:
                 self._running -= 1
                 self._lock.notify_all()
-        if repeat:
+        if self._find_lead(variant):
+            self.taught[variant] = rollout
+        elif repeat:
             candidate.repeats[variant, repeat] = rollout
         else:
             candidate.rollouts[variant] = rollout
@@ -342,6 +353,10 @@ class Rollouts:
         elif not isinstance(error, CompileStopped | Stopped):
             self.stop_compile("error", error)
 
+    def _find_lead(self, variant: Variant) -> Lead | None:
+        """The teacher, if it is his to play."""
+        return self.lead if self.lead and variant in self.lead.variants else None
+
     def _recall_rollout(self, job: Job) -> Rollout | None:
         """The rollout, when an earlier attempt at this compile has paid for it; it is on the account all the same."""
         rollout = self._shelf.find_rollout(*job) if self._shelf else None
@@ -363,6 +378,7 @@ class Rollouts:
         failure: Failure | None = None
         for _ in range(2):
             watched = GoalRecordingEnvironments(self.live.runtime.environments)
+            lead = self._find_lead(variant)
             runtime = replace(
                 self.live.runtime,
                 environments=watched,
@@ -376,11 +392,14 @@ class Rollouts:
                 ),
                 stopped=self._halted.is_set,
             )
+            if lead:
+                runtime = lead.take_over(runtime, variant)
             tape = self.tapes.rollout(name, variant, repeat)
             with (
                 self.live.activate_for_run(),
+                dspy.context(adapter=lead.adapter) if lead else nullcontext(),
                 runtime.activate(),
-                self.count_requests(asked),
+                self.count_requests(asked) if lead is None or lead.asks_models else nullcontext(),
                 tape as told,
                 dspy.context(trace=[]),
             ):
@@ -388,7 +407,7 @@ class Rollouts:
                 calls = tuple((names[id(predictor)], given, said) for predictor, given, said in dspy.settings.trace)
             failure = played.trials[-1].failure
             if failure is None:
-                trials = played.trials
+                trials = lead.bill(played.trials) if lead else played.trials
                 goals = tuple(watched.progress)
                 rollout = Rollout(variant, score_trials(trials), trials, goals, calls, asked[0], repeat)
                 if self._shelf:

@@ -57,6 +57,7 @@ BENCHMARK = Benchmark(
     lessons=lessons.draw_lessons,
     examples=_read_examples,
     golds=gold_lengths,
+    own_gold_path=lambda variant: gold_lengths.compute_gold_paths([variant])[0],
     admissible="long",
     own_check=_run_smoke_test,
     interfaces={"complete": action_help.USUAL},

@@ -8,7 +8,8 @@ A length counts the actions of the simulator's solver, whether or not it succeed
 two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
 
 The paths themselves solve the tasks. They leave this module only through `compute_gold_paths`, for tests, benchmarks
-and the feedback of an optimizer; no agent, prompt or record may contain them.
+and the gold teacher of a compile, which is given those of training variants (`Benchmark.find_gold_path`). No agent,
+prompt or record may contain them but for the demonstrations of a program that was taught so.
 """
 
 import json

@@ -1,0 +1,190 @@
+"""A teacher: who plays the train variants in place of the program that is compiled, for demonstrations.
+
+    teacher = choose_teacher("gold", config)          # or the name of a [backends.NAME] table
+    teacher.check(calibration, "bootstrap")           # SplitError, UsageError: before anything is played
+    lead = open_lead(teacher, calibration, live)      # given to `Rollouts`, which asks it on train variants
+
+Whoever teaches, it is the student's own program that is played, with its prompts and fields: a `gold` teacher says the
+benchmark's solution of a training variant step by step, another backend answers as it can. What that costs stands on
+the account under ``teacher-ROLE``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dspy
+
+from rsso_dspy.bounds import LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS, USUAL_DEMO_TOKENS
+from rsso_dspy.config import BackendConfig, Config
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.plan import TEACHING
+from rsso_dspy.experiment.session import Session
+from rsso_dspy.lm import Backend
+from rsso_dspy.lm.adapters import ChatAdapter
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.gold_player import GoldPlayer
+from rsso_dspy.programs.methods import Scaffold
+from rsso_dspy.programs.runtime import Runtime
+from rsso_dspy.records import TrialResult, Variant
+
+GOLD = "gold"
+"""Names the teacher that plays gold paths."""
+
+TAUGHT = ("bootstrap", "bootstrap-random")
+"""Optimizers that take demonstrations and nothing else."""
+
+SLACK = 20
+"""Steps that a gold path may take more than it has actions: the simulator may ask which of several things is meant."""
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """Who teaches, and how much of it a prompt holds."""
+
+    name: str
+    """`gold`, or the name of a backend."""
+    demo_tokens: int = USUAL_DEMO_TOKENS
+    backend: BackendConfig | None = None
+    """None of gold."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What its answers depend on, as JSON data."""
+    same: bool = False
+    """It is the student's own model."""
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Role, as the account has it, to the model that answers; none of gold."""
+        models = Backend(self.backend).models if self.backend else {}
+        return {f"{TEACHING}{role}": model for role, model in models.items()}
+
+    @property
+    def model(self) -> str:
+        """`gold`, or the model that acts."""
+        return self.models[f"{TEACHING}actor"] if self.backend else GOLD
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the scores should know."""
+        if not self.backend:
+            return (
+                "taught by gold: its demonstrations are taken from solutions of the train variants, which no player "
+                "of the paper was shown",
+            )
+        if self.same:
+            return (
+                f"the teacher is the student's own model, {self.model}: this is plain bootstrap, with short "
+                "demonstrations",
+            )
+        return ()
+
+    def check(self, calibration: Calibration, optimizer: str, tuned: Sequence[str]) -> None:
+        """Raise `UsageError` for an optimizer that has no use for demonstrations alone, for a benchmark without gold
+        paths and for roles that gold does not play; `SplitError` when gold would be asked for anything but training
+        variants."""
+        if optimizer not in TAUGHT:
+            raise UsageError(
+                f"a teacher gives demonstrations, and {optimizer} does not search for those alone: compile with "
+                f"--optimizer {' or '.join(TAUGHT)} first, then improve on a confirmed file with --optimizer "
+                f"{optimizer} --from FILE"
+            )
+        if not LEAST_DEMO_TOKENS <= self.demo_tokens <= MOST_DEMO_TOKENS:
+            raise UsageError(
+                f"cannot hold demonstrations to {self.demo_tokens} tokens; ask for {LEAST_DEMO_TOKENS} to "
+                f"{MOST_DEMO_TOKENS:,}"
+            )
+        if self.backend:
+            return
+        played = get_benchmark(calibration.benchmark)
+        played.check_gold_paths(calibration.train)
+        if "actor" not in tuned:
+            raise UsageError("gold paths teach the actor alone, and --roles leaves it out: name it, or another teacher")
+
+    def describe_play(self, variants: int) -> str:
+        """What it will do, in a line of the plan."""
+        who = "gold plays the solutions of" if self.backend is None else f"{self.name} ({self.model}) plays"
+        free = "; no model is asked for that" if self.backend is None else ""
+        return (
+            f"teacher: {who} {variants} train variants{free}; demonstrations take {self.demo_tokens:,} tokens at most"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What the result of a compile depends on, as JSON data."""
+        return {"name": self.name, **({"settings": self.settings} if self.backend else {})}
+
+
+def choose_teacher(name: str, config: Config, demo_tokens: int = USUAL_DEMO_TOKENS) -> Teacher:
+    """The teacher of this name, `gold` or a backend of the configuration. Raises `UnknownName`."""
+    if name == GOLD:
+        return Teacher(GOLD, demo_tokens)
+    student = config.active_backend
+    taught = config.model_copy(update={"backend": name})
+    backend, settings = taught.active_backend, taught.resolve_settings()["backends"][name]
+    if student.replay:
+        backend = backend.model_copy(update={"replay": student.replay})
+    same = Backend(backend).models["actor"] == Backend(student).models["actor"]
+    return Teacher(name, demo_tokens, backend, settings, same)
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A teacher who is ready to play. `Rollouts` asks it on `variants`."""
+
+    variants: frozenset[Variant]
+    adapter: dspy.Adapter
+    """The format that its answers are asked for in."""
+    asks_models: bool
+    take_over: Callable[[Runtime, Variant], Runtime]
+    """The runtime of a rollout, with the teacher in place of the student."""
+
+    def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
+        """The trials with what they cost under the teacher's roles; a gold path costs nothing."""
+        return tuple(
+            replace(
+                trial,
+                usage={f"{TEACHING}{role}": spent for role, spent in trial.usage.items()} if self.asks_models else {},
+            )
+            for trial in trials
+        )
+
+
+def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffold: Scaffold) -> Lead:
+    """The teacher, ready to play. Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when its backend cannot
+    work."""
+    variants = frozenset(calibration.train)
+    if teacher.backend is None:
+        return Lead(variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, scaffold))
+    backend = Backend(teacher.backend, Runtime.is_stopping)
+    backend.check(live.protocol.rules.retry_temperature)
+    backend.check_connections()
+
+    def play_backend(runtime: Runtime, variant: Variant) -> Runtime:  # noqa: ARG001
+        spend = runtime.spend
+        return replace(runtime, lm=backend.lm, spend=lambda role, usage: spend(f"{TEACHING}{role}", usage))
+
+    return Lead(variants, backend.adapter, True, play_backend)
+
+
+def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, scaffold: Scaffold) -> Runtime:
+    """The runtime with the gold path of a training variant in place of a model: one trial, to the path's end, in which
+    nothing is learnt. Raises `SplitError` for any other variant."""
+    path = get_benchmark(calibration.benchmark).find_gold_path(variant)
+    player = dspy.LM("gold/path", engine=GoldPlayer(path, scaffold), cache=False)
+    rules = replace(
+        runtime.rules,
+        trials=1,
+        frozen=True,
+        max_repeat=None,
+        max_ticks=None,
+        max_idle=None,
+        layout="paper",
+        action_choice="free",
+    )
+    return replace(
+        runtime,
+        lm=lambda *_: player,
+        budget=lambda _: len(path) + SLACK,
+        rules=rules,
+        spend=lambda _role, _usage: None,
+    )

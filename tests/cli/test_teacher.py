@@ -1,0 +1,111 @@
+"""`rsso-dspy compile --teacher`: a student that counts only where a demonstration shows it how."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.environments.benchmark import get_benchmark
+from tests.live import says
+from tests.provider_formats import Said
+from tests.provider_server import provider
+from tests.toy_benchmark import installed
+
+COMPILE = (
+    "compile", "--method", "react", "--tasks", "up", "--optimizer", "bootstrap", "--compile-trials", "1",
+    "--compile-steps", "20", "--benchmark", "toy", "--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch, tmp_path_factory) -> None:
+    monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site")))
+    get_benchmark.cache_clear()
+
+
+def count(request: dict) -> Said:
+    """Counts to the number that the task names."""
+    far = int(re.findall(r"Count from 0 to (\d)", request["messages"][-1]["content"])[-1])
+    return Said(says(thought="One more.", action=f"add {3 if far == 3 else 2}"))
+
+
+def imitate(request: dict) -> Said:
+    """Counts where an earlier turn does, and waits otherwise."""
+    shown = any("add" in each["content"] for each in request["messages"] if each["role"] == "assistant")
+    return count(request) if shown else Said(says(thought="What now?", action="wait"))
+
+
+def backend(name: str, served) -> tuple[str, ...]:
+    return (
+        "--set", f"backends.{name}.model=hosted_vllm/{name}", "--set", f"backends.{name}.base_url={served.url}",
+        "--set", f'prices.hosted_vllm/{name}={{input = 1.0, output = 1.0}}',
+    )  # fmt: skip
+
+
+def test_gold_paths_of_train_variants_are_in_the_students_prompts(rsso):
+    with provider(imitate) as served:
+        words = (*COMPILE, "--teacher", "gold", "--backend", "mine", *backend("mine", served), "-o", "mine.json")
+        code, out, err = rsso(*words, "--dry-run")
+        assert code == 0, err
+        assert "teacher: gold plays the solutions of 1 train variants; no model is asked for that" in err
+        assert "teacher-actor" not in err
+        code, out, err = rsso(*words)
+        assert code == 0, err
+        prompts = [request["messages"] for request in served.requests]
+        made = json.loads(Path("mine.json").read_text())
+        assert (made["teacher"], made["demo_tokens"], made["usage"].keys()) == ("gold", 1500, {"actor"})
+        assert made["lm_calls"] == made["usage"]["actor"]["calls"] == len(prompts), "a gold path asks no model"
+        code, _, _ = rsso(*words)
+        assert (code, len(served.requests)) == (0, len(prompts)), "it is finished"
+        code, _, err = rsso(*words, "--demo-tokens", "300")
+        assert (code, "demo_tokens: there 1500, now 300" in err) == (2, True)
+    (train,) = made["train"]
+    far = 2 + int(train.partition("::")[2]) % 3
+    demos = made["candidate"]["state"]["actor"]["demos"]
+    assert demos
+    assert {demo["task"] for demo in demos} == {f"Count from 0 to {far}."}
+    shown = [turns for turns in prompts if len(turns) > 2]
+    assert any(demos[0]["action"] in turn["content"] for turn in shown[0] if turn["role"] == "assistant")
+    assert made["after"]["metric"] > made["before"]["metric"]
+    assert all(train not in tried["per_variant"] for tried in made["tried"]), "the teacher's score is nobody else's"
+    assert any("taught by gold" in note for note in made["notes"])
+    _, out, _ = rsso("program", "show", "mine.json")
+    assert "teacher: gold" in out
+    _, out, _ = rsso("reproduce", "mine.json")
+    assert "--teacher gold --demo-tokens 1500" in out
+
+
+def test_another_backend_teaches_and_is_billed_apart(rsso):
+    with provider(imitate) as student, provider(count) as wise:
+        words = (
+            *COMPILE, "--teacher", "wise", "--backend", "mine", *backend("mine", student), *backend("wise", wise),
+            "--max-cost", "50",
+        )  # fmt: skip
+        code, _, err = rsso(*words, "--dry-run")
+        assert code == 0, err
+        forecast = int(re.search(r"teacher-actor (\d+)", err).group(1))
+        code, out, err = rsso(*words, "-o", "mine.json")
+        assert code == 0, err
+        made = json.loads(Path("mine.json").read_text())
+        billed = {role: usage["calls"] for role, usage in made["usage"].items()}
+        assert billed == {"actor": len(student.requests), "teacher-actor": len(wise.requests)}
+        assert 0 < len(wise.requests) <= forecast
+        assert made["lm_calls"] == sum(billed.values())
+        assert (made["teacher"], made["model"]) == ("hosted_vllm/wise", "hosted_vllm/mine")
+        assert "[2/" in err
+        assert "teacher up::" in err
+        assert f"teacher-actor {len(wise.requests)}" in out
+        assert made["candidate"]["state"]["actor"]["demos"]
+    _, out, _ = rsso("reproduce", "mine.json")
+    assert "--teacher wise" in out
+
+
+def test_a_teacher_that_is_the_student_is_named_as_such(rsso):
+    with provider(imitate) as served:
+        code, _, err = rsso(*COMPILE, "--teacher", "mine", "--backend", "mine", *backend("mine", served))
+    assert code == 0, err
+    made = json.loads(Path("compiled.json").read_text())
+    assert any("plain bootstrap" in note for note in made["notes"])
+    assert "plain bootstrap" in err
+    assert made["search_end"] == "the teacher did nothing that is short enough and good enough to show"

@@ -1,0 +1,144 @@
+"""Who may teach what, what becomes a demonstration, and what is kept of a teacher's play."""
+
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
+from rsso_dspy.errors import SplitError, UnknownName, UsageError
+from rsso_dspy.optimize import teacher as teachers
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.candidates import CompileLimits
+from rsso_dspy.optimize.compile import compile_agent
+from rsso_dspy.optimize.optimizers.lessons import Lesson, choose_lessons, cut_history, list_lessons
+from rsso_dspy.optimize.request import build_request
+from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.optimize.teacher import Teacher, choose_teacher, open_lead
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.methods import METHODS
+from tests import toy_benchmark
+from tests.optimize.scripted import LONGEST, SHORTEST, Keep, Models, actor, wanted
+from tests.optimize.test_resume import CutShort
+
+DEV = get_benchmark().table.parse("lifespan-longest-lived::62")
+TEST = held_out("lifespan-longest-lived", "sso", 1)[0]
+FIND = train_sample("find-plant", 1)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [TEST, replace(TEST, split="train"), DEV, toy_benchmark.BENCHMARK.table.parse("up::9")],
+    ids=["held out", "held out under another name", "development", "of another benchmark"],
+)
+def test_gold_is_told_of_training_variants_alone(variant):
+    of = toy_benchmark.BENCHMARK if variant.task == "up" else get_benchmark()
+    with pytest.raises(SplitError, match="training variants alone"):
+        of.find_gold_path(variant)
+
+
+def test_a_benchmark_without_gold_paths_says_what_works_instead():
+    with pytest.raises(UsageError, match="goldless has no gold paths to teach from: name a backend as the teacher"):
+        toy_benchmark.WITHOUT_GOLD.find_gold_path(toy_benchmark.BENCHMARK.table.parse("up::0"))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "method", "change", "error", "says"),
+    [
+        ("gepa", "react", {}, UsageError, "gepa does not search for those alone: compile with --optimizer bootstrap"),
+        ("bootstrap", "reflexion", {"roles": ["reflector"]}, UsageError, "gold paths teach the actor alone"),
+        ("bootstrap", "react", {"train": (DEV,)}, SplitError, "lifespan-longest-lived::62 .dev."),
+        ("bootstrap", "react", {"teacher": Teacher("gold", 5)}, UsageError, "to 5 tokens; ask for 100 to 100,000"),
+    ],
+)
+def test_what_a_teacher_cannot_do_is_refused_before_anything_is_played(live, optimizer, method, change, error, says):
+    calibration = Calibration(change.get("train", LONGEST[:1]), LONGEST[1:2])
+    with pytest.raises(error, match=says):
+        build_request(
+            METHODS[method], live.protocol, calibration, optimizer, roles=change.get("roles"),
+            teacher=change.get("teacher", Teacher("gold")),
+        )  # fmt: skip
+
+
+def test_an_unknown_teacher_offers_the_backends(live):
+    with pytest.raises(UnknownName, match="unknown backend 'golden'"):
+        choose_teacher("golden", live.config)
+
+
+@pytest.mark.parametrize(("method", "interface"), [("react", "sso"), ("rsso", "complete")])
+def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
+    agent, calibration = Agent(method), Calibration(FIND, SHORTEST[:1])
+    rules = replace(live.runtime.rules, interface=interface)
+    within = replace(live, runtime=replace(live.runtime, rules=rules, lm=Models()))
+    lead = open_lead(Teacher("gold"), calibration, within, agent.method.scaffold)
+    rollouts = Rollouts(within, SHORTEST[:1], dict.fromkeys(FIND, 3), 2, 0, CompileLimits(1), lead=lead)
+    rollout = rollouts.play(agent, FIND[0])
+    assert rollouts.taught == {FIND[0]: rollout}
+    (trial,) = rollout.trials
+    assert (trial.trajectory.solved, trial.usage, rollouts.lm_calls, rollouts.usage) == (True, {}, 0, {})
+    lessons = list_lessons(rollout, ("actor",))
+    assert lessons
+    for lesson in lessons:
+        assert lesson.demo.get("next_action", lesson.demo.get("action")) in {s.proposed for s in trial.trajectory.steps}
+        assert len(lesson.demo["history"]) < 2000
+        assert not {"skills", "constitution"} & lesson.demo.keys()
+
+
+def test_a_cut_short_compile_keeps_what_the_teacher_played(live, tmp_path, monkeypatch):
+    out, asked = tmp_path / "program.json", []
+    request = replace(wanted("bootstrap", FIND, SHORTEST[:1], steps=4), teacher=Teacher("gold"))
+    find = teachers.play_gold
+    monkeypatch.setattr(teachers, "play_gold", lambda *given: asked.append(given[1]) or find(*given))
+    with pytest.raises(KeyboardInterrupt):
+        compile_agent(Agent("react"), within(live), request, events=CutShort(2), out=out)
+    assert asked == list(FIND)
+    observed = Keep()
+    compiled = compile_agent(Agent("react"), within(live), request, events=observed, out=out)
+    assert (asked, observed.of.recalled) == (list(FIND), 2)
+    assert compiled.teacher == "gold"
+    assert len(compiled.tried) == 2
+    assert compiled.rollouts == 3
+
+
+def within(live):
+    return Models(actor=actor(lambda _: False)).within(live)
+
+
+# Sets of demonstrations
+
+
+def make_lessons() -> list[Lesson]:
+    return [
+        Lesson("actor", task, number == 0, {"task": task, "history": f"{number}" * 360, "action": f"go {number}"})
+        for task in ("boil", "melt", "grow")
+        for number in range(4)
+    ]
+
+
+@pytest.mark.parametrize("tokens", [120, 400, 1000])
+def test_a_set_keeps_to_its_tokens_and_is_spread_over_task_types(tokens):
+    chosen = choose_lessons(make_lessons(), tokens, "0 0")["actor"]
+    assert sum(lesson.tokens for lesson in chosen) <= tokens
+    counts = [sum(lesson.task == task for lesson in chosen) for task in ("boil", "melt", "grow")]
+    assert max(counts) - min(counts) <= 1
+    assert sum(counts) >= tokens // 120
+    assert all(lesson.earns for lesson in chosen[:3]), "what earned points comes first"
+    assert chosen == choose_lessons(make_lessons(), tokens, "0 0")["actor"]
+    assert tokens == 120 or chosen != choose_lessons(make_lessons(), tokens, "0 1")["actor"]
+
+
+def test_nothing_that_is_too_long_is_shown():
+    assert choose_lessons(make_lessons(), 50, "0 0") == {}
+
+
+@pytest.mark.parametrize(
+    ("history", "kept"),
+    [
+        ("A room.", "A room."),
+        ("A room.\n\nThought: -\nAction: go\n\nA hall.", "A room.\n\nThought: -\nAction: go\n\nA hall."),
+        (f"{'x' * 900}\n\nThought: -\nAction: go\n\nA hall.", "A hall."),
+        (f"{'x' * 900}\n\nNext action: go\n\nStep 2:\n{'y' * 900}", f"Step 2:\n{'y' * 900}"),
+    ],
+)
+def test_a_history_is_cut_to_its_newest_steps(history, kept):
+    assert cut_history(history) == kept
