@@ -104,10 +104,9 @@ class Teacher:
     def describe_play(self, variants: int) -> str:
         """What it will do, in a line of the plan."""
         who = "gold plays the solutions of" if self.backend is None else f"{self.name} ({self.model}) plays"
+        parts = f"{variants} train variant{'s' * (variants != 1)}"
         free = "; no model is asked for that" if self.backend is None else ""
-        return (
-            f"teacher: {who} {variants} train variants{free}; demonstrations take {self.demo_tokens:,} tokens at most"
-        )
+        return f"teacher: {who} {parts}{free}; demonstrations take {self.demo_tokens:,} tokens at most"
 
     def describe(self) -> dict[str, Any]:
         """What the result of a compile depends on, as JSON data."""

@@ -48,7 +48,7 @@ def test_gold_paths_of_train_variants_are_in_the_students_prompts(rsso):
         words = (*COMPILE, "--teacher", "gold", "--backend", "mine", *backend("mine", served), "-o", "mine.json")
         code, out, err = rsso(*words, "--dry-run")
         assert code == 0, err
-        assert "teacher: gold plays the solutions of 1 train variants; no model is asked for that" in err
+        assert "teacher: gold plays the solutions of 1 train variant; no model is asked for that" in err
         assert "teacher-actor" not in err
         code, out, err = rsso(*words)
         assert code == 0, err
