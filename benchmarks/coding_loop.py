@@ -279,7 +279,7 @@ def fill_project(root: Path, count: int) -> None:
             first_seen=format_time(START),
             last_seen=format_time(time.time()),
             confidence=0.8,
-            owner=sign(entry_id),
+            owner=sign(str(root), entry_id),
         )
         (folder / f"{entry_id}.json").write_text(json.dumps(entry._asdict()))
     with open_index(str(root)) as index:

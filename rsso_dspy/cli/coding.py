@@ -248,7 +248,7 @@ def edit(
     if not changes and resolution is None:
         _open_editor(get_path(index.root, entry_id))
     with open_project() as index:
-        entry = load_entry(index, entry_id)._replace(**changes, owner=sign(entry_id))
+        entry = load_entry(index, entry_id)._replace(**changes, owner=sign(index.root, entry_id))
         if trigger is not None or context is not None:
             entry = entry._replace(keywords=tuple(list_keywords(entry.trigger, entry.context, entry.resolution)))
         if resolution is not None:

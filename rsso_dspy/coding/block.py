@@ -24,10 +24,17 @@ _SIGNS = str.maketrans(
 _ORDER = (
     r"(?i)\b(?:ignore|disregard|forget|override|bypass)\b.{0,40}"
     r"\b(?:instruction|prompt|rule|previous|above|prior|earlier|polic|safety|guard)"
-    r"|\b(?:system|developer)\s+(?:prompt|message)\b|\byou are (?:now|a|an)\b|\b(?:new|updated|real) instructions?\b"
-    r"|^\s*(?:system|assistant|user|human|developer|tool)\s*:|\[/?INST\]|<\|[^|]*\|"
+    r"|\b(?:system|developer)\s+(?:prompt|message)\b|\b(?:new|updated|real) instructions?\b|\bfrom now on\b"
+    r"|\byou are (?:now\b|an? (?:ai|llm|agent|assistant|expert|helpful|language model))"
+    r"|^\s*(?:system|assistant|user|human|developer|tool)\s*:"
+    r"(?!\s*(?:(?:command )?not found|no such|cannot|permission))"
+    r"|\[/?INST\]|<\|[^|]*\||<\s*/?\s*system\b|\bas an (?:ai|llm)\b"
+    r"|^\W*important\W+(?:please|run|do|always|never|you)\b"
+    r"|\b(?:note|message|instructions?|attention)\b.{0,8}\b(?:to|for) (?:the |all |any )?"
+    r"(?:ai|llms?|agents?|assistants?)\b"
     r"|\bdo not (?:tell|inform|mention)\b.{0,30}\buser\b"
-    r"|\b(?:assistant|agent|claude|codex|gemini|model)\b.{0,20}\b(?:must|should|shall|please)\b"
+    r"|\b(?:assistants?|claude|codex|gemini|llms?|ai|(?<![\w-])agents?|language models?)\b.{0,20}"
+    r"\b(?:must|should|shall|please)\b(?! (?:be|have)\b)"
 )
 
 
@@ -44,7 +51,17 @@ def escape(text: str, most: int = 200) -> str:
 
 def reads_as_order(entry: Entry) -> bool:
     """Whether a text of an entry talks to the agent as no output of a tool does. Such an entry is not recalled."""
-    return any(re.search(_ORDER, clean_text(text)) for text in (entry.trigger, entry.context, entry.resolution))
+    return any(re.search(_ORDER, _plain(text)) for text in (entry.trigger, entry.context, entry.resolution))
+
+
+def _plain(text: str) -> str:
+    """The text in plain letters: wide and decorated ones read like these."""
+    text = clean_text(text)
+    if text.isascii():
+        return text
+    from unicodedata import normalize
+
+    return normalize("NFKC", text)
 
 
 def render_block(entries: Sequence[Entry], tokens: int) -> tuple[str, list[str]]:

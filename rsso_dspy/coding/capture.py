@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rsso_dspy.coding.commands import name_program, normalize_command, shorten_places
+from rsso_dspy.coding.commands import name_program, shorten_places
 from rsso_dspy.coding.confidence import START, count_failed
 from rsso_dspy.coding.entry import CONFIRMED, Entry, count_up, format_time
 from rsso_dspy.coding.entry_files import load, make_id, save
@@ -12,8 +12,8 @@ from rsso_dspy.coding.event import Event
 from rsso_dspy.coding.folder import make_folder, read_settings
 from rsso_dspy.coding.index import Index, make_trigger_key
 from rsso_dspy.coding.resolution import was_applied
-from rsso_dspy.coding.secrets import strike_out_secrets
-from rsso_dspy.coding.triggers import list_keywords, normalize_trigger, pick_trigger
+from rsso_dspy.coding.secrets import clean_command, strike_out_secrets
+from rsso_dspy.coding.triggers import LONGEST, list_keywords, normalize_trigger, pick_trigger
 from rsso_dspy.coding.user_files import sign
 from rsso_dspy.errors import UsageError
 
@@ -24,8 +24,8 @@ class Full(UsageError):
 
 def capture_failure(index: Index, event: Event, now: float) -> Entry:
     """The entry of a failed command, written. Raises `Full` and `OSError`."""
-    command = strike_out_secrets(normalize_command(event.command, index.root))
-    trigger = strike_out_secrets(shorten_places(pick_trigger(event.output, event.code), index.root))
+    command = clean_command(event.command, index.root)
+    trigger = strike_out_secrets(shorten_places(pick_trigger(event.output, event.code), index.root))[:LONGEST].rstrip()
     key = make_trigger_key(name_program(command), normalize_trigger(trigger))
     number = index.add_command(event.session, command, False, now)
     known = index.find_by_trigger(key)
@@ -65,7 +65,7 @@ def create_entry(
         cwd="." if place.startswith("..") else place,
         confidence=START[CONFIRMED if resolution else ""],
         agent=agent,
-        owner=sign(entry_id),
+        owner=sign(index.root, entry_id),
     )
     return write_entry(index, entry)
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 
 from rsso_dspy.coding.entry import LONGEST_TEXT, Entry, dump_entry, format_time, read_entry
-from rsso_dspy.coding.folder import NAME
+from rsso_dspy.coding.folder import NAME, check_folder, read_regular
 
 MOST_BYTES = 65_536
 """Bytes of a file that may be an entry."""
 
 
 def get_folder(root: str) -> str:
-    """Where the entries of a project are."""
+    """Where the entries of a project are. Raises `OSError` where that is behind a link."""
+    check_folder(root)
     return os.path.join(root, NAME, "entries")
 
 
@@ -38,8 +39,7 @@ def parse(text: str) -> Entry | None:
 def load(root: str, entry_id: str) -> Entry | None:
     """The entry of this id; None when its file is gone, or holds no entry of that id."""
     try:
-        with open(get_path(root, entry_id), "rb") as file:
-            found = parse(file.read(MOST_BYTES).decode("utf-8", errors="replace"))
+        found = parse(read_regular(get_path(root, entry_id), MOST_BYTES).decode("utf-8", errors="replace"))
     except OSError:
         return None
     return found if found and found.id == entry_id else None

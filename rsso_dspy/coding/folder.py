@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from typing import Any
 
 NAME = ".reflexion"
@@ -56,8 +58,17 @@ def has_folder(root: str) -> bool:
     return os.path.isdir(os.path.join(root, NAME))
 
 
+def check_folder(root: str) -> None:
+    """Raise `OSError` where `.reflexion/` or its entries are a link: a repository may bring links, and what stands at
+    their other end is neither read nor written."""
+    for place in (os.path.join(root, NAME), os.path.join(root, NAME, "entries")):
+        if os.path.islink(place):
+            raise OSError(errno.ELOOP, "that is a link, and is not followed; put a folder there", place)
+
+
 def make_folder(root: str, shared: bool = False) -> str:
     """Begin: `.reflexion/` with its entries' folder, private unless `shared`. What is there stays. The folder."""
+    check_folder(root)
     folder = os.path.join(root, NAME)
     os.makedirs(os.path.join(folder, "entries"), exist_ok=True)
     ignore = os.path.join(folder, ".gitignore")
@@ -92,14 +103,22 @@ def read_settings(root: str) -> dict[str, Any]:
             least, most = BOUNDS[name]
             fits = isinstance(value, int | float) and least <= value <= most
         if fits:
-            settings[name] = value
+            settings[name] = int(value) if name in ("tokens", "shown") else value
     return settings
+
+
+def read_regular(path: str, most: int = 1 << 16) -> bytes:
+    """The first bytes of a file that is one: no link is followed, no pipe is waited for. Raises `OSError`."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "that is no file", path)
+        return file.read(most)
 
 
 def _read_small(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(1 << 16)
+        return read_regular(path).decode("utf-8", errors="replace")
     except OSError:
         return ""
 

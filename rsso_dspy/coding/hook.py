@@ -41,6 +41,8 @@ def answer_payload(agent: str, payload: bytes, now: float) -> str:
     from rsso_dspy.coding.loop import find_project, follow
 
     data = json.loads(payload.decode("utf-8", errors="replace"))
+    if b"\\ud" in payload.lower():  # half of a sign, as a host leaves it that cuts texts: no file takes one
+        data = json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8", errors="replace"))
     if not isinstance(data, dict):
         raise ValueError(f"the payload is no object but a {type(data).__name__}")
     host = get_host(agent)

@@ -94,7 +94,7 @@ class Index(Sessions):
         row = (
             entry.id,
             self._stamp(f"{entry.id}.json"),
-            int(is_own(entry.id, entry.owner)),
+            int(is_own(self.root, entry.id, entry.owner)),
             make_trigger_key(name_program(entry.context), normalize_trigger(entry.trigger)),
             normalize_command(entry.context, self.root) if usable and entry.type == "error" else None,
             len(words),

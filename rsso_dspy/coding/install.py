@@ -262,7 +262,15 @@ def _dump(data: dict[str, Any], before: str | None) -> str:
     found = re.search(r"^([ \t]+)\S", before or "", re.M)
     indent: int | str = found[1] if found else 2
     end = "\n" if before is None or not before.strip() or before.endswith("\n") else ""
-    return json.dumps(data, indent=indent, ensure_ascii=False) + end
+    try:
+        text = json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False) + end
+        text.encode()
+    except ValueError as error:
+        raise UsageError(
+            f"the settings hold what cannot be written again as it was ({error}); nothing was written: "
+            "mend it, or paste what `rsso-dspy hooks show` prints"
+        ) from None
+    return text
 
 
 def _get_kept_path(path: str) -> str:

@@ -90,9 +90,9 @@ def _clean_command(index: Index, command: str) -> str:
     normal = normalize_command(command, index.root)
     if not index.has_struck_commands():
         return normal
-    from rsso_dspy.coding.secrets import strike_out_secrets
+    from rsso_dspy.coding.secrets import clean_command
 
-    return strike_out_secrets(normal)
+    return clean_command(command, index.root)
 
 
 def _promote(index: Index, now: float) -> None:

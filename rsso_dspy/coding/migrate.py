@@ -31,7 +31,7 @@ def migrate_entries(index: Index, adopt: bool = False) -> Migrated:
     entries, damaged = load_all(index.root)
     taken, others = [], []
     for entry in entries:
-        if is_own(entry.id, entry.owner):
+        if is_own(index.root, entry.id, entry.owner):
             continue
         if entry.owner and not adopt:
             others.append(entry.id)
@@ -39,6 +39,6 @@ def migrate_entries(index: Index, adopt: bool = False) -> Migrated:
         known = entry.keywords or tuple(list_keywords(entry.trigger, entry.context, entry.resolution))
         place = shorten_places(entry.cwd, index.root)
         place = place.removeprefix("./") if not place.startswith(("/", "~")) else "."
-        write_entry(index, entry._replace(owner=sign(entry.id), keywords=known, cwd=place or "."))
+        write_entry(index, entry._replace(owner=sign(index.root, entry.id), keywords=known, cwd=place or "."))
         taken.append(entry.id)
     return Migrated(taken, damaged, others)

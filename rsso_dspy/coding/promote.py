@@ -66,7 +66,7 @@ def explain_unready(root: str, entry: Entry, now: float) -> str:
     first = parse_time(entry.first_seen)
     if not first or now - first < settings["promote_after_hours"] * 3600:
         return f"first seen less than {settings['promote_after_hours']:g} hours ago"
-    if not is_own(entry.id, entry.owner) and not reads_others(root):
+    if not is_own(root, entry.id, entry.owner) and not reads_others(root):
         return "somebody else wrote it, and this project is not shared"
     if entry.review:
         return "it did not work the last time it was recalled: look at it first"
@@ -95,16 +95,28 @@ def plan_promotion(root: str, now: float, entry_id: str = "", into: str = "") ->
         return None
     entry = entry if entry_id and entry else ready[0]
     path = Path(root) / (into or find_rules_file(root))
+    if not path.resolve().is_relative_to(Path(root).resolve()):
+        raise UsageError(
+            f"{path} is a link out of the project, and is not followed; name another file: --into AGENTS.md"
+        )
     before = read_rules_file(path)
     rule = format_rule(entry)
     return Plan(entry, path, rule, before, insert_rule(before, rule, path), len(ready) - 1)
 
 
 def find_rules_file(root: str) -> str:
-    """The project's rules file: what its settings say, else the one that is there, AGENTS.md first."""
+    """The project's rules file: what its settings say, else the one that is there, AGENTS.md first, else the one
+    that the host whose hooks are installed reads."""
     if chosen := read_settings(root)["rules_file"]:
         return str(chosen)
-    return next((name for name in ("AGENTS.md", "CLAUDE.md") if os.path.exists(os.path.join(root, name))), "AGENTS.md")
+    for name in ("AGENTS.md", "CLAUDE.md"):
+        if os.path.exists(os.path.join(root, name)):
+            return name
+    from rsso_dspy.coding.hosts import NAMES
+    from rsso_dspy.coding.install import find_installed, get_settings
+
+    named = {get_settings(agent).rules_file for agent in NAMES if find_installed(agent, root)}
+    return named.pop() if len(named) == 1 else "AGENTS.md"
 
 
 def read_rules_file(path: Path) -> str:

@@ -96,7 +96,7 @@ def find_obstacle(index: Index, entry: Entry, now: float) -> str:
     """Why an entry is never recalled now, in words; empty when nothing is in the way."""
     if entry.promoted:
         return "promoted: it is a rule already"
-    if not index.shares and not is_own(entry.id, entry.owner):
+    if not index.shares and not is_own(index.root, entry.id, entry.owner):
         return "somebody else wrote it, and this project is not shared"
     if reads_as_order(entry):
         return "it reads like an instruction"

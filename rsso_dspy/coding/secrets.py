@@ -48,6 +48,14 @@ def strike_out_secrets(text: str) -> str:
     return redact(_RANDOM.sub(_strike_random, text))
 
 
+def clean_command(command: str, root: str = "") -> str:
+    """A command as entries have it: without secrets, then normalized and cut, for half of a secret is not known for
+    what it is."""
+    from rsso_dspy.coding.commands import LONGEST, normalize_command
+
+    return normalize_command(strike_out_secrets(command[: 8 * LONGEST]), root)
+
+
 @cache
 def _compile(number: int) -> re.Pattern[str]:
     return re.compile(load_kinds()[number][2])

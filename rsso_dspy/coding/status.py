@@ -10,7 +10,7 @@ from typing import Any
 from rsso_dspy.coding.confidence import FADED, compute_confidence
 from rsso_dspy.coding.entry import PROPOSED, TYPES
 from rsso_dspy.coding.entry_files import get_folder, load_all
-from rsso_dspy.coding.folder import has_folder, is_private, read_settings
+from rsso_dspy.coding.folder import check_folder, has_folder, is_private, read_settings
 from rsso_dspy.coding.index import open_index
 from rsso_dspy.coding.promote import find_rules_file, list_ready
 from rsso_dspy.coding.user_files import get_home, is_own, reads_others, sign
@@ -36,7 +36,7 @@ def collect_status(root: str, now: float) -> dict[str, Any]:
         "ready": [entry.id for entry in list_ready(root, now)],
         "review": [entry.id for entry in entries if entry.review and not entry.promoted],
         "faded": sum(bool(e.resolution) and not e.promoted and compute_confidence(e, now) < FADED for e in entries),
-        "others": sum(not is_own(entry.id, entry.owner) for entry in entries),
+        "others": sum(not is_own(root, entry.id, entry.owner) for entry in entries),
         "worked": sum(entry.worked for entry in entries),
         "did_not_work": sum(entry.failed for entry in entries),
         "recalled": {name.split()[1]: times for name, times in sorted(tallies.items()) if name.startswith("recalled ")},
@@ -64,7 +64,7 @@ def examine(root: str, now: float) -> list[tuple[bool, str, str]]:
     script = find_script()
     mend = "" if script else "hooks are called through Python, which is slower: install rsso-dspy again"
     found.append((bool(script), f"the script: {script or 'not installed'}", mend))
-    secret = bool(sign("RFX-00000000-000"))
+    secret = bool(sign(root, "RFX-00000000-000"))
     found.append(
         (
             secret,
@@ -73,13 +73,24 @@ def examine(root: str, now: float) -> list[tuple[bool, str, str]]:
         )
     )
     began = has_folder(root)
-    found.append((began, f"entries in {get_folder(root)}", "" if began else "rsso-dspy coding init"))
+    try:
+        check_folder(root)
+    except OSError as error:
+        found.append(
+            (False, f"{error.filename} is a link", "nothing is read or written there: put a folder in its place")
+        )
+        began = False
+    else:
+        found.append((began, f"entries in {get_folder(root)}", "" if began else "rsso-dspy coding init"))
     if began:
         entries, damaged = load_all(root)
         found += [(False, f"{name} holds no entry; it is left alone", "mend or delete it by hand") for name in damaged]
-        others = sum(not is_own(entry.id, entry.owner) for entry in entries)
+        others = sum(not is_own(root, entry.id, entry.owner) for entry in entries)
         if others and not reads_others(root):
-            mend = "rsso-dspy coding migrate takes over unsigned ones; init --shared has all recalled"
+            mend = (
+                "rsso-dspy coding migrate takes over unsigned ones, with --adopt all (your own, of a folder that was "
+                "moved); init --shared has all recalled"
+            )
             found.append((False, f"{others} entries that you did not write; they are not recalled", mend))
         writable = os.access(get_folder(root), os.W_OK)
         found.append((writable, "the folder can be written to", "" if writable else "nothing is captured until it can"))

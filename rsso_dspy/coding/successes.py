@@ -14,7 +14,7 @@ from rsso_dspy.coding.entry_files import load
 from rsso_dspy.coding.event import Event
 from rsso_dspy.coding.index import Index
 from rsso_dspy.coding.resolution import list_named, may_explain, propose_resolution, was_applied
-from rsso_dspy.coding.secrets import strike_out_secrets
+from rsso_dspy.coding.secrets import clean_command
 
 PATIENCE = 3_600.0
 """Seconds after which a failure waits for nothing any more."""
@@ -24,7 +24,7 @@ MOST_BETWEEN = 15
 
 def learn_from_success(index: Index, event: Event, now: float) -> list[Entry]:
     """Entries that changed by this success, written. Raises `OSError`."""
-    command = strike_out_secrets(normalize_command(event.command, index.root))
+    command = clean_command(event.command, index.root)
     changed = _verify_success(index, event.session, command, now)
     for entry_id, failed, number in index.list_open_failures(event.session, now - PATIENCE):
         between = index.list_commands(event.session, number)

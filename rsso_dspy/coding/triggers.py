@@ -72,7 +72,8 @@ def clean_text(text: str) -> str:
 
 
 def pick_trigger(output: str, code: int | None = None) -> str:
-    """The line of an output that says best what went wrong; the exit code in words where it says nothing."""
+    """The line of an output that says best what went wrong; the exit code in words where it says nothing. Longer than
+    a trigger: secrets are struck out of it before it is cut, for half of one is not known for what it is."""
     lines = [line.strip() for line in cut_output(output)]
     best, most = "", 0
     for line in lines:
@@ -81,7 +82,7 @@ def pick_trigger(output: str, code: int | None = None) -> str:
         points = next((points for points, mark in _MARKS if re.search(mark, line)), 1)
         if points > most or (points == most == 1):  # of lines that name nothing, the last one
             best, most = line, points
-    return best[:LONGEST] if best else f"exit code {'unknown' if code is None else code}, no output"
+    return best if best else f"exit code {'unknown' if code is None else code}, no output"
 
 
 def cut_output(output: str) -> list[str]:
@@ -91,7 +92,13 @@ def cut_output(output: str) -> list[str]:
     lines = clean_text(output).split("\n")
     if len(lines) > HEAD + TAIL:
         lines = lines[:HEAD] + lines[-TAIL:]
-    return [line[: 2 * LONGEST] for line in lines]
+    return [_cut_line(line) for line in lines]
+
+
+def _cut_line(line: str) -> str:
+    """The beginning of a long line, without the word that the cut goes through."""
+    short = line[: 4 * LONGEST]
+    return short if len(line) == len(short) else short.rpartition(" ")[0] or short[:LONGEST]
 
 
 def normalize_trigger(line: str) -> str:

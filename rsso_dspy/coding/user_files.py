@@ -48,19 +48,22 @@ def make_private_folder(path: str) -> None:
     os.makedirs(path, mode=0o700, exist_ok=True)
 
 
-def sign(entry_id: str) -> str:
-    """What only this user can write into an entry of this id. Empty where no secret can be kept."""
+def sign(root: str, entry_id: str) -> str:
+    """What only this user can write into an entry of this id, of this project: an entry that somebody saw elsewhere,
+    and put other words into, is not signed here. Empty where no secret can be kept."""
     import hmac
 
     home = get_home()
     secret = _secrets.get(home) or _read_secret(home)
     _secrets[home] = secret
-    return hmac.digest(secret, entry_id.encode(), "sha256").hex()[:20] if secret else ""
+    return (
+        hmac.digest(secret, os.fsencode(f"{os.path.realpath(root)}\n{entry_id}"), "sha256").hex()[:20] if secret else ""
+    )
 
 
-def is_own(entry_id: str, owner: str) -> bool:
-    """Whether this user wrote the entry."""
-    return bool(owner) and sign(entry_id) == owner
+def is_own(root: str, entry_id: str, owner: str) -> bool:
+    """Whether this user wrote the entry of this project."""
+    return bool(owner) and sign(root, entry_id) == owner
 
 
 _secrets: dict[str, bytes] = {}

@@ -84,6 +84,9 @@ def test_what_changed_since_stays(agent, project):
         (b'{"hooks": {"Stop": 3}}', "should be lists"),
         (b"\xff\xfe", "cannot be read"),
         (b'{"a": 1, "a": 2}', "twice in one object"),
+        (b'{"a": 1e400}', "cannot be written again"),
+        (b'{"a": "\\ud83d"}', "cannot be written again"),
+        (b'\xef\xbb\xbf{"a": 1}', "nothing was written"),
     ],
 )
 @pytest.mark.parametrize("agent", JSON_HOSTS)

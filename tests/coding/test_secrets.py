@@ -211,6 +211,19 @@ def test_a_value_of_the_environment_is_gone_too(monkeypatch):
     assert strike_out_secrets("wrong: orange-battery-staple") == "wrong: ***"
 
 
+def test_no_half_of_a_secret_is_left_where_a_text_is_cut(tell, project):
+    """Wherever the cut goes through it, and whatever stands before."""
+    secret = mix("ghp", "_16C7e42F292c6912E7710c838347Ae178B4a")
+    for before in range(200, 320, 5):
+        words = ("word " * 70)[:before]
+        tell(
+            "claude-code", payloads.after_claude(f"deploy{before} {words} {secret} x", 1, f"error: {words} {secret} x")
+        )
+    text = json.dumps(read_entries(project)).lower()
+    assert len(read_entries(project)) > 20
+    assert secret[:7].lower() not in text
+
+
 @pytest.mark.parametrize("place", ["command", "output", "both"])
 def test_no_secret_reaches_the_disk(tell, project, home, place):
     """Neither the entry, nor the index, nor the log has one, and it is known again without it."""
