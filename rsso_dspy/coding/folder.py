@@ -103,7 +103,7 @@ def read_settings(root: str) -> dict[str, Any]:
             least, most = BOUNDS[name]
             fits = isinstance(value, int | float) and least <= value <= most
         if fits:
-            settings[name] = int(value) if name in ("tokens", "shown") else value
+            settings[name] = int(float(str(value))) if name in ("tokens", "shown") else value
     return settings
 
 
