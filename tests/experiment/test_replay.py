@@ -130,7 +130,7 @@ def test_interrupted_and_killed_and_with_other_hash_seeds_and_jobs_a_run_ends_in
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
-    assert "run the same command again" in said
+    assert "repeat the command" in said
     kept = {path: path.read_bytes() for path in tmp_path.glob("units/*/*/*.json")}
     assert len(kept) == 2
     assert len(lines(tmp_path)) == 7, "one trial of the third unit is finished too"
@@ -170,7 +170,7 @@ def test_sigterm_ends_a_run_as_ctrl_c_does_and_a_second_one_at_once(tmp_path, ag
             process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
     assert process.returncode == (-signal.SIGTERM if again else 143)
-    assert ("run the same command again" in said) is not again
+    assert ("repeat the command" in said) is not again
     assert events(tmp_path) == ["started", "trial", *(["interrupted"] if not again else [])]
     assert simulators or sys.platform != "linux"
     assert until(lambda: not any(simulator.alive for simulator in simulators), 60), "a simulator is left"
