@@ -207,8 +207,8 @@ class Config(Section):
         roles = self.active_backend.roles.items()
         used["roles"] = {role: own.model_dump(mode="json", exclude=TRANSPORT) for role, own in roles}
         data["backends"] = {self.backend: used}
-        if self.environment.data is not None:
-            data["environment"]["data"] = self.active_benchmark.identify_data(self.environment.data)
+        if (folder := self.active_benchmark.locate_data(self.environment.data)) is not None:
+            data["environment"]["data"] = self.active_benchmark.identify_data(folder)
         if self.benchmark == DEFAULT:
             del data["benchmark"]  # runs older than this key can be resumed
         for table, name in ((data["memory"]["skills"], "past_reward"), (data["memory"]["constitution"], "at_end")):

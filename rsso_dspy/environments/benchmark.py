@@ -34,6 +34,7 @@ DEFAULT = "scienceworld"
 
 BUILT_IN = {
     DEFAULT: f"rsso_dspy.environments.{DEFAULT}",
+    "alfworld": "rsso_dspy.environments.alfworld",
     "babyai": "rsso_dspy.environments.babyai",
     "pddl": "rsso_dspy.environments.pddl",
 }
@@ -142,6 +143,8 @@ class Benchmark:
     digest_data: Callable[[str], str] | None = None
     """Returns a digest of the user's data folder, `environment.data`; results are bound to it. None if the benchmark
     takes no such folder. Raises ``UsageError`` if the folder lacks what it should hold."""
+    find_data: Callable[[], str | None] | None = None
+    """Returns the user's data folder where the configuration names none, as from a variable of the environment."""
     replay: Callable[[Mapping[str, Any], Sequence[str], str | None], Iterator[ReplayedRun]] | None = None
     """Replays one recorded episode, given its table of texts and the user's data folder; see `transcripts.py`. Raises
     ``LookupError``, ``TypeError`` or ``ValueError`` for an episode of another form."""
@@ -168,6 +171,10 @@ class Benchmark:
         if unknown := [name for name in setting.split(",") if name and name not in self.simplifications]:
             raise UsageError(f"{', '.join(unknown)} is not one of {', '.join(self.simplifications)}")
         return setting
+
+    def locate_data(self, named: str | None) -> str | None:
+        """The user's data folder: the one that the configuration names, else the benchmark's own find."""
+        return named if named is not None or self.find_data is None else self.find_data()
 
     def identify_data(self, folder: str) -> str:
         """What results are bound to that depend on a folder of the user's. Raises `UsageError` for a benchmark that

@@ -24,7 +24,7 @@ through."""
 class ReflectionMemory:
     """The last ``size`` plans, written after trials below 100 points and read once per trial.
 
-    ``size`` is 3 in the release of Reflexion (alfworld_runs) and in the paper. A plan keeps the number of the trial
+    ``size`` is 3 in the release of Reflexion and in the paper. A plan keeps the number of the trial
     that it was written after.
     """
 

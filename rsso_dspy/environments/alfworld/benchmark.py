@@ -1,0 +1,84 @@
+"""ALFWorld as a `Benchmark`. The package is the extra `alfworld`."""
+
+from collections.abc import Callable
+from importlib import metadata
+
+from rsso_dspy.environments.alfworld import lessons, tasks
+from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
+from rsso_dspy.environments.alfworld.environment import AlfWorld
+from rsso_dspy.environments.alfworld.replay import replay_episode
+from rsso_dspy.environments.benchmark import Benchmark, Settings
+from rsso_dspy.errors import NotInstalled
+from rsso_dspy.records import Variant
+
+_PHRASES = {
+    "see": "the thing found",
+    "take": "the thing picked up",
+    "clean": "the thing cleaned",
+    "heat": "the thing heated",
+    "cool": "the thing cooled",
+    "light": "the lamp turned on",
+    "put": "the thing put where it belongs",
+    "task": "the task as a whole",
+}
+_ADVICE = {
+    "see": ("When the thing is not in sight, go to the next place that was not visited, and open it if it is closed.",),
+    "take": ("When the thing is in sight, take it with its number.",),
+    "clean": ("When the thing is in hand, go to a sinkbasin and clean it there.",),
+    "heat": ("When the thing is in hand, go to a microwave and heat it there.",),
+    "cool": ("When the thing is in hand, go to a fridge and cool it there.",),
+    "light": ("When the thing is in hand, go to where the desklamp is and use it.",),
+    "put": ("When the thing is ready, go to the place of the task, open it if it is closed, and put it there.",),
+}
+_SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _read_version() -> str:
+    try:
+        return metadata.version("alfworld")
+    except metadata.PackageNotFoundError:
+        raise NotInstalled("the benchmark alfworld needs the package: pip install 'rsso-dspy[alfworld]'") from None
+
+
+def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> AlfWorld:
+    most = int(settings.heap[:-1]) * _SIZES[settings.heap[-1].lower()]
+    return AlfWorld(settings.data or tasks.find_data(), settings.step_seconds, most, stopped)
+
+
+def _check(settings: Settings) -> str:
+    """Win a made training game by its walkthrough, and count the user's games."""
+    from rsso_dspy.environments.alfworld.maker import make_game
+
+    task = tasks.TABLE.tasks()[0]
+    environment = AlfWorld(None, settings.step_seconds)
+    try:
+        environment.reset(tasks.TABLE.variant(task, 0))
+        won = [environment.step(action).done for action in make_game(task, 0)["walkthrough"]][-1]
+    finally:
+        environment.close()
+    folder = settings.data or tasks.find_data()
+    games = tasks.read_games(folder).describe() if folder else "tiny games are made, as no folder of games is named"
+    return f"alfworld {BENCHMARK.version} {'plays' if won else 'does not win a made game'}: {games}"
+
+
+def _get_gold_length(variant: Variant) -> int:  # noqa: ARG001
+    return tasks.GOLD_LENGTH
+
+
+BENCHMARK = Benchmark(
+    name="alfworld",
+    version=_read_version(),
+    table=tasks.TABLE,
+    environment=_make_environment,
+    action_templates=PUBLISHED,
+    gold_length=_get_gold_length,
+    goal_advice=_ADVICE,
+    goal_phrases=_PHRASES,
+    lessons=lessons.draw_lessons,
+    admissible="short",
+    own_check=_check,
+    digest_data=tasks.digest_games,
+    find_data=tasks.find_data,
+    replay=replay_episode,
+    interfaces={"complete": RECENT},
+)

@@ -1,0 +1,150 @@
+"""An ALFWorld game as an `Environment`.
+
+    env = AlfWorld()
+    env.reset(TABLE.parse("pick_and_place_simple::0"))
+    env.step("go to desk 1")
+
+The interface `sso` says `put` and leaves out where one has arrived, as published harnesses do; `complete` says what
+recent games say. Either understands both. The score is the share of steps towards the goal, 100 when the game is won.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.environments import Interface, Transition
+from rsso_dspy.environments.alfworld import lessons, wording
+from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
+from rsso_dspy.environments.alfworld.engine import Answer, Engine
+from rsso_dspy.environments.alfworld.maker import make_game
+from rsso_dspy.environments.alfworld.subgoals import Progress, parse_goal
+from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, read_game
+from rsso_dspy.environments.goals import Goal
+from rsso_dspy.errors import SimulatorDied, SplitError
+from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+
+__all__ = ["MOST_STEPS", "AlfWorld"]
+
+MOST_STEPS = 50
+"""TextWorld's own limit in ALFWorld's configuration."""
+
+STALLED = "The action took too long, and the attempt ends here."
+
+
+class AlfWorld:
+    """Plays one game after the other. ``folder``: the user's games; tiny ones are made without. ``most_bytes``: of
+    memory, see `Engine`."""
+
+    rules_of_thumb = lessons.RULES_OF_THUMB
+    points_at_reset = 0
+
+    def __init__(
+        self,
+        folder: str | None = None,
+        step_seconds: float = 20.0,
+        most_bytes: int = 512 << 20,
+        stopped: Callable[[], bool] = lambda: False,
+    ):
+        self.engine = Engine(step_seconds, most_bytes, stopped)
+        self._folder = folder
+        self._variant: Variant | None = None
+        self._interface: Interface = "sso"
+        self._new = True
+        """Whether the game is of the new wording."""
+        self._task = ""
+        self._answer: Answer | None = None
+        self._progress = Progress(None)
+        self._score = self._steps = 0
+
+    @property
+    def task(self) -> str:
+        """What the game asks for, in its words."""
+        return self._task
+
+    @property
+    def action_templates(self) -> str:
+        return PUBLISHED if self._interface == "sso" else RECENT
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        return ("put", "move")
+
+    @property
+    def alive(self) -> bool:
+        return self.engine.alive
+
+    def choose_interface(self, name: Interface) -> None:
+        """Select the wording from the next reset on."""
+        self._interface = name
+
+    def reset(self, variant: Variant) -> State:
+        """Start the variant afresh. Raises what `find_game`, `read_game` and `Engine.load` raise."""
+        self._variant = self._answer = None
+        path, game = self._find(variant)
+        self._new = wording.is_of_new_wording(game["grammar"])
+        answer = self.engine.load(path, None if path else game)
+        first, self._task = wording.split_first(answer.feedback)
+        self._progress = Progress(parse_goal(self._task))
+        self._progress.read(first)
+        self._score = self._steps = 0
+        self._variant, self._answer = variant, answer
+        return State(self._tell(first), "", "")
+
+    def step(self, action: str) -> Transition:
+        """One action as the actor wrote it: in either wording, letter case and final full stop are overlooked."""
+        self._require_answer()
+        before, self._steps = self._score, self._steps + 1
+        sent = " ".join(action.split()).rstrip(".").lower()
+        try:
+            self._answer = answer = self.engine.step(wording.to_engine(sent, self._new))
+        except TimeoutError:
+            return Transition(State(STALLED, "", ""), sent, 0, before, understood=True, done=False, stalled=True)
+        feedback = answer.feedback.strip()
+        self._progress.read(feedback)
+        if self._score != SOLVED_SCORE:
+            self._score = SOLVED_SCORE if answer.won else int(SOLVED_SCORE * self._progress.share)
+        return Transition(
+            state=State(self._tell(feedback), "", ""),
+            action=sent,
+            reward=self._score - before,
+            score=self._score,
+            understood=feedback != wording.NOTHING,
+            done=self._score == SOLVED_SCORE or self._steps >= MOST_STEPS,
+        )
+
+    def admissible_actions(self) -> Sequence[str]:
+        """What can be done now, as the game lists it, in the wording of the interface."""
+        return wording.tell_commands(self._require_answer().commands, self._interface != "sso")
+
+    def render(self, states: Sequence[State]) -> list[str]:
+        return [state.observation for state in states]
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
+        return lessons.draw_lessons(self.task, states, steps)
+
+    def goal_progress(self) -> tuple[Goal, ...]:
+        """The steps towards the goal by kind, and the goal. Raises ``SplitError`` for a test variant."""
+        self._require_answer()
+        variant = self._variant
+        assert variant is not None
+        if TABLE.split_of(variant.task, variant.index) == "test":
+            raise SplitError(f"{variant.key} is a test variant: its goal progress is shown to nobody")
+        met = zip(self._progress.kinds, self._progress.is_met, strict=True)
+        return (*(Goal(kind, done, False) for kind, done in met), Goal("task", self._score == SOLVED_SCORE, True))
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def _find(self, variant: Variant) -> tuple[Path | None, dict[str, Any]]:
+        if self._folder is None:
+            return None, make_game(variant.task, variant.index)
+        path = find_game(variant, self._folder)
+        return path, read_game(path)
+
+    def _tell(self, text: str) -> str:
+        return wording.to_published(text) if self._interface == "sso" else wording.to_recent(text)
+
+    def _require_answer(self) -> Answer:
+        if self._answer is None:
+            raise SimulatorDied("no variant is being played: reset the environment first.")
+        return self._answer

@@ -1,0 +1,217 @@
+"""What can be learnt from an episode without a model, and rules about these houses that hold whatever the task.
+
+They go by the task, the actions and the observations.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rsso_dspy.environments.alfworld.subgoals import TaskGoal, parse_goal
+from rsso_dspy.environments.alfworld.wording import NOTHING
+from rsso_dspy.records import Lesson, State, Step
+
+__all__ = ["RULES_OF_THUMB", "draw_lessons"]
+
+RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
+    Lesson("abstract", text)
+    for text in (
+        "Look for the thing of the task place by place, the likely ones first; open what is closed.",
+        "Go to a place before doing anything there.",
+        "Only one thing can be carried: leave what is in hand before taking another.",
+        "Names come with their numbers: take mug 1, not take mug.",
+        "Clean at a sinkbasin, heat at a microwave, cool at a fridge, with the thing in hand. None of them has to be "
+        "opened, and the thing is not put into it.",
+        "To look at a thing in light, carry it to where a desklamp is and use the desklamp there.",
+        "Where two things are wanted, bring the first, then fetch the second: both go to the same place.",
+        "A closed place has to be opened before a thing is put into it.",
+    )
+)
+"""Rules about these houses."""
+
+_SEEN = re.compile(r"\ba (\w+ \d+)")
+_AT = re.compile(r"(?:On|In|The|the) (?:the )?(\w+ \d+)(?:, you see| is )")
+_PICKED = re.compile(r"You pick up the (\w+ \d+)")
+_LEFT = re.compile(r"You (?:put|move) the (\w+ \d+)")
+_STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
+
+
+def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
+    """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
+    ``steps[i]``."""
+    if not steps:
+        return []
+    episode = _Episode(task, states, steps)
+    mistake = next((lesson for find in _MISTAKES if (lesson := find(episode))), None)
+    return [*([mistake] if mistake else []), *_tell_progress(episode)]
+
+
+@dataclass(eq=False)
+class _Episode:
+    task: str
+    states: Sequence[State]
+    steps: Sequence[Step]
+
+    @property
+    def action(self) -> str:
+        return self.steps[-1].action.lower().strip()
+
+    @property
+    def answer(self) -> str:
+        return self.states[-1].observation
+
+    @property
+    def failed(self) -> bool:
+        return self.answer == NOTHING
+
+    @cached_property
+    def goal(self) -> TaskGoal | None:
+        return parse_goal(self.task)
+
+    @cached_property
+    def held(self) -> str:
+        """What is in hand before the newest step."""
+        held = ""
+        for state in self.states[:-1]:
+            if found := _PICKED.search(state.observation):
+                held = found[1]
+            elif _LEFT.search(state.observation):
+                held = ""
+        return held
+
+    @cached_property
+    def place(self) -> str:
+        """Where one is, by the last action that led somewhere."""
+        for step, state in zip(reversed(self.steps), reversed(self.states), strict=False):
+            if step.action.startswith("go to ") and state.observation != NOTHING:
+                return step.action.removeprefix("go to ")
+        return ""
+
+    @cached_property
+    def seen(self) -> dict[str, str]:
+        """Things to where each was seen last."""
+        found: dict[str, str] = {}
+        for state in self.states[1:]:
+            at = _AT.search(state.observation)
+            if at and "you see" in state.observation:
+                found |= dict.fromkeys(_SEEN.findall(state.observation), at[1])
+        return found
+
+    @cached_property
+    def visited(self) -> set[str]:
+        return {step.action.removeprefix("go to ") for step in self.steps if step.action.startswith("go to ")}
+
+
+def _find_missing_action(episode: _Episode) -> Lesson | None:
+    if not episode.steps[-1].malformed:
+        return None
+    return Lesson(
+        "error", "Gave an answer that held no action.", "End every answer with one action in the form of a template."
+    )
+
+
+def _find_no_number(episode: _Episode) -> Lesson | None:
+    if not episode.failed or not re.match(r"(go to|open|close|take|use|put|move|clean|heat|cool)\b", episode.action):
+        return None
+    if re.search(r"\d", episode.action):
+        return None
+    return Lesson(
+        "error", "Named a thing or a place without its number.", "Write each name with its number, as observed."
+    )
+
+
+def _find_second_thing(episode: _Episode) -> Lesson | None:
+    if not (episode.failed and episode.action.startswith("take ") and episode.held):
+        return None
+    return Lesson("error", "Wanted to take a thing with another in hand.", "Leave what is carried first.")
+
+
+def _find_empty_hand(episode: _Episode) -> Lesson | None:
+    verb = episode.action.partition(" ")[0]
+    if not episode.failed or verb not in {"put", "move", "clean", "heat", "cool"} or episode.held:
+        return None
+    return Lesson("error", f"Tried to {verb} a thing that was not in hand.", "Take it first, where it is.")
+
+
+def _find_wrong_station(episode: _Episode) -> Lesson | None:
+    verb = episode.action.partition(" ")[0]
+    if not episode.failed or verb not in _STATIONS:
+        return None
+    station = _STATIONS[verb]
+    return Lesson("error", f"Tried to {verb} where that cannot be done.", f"Go to the {station} first and name it.")
+
+
+def _find_closed_place(episode: _Episode) -> Lesson | None:
+    if not episode.failed or episode.action.partition(" ")[0] not in {"put", "move"}:
+        return None
+    return Lesson(
+        "error",
+        "Wanted to leave the thing somewhere that is closed, far away, or does not take it.",
+        "Go there first, open it if it is closed, or choose another place of that kind.",
+    )
+
+
+def _find_lamp_elsewhere(episode: _Episode) -> Lesson | None:
+    if not episode.failed or not episode.action.startswith("use "):
+        return None
+    return Lesson("error", "Used a thing that is not here.", "Go to where the lamp was seen, and use it there.")
+
+
+def _find_same_place(episode: _Episode) -> Lesson | None:
+    if not episode.failed or not episode.action.startswith("go to "):
+        return None
+    return Lesson(
+        "error", "Went to where one is already, or to a place that is not there.", "Examine it, or go to another place."
+    )
+
+
+def _find_repetition(episode: _Episode) -> Lesson | None:
+    if len(episode.steps) < 2 or episode.steps[-2].action.lower().strip() != episode.action:
+        return None
+    return Lesson("error", "Did the same twice in a row.", "The answer stays the same: do something else.")
+
+
+def _find_nothing(episode: _Episode) -> Lesson | None:
+    if not episode.failed:
+        return None
+    return Lesson(
+        "error", "Nothing happened.", "Use a template, at a place that one has gone to, with names as observed."
+    )
+
+
+_MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
+    _find_missing_action,
+    _find_no_number,
+    _find_second_thing,
+    _find_empty_hand,
+    _find_wrong_station,
+    _find_closed_place,
+    _find_lamp_elsewhere,
+    _find_same_place,
+    _find_repetition,
+    _find_nothing,
+)
+"""Of several that fit, the first."""
+
+
+def _tell_progress(episode: _Episode) -> Iterator[Lesson]:
+    goal = episode.goal
+    if goal is None:
+        return
+    picked, left = _PICKED.search(episode.answer), _LEFT.search(episode.answer)
+    held = picked[1] if picked else "" if left else episode.held
+    there = {name: at for name, at in episode.seen.items() if name.startswith(f"{goal.thing} ") and name != held}
+    if held:
+        yield Lesson("progress", f"In hand: {held}.")
+    if there:
+        told = ", ".join(f"{name} at {at}" for name, at in there.items())
+        yield Lesson("progress", f"Seen of what the task names: {told}.")
+    elif not held:
+        yield Lesson("progress", f"No {goal.thing} seen yet.")
+    lamps = {name: at for name, at in episode.seen.items() if goal.verb == "look" and name.startswith(f"{goal.place} ")}
+    if lamps:
+        yield Lesson("progress", f"Lamps seen: {', '.join(f'{name} at {at}' for name, at in lamps.items())}.")
+    places = [name for name in _SEEN.findall(episode.states[0].observation) if name not in episode.visited]
+    if places and not held and not there:
+        yield Lesson("progress", f"Not visited yet: {', '.join(places)}.")

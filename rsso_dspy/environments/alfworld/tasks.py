@@ -1,0 +1,170 @@
+"""The six types of tasks, their splits, and the user's games.
+
+The splits are ALFWorld's: its training games, `valid_seen` for development, `valid_unseen` as the test. An index counts
+the games of a type in the order of their paths. Where the user names no folder of games, tiny ones that are made from
+the same indices are played in their place (`maker.py`).
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.environments.splits import TaskTable
+from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.records import Variant
+from rsso_dspy.safe_read import read_bytes
+
+__all__ = ["COUNTS", "GOLD_LENGTH", "TABLE", "Games", "digest_games", "find_data", "find_game", "read_game"]
+
+COUNTS = {
+    "pick_and_place_simple": (790, 35, 24),
+    "look_at_obj_in_light": (308, 13, 18),
+    "pick_clean_then_place_in_recep": (650, 27, 31),
+    "pick_heat_then_place_in_recep": (459, 16, 23),
+    "pick_cool_then_place_in_recep": (533, 25, 21),
+    "pick_two_obj_and_place": (813, 24, 17),
+}
+"""Type to its games in train, valid_seen and valid_unseen."""
+
+FOLDERS = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}
+"""Split to its folder."""
+
+VERSIONS = ("json_2.1.1", "json_2.1.2", "json_2.1.3")
+"""Folders that a download may be in."""
+
+GOLD_LENGTH = 34
+"""What stands for the gold length of every variant: half as many again are 51, and a game ends at 50."""
+
+VARIABLE = "ALFWORLD_DATA"
+"""Names the folder where `alfworld-download` has put the games."""
+
+
+def _make_rows() -> dict[str, dict[str, tuple[int, int]]]:
+    return {
+        name: {"train": (0, a - 1), "dev": (a, a + b - 1), "test": (a + b, a + b + c - 1)}
+        for name, (a, b, c) in COUNTS.items()
+    }
+
+
+TABLE = TaskTable(_make_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Games:
+    """The games of a folder."""
+
+    root: Path
+    files: Mapping[tuple[str, str], tuple[Path, ...]]
+    """Type and split to its game files."""
+    skipped: Mapping[str, str]
+    """Files that cannot be played, and why."""
+    digest: str
+
+    @property
+    def total(self) -> int:
+        return sum(map(len, self.files.values()))
+
+    def describe(self) -> str:
+        """One line: how many there are, and which are skipped."""
+        named = ", ".join(f"{name} ({why})" for name, why in self.skipped.items())
+        return f"{self.total} games in {self.root}" + (f"; {len(self.skipped)} skipped: {named}" if named else "")
+
+
+def find_data() -> str | None:
+    """The folder of games that the environment variable names."""
+    return os.environ.get(VARIABLE) or None
+
+
+def digest_games(folder: str) -> str:
+    """16 hexadecimal digits over all games of a folder. Raises what `read_games` raises."""
+    return read_games(folder).digest
+
+
+def find_game(variant: Variant, folder: str) -> Path:
+    """The file of a variant. Raises ``UsageError`` where the folder has fewer games."""
+    games = read_games(folder)
+    files = games.files.get((variant.task, variant.split), ())
+    place = variant.index - TABLE.indices(variant.task, variant.split)[0]
+    if place >= len(files):
+        where = games.root / FOLDERS[variant.split]
+        raise UsageError(
+            f"{variant.key} is game {place + 1} of {variant.task} in {where}, which holds {len(files)}: "
+            f"{games.describe()}"
+        )
+    return files[place]
+
+
+def read_game(path: Path) -> dict[str, Any]:
+    """The content of a game file. Raises ``DamagedFile``."""
+    try:
+        game = json.loads(read_bytes(path))
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(path, str(error)) from None
+    if not isinstance(game, dict) or not {"pddl_problem", "grammar"} <= game.keys():
+        raise DamagedFile(path, "it is no game of ALFWorld: pddl_problem or grammar is missing")
+    return game
+
+
+@lru_cache(maxsize=8)
+def read_games(folder: str) -> Games:
+    """Find all games below a folder. Raises ``UsageError`` that says what was looked for and where."""
+    root = _find_root(Path(folder).expanduser())
+    files: dict[tuple[str, str], list[Path]] = {}
+    skipped: dict[str, str] = {}
+    whole = hashlib.sha256()
+    for split, name in FOLDERS.items():
+        for path in sorted((root / name).glob("*/*/game.tw-pddl")):
+            short = path.relative_to(root).as_posix()
+            kind = path.parent.parent.name.partition("-")[0]
+            raw, why = _check_file(path, kind)
+            if why:
+                skipped[short] = why
+                continue
+            whole.update(f"{short}\n{hashlib.sha256(raw).hexdigest()}\n".encode())
+            files.setdefault((kind, split), []).append(path)
+    games = Games(root, {key: tuple(found) for key, found in files.items()}, skipped, whole.hexdigest()[:16])
+    if not games.total:
+        raise UsageError(f"no game in it can be played: {games.describe()}" if skipped else _explain_missing(root))
+    return games
+
+
+def _check_file(path: Path, kind: str) -> tuple[bytes, str]:
+    """The content of a file, and why it is not played. Only its ends are looked at: there may be thousands."""
+    if kind not in COUNTS:
+        return b"", f"{kind} is none of the six types"
+    if "movable" in str(path) or "Sliced" in str(path):
+        return b"", "movable containers and sliced things are not played, as in the package"
+    try:
+        raw = read_bytes(path)
+    except (OSError, DamagedFile) as error:
+        return b"", str(error)
+    if b'"pddl_problem"' not in raw or b'"grammar"' not in raw or not raw.rstrip().endswith(b"}"):
+        return raw, "damaged: no whole game"
+    return raw, "" if b'"solvable": false' not in raw else "known to have no solution"
+
+
+def _find_root(folder: Path) -> Path:
+    wanted = f"{VERSIONS[0]}/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
+    if not folder.is_dir():
+        raise UsageError(f"no ALFWorld games: {folder} is no folder. Looked for {wanted} in it: run alfworld-download")
+    for root in (*(folder / version for version in VERSIONS), folder):
+        if any((root / name).is_dir() for name in FOLDERS.values()):
+            return root
+    others = sorted(path.name for path in folder.glob("json_*"))
+    found = f" It holds {', '.join(others)}, which is another version." if others else ""
+    raise UsageError(f"no ALFWorld games in {folder}: looked for {wanted} there.{found} Run alfworld-download")
+
+
+def _explain_missing(root: Path) -> str:
+    looked = f"{root}/{{{','.join(FOLDERS.values())}}}/TYPE-*/trial_*/game.tw-pddl"
+    if next(root.glob("*/*/*/traj_data.json"), None):
+        return (
+            f"{root} holds trajectories (traj_data.json) but no games, as an older download does: looked for {looked}. "
+            "Run alfworld-download again"
+        )
+    return f"no ALFWorld games: looked for {looked}. Run alfworld-download"
