@@ -151,7 +151,7 @@ def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):
 @pytest.mark.parametrize(
     ("points", "said"),
     [
-        ({}, r"unknown benchmark 'toi': did you mean toy\? Known: babyai, pddl, scienceworld, toy\."),
+        ({}, r"unknown benchmark 'toi': did you mean toy\? Known: alfworld, babyai, pddl, scienceworld, toy\."),
         ({"toi": "no_such_module:X"}, r"benchmark toi of toy-package \(no_such_module:X\) cannot be loaded: ModuleNot"),
         ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Fix that package"),
         ({"toi": "tests.toy_benchmark:BROKEN"}, r"is a str, not a Benchmark"),

@@ -18,11 +18,14 @@ from tests.provider_formats import Said
 from tests.provider_server import provider
 
 NO_MINIGRID = pytest.mark.skipif(find_spec("minigrid") is None, reason="the extra babyai is not installed")
+NO_ALFWORLD = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
 PLAYED = {
     "pddl": ("gripper", "gripper::52"),
     "babyai": ("GoToRedBall", "GoToRedBall::1235"),
+    "alfworld": ("pick_and_place_simple", "pick_and_place_simple::825"),
 }
-BOTH = [pytest.param(name, marks=[NO_MINIGRID] if name == "babyai" else []) for name in PLAYED]
+NEEDS = {"babyai": NO_MINIGRID, "alfworld": NO_ALFWORLD}
+BOTH = [pytest.param(name, marks=[NEEDS[name]] if name in NEEDS else []) for name in PLAYED]
 FAST = ("--set", "embedder.model=hash")
 
 

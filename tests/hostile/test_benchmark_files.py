@@ -103,11 +103,13 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
         ("babyai", "nowhere", "no labels: looked for nowhere/test.jsonl and nowhere/babyai/test.jsonl"),
         ("babyai", "short", "it has 1 lines, and there are 112 test worlds"),
         ("babyai", "broken", "line 2: Expecting property name"),
+        ("alfworld", "nowhere", "no ALFWorld games: nowhere is no folder"),
+        ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
 )
 def test_data_that_is_not_there_or_not_whole_is_refused_before_anything_is_played(rsso, name, data, says):
-    if name == "babyai" and find_spec("minigrid") is None:
-        pytest.skip("the extra babyai is not installed")
+    if (package := {"babyai": "minigrid", "alfworld": "alfworld"}.get(name)) and find_spec(package) is None:
+        pytest.skip(f"the extra {name} is not installed")
     for folder, text in {"short": "{}\n", "broken": "{}\n{\n"}.items():
         Path(folder).mkdir()
         Path(folder, "test.jsonl").write_text(text)
@@ -136,3 +138,10 @@ def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path
     (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(DamagedFile, match="line 5: it is of 'open the moon', and GoToRedBall::1234 of"):
         labelled.reset(variant)
+
+
+@pytest.mark.skipif(find_spec("alfworld") is not None, reason="the extra alfworld is installed")
+def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso):
+    code, _, err = rsso("tasks", "--benchmark", "alfworld")
+    assert (code, "pip install 'rsso-dspy[alfworld]'" in " ".join(err.split())) == (2, True), err
+    assert "rsso-dspy[alfworld]" in rsso("benchmarks", "list")[1]

@@ -1,0 +1,236 @@
+"""ALFWorld: tiny games won, both wordings, the engine's process, and a folder of games as a download leaves it."""
+
+import json
+import os
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+if find_spec("alfworld") is None:
+    pytest.skip("the extra alfworld is not installed", allow_module_level=True)
+
+from rsso_dspy.environments.alfworld import BENCHMARK, tasks
+from rsso_dspy.environments.alfworld.engine import Engine
+from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
+from rsso_dspy.environments.alfworld.maker import make_game
+from rsso_dspy.environments.alfworld.subgoals import parse_goal
+from rsso_dspy.environments.alfworld.wording import split_first, to_engine, to_published, to_recent
+from rsso_dspy.environments.goals import GoalProgress
+from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError
+from rsso_dspy.records import State, Step
+
+TABLE = BENCHMARK.table
+PUT = "pick_and_place_simple"
+
+
+@pytest.fixture(scope="module")
+def env():
+    played = AlfWorld()
+    yield played
+    played.close()
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Two made games as a download has them, and what cannot be played beside them."""
+    root = tmp_path / "json_2.1.1"
+    for split, index in (("train", 0), ("valid_unseen", 1)):
+        folder = root / split / f"{PUT}-Pen-None-Desk-{index}" / "trial_T1"
+        folder.mkdir(parents=True)
+        (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index)))
+    broken = {
+        f"{PUT}-Pen-None-Desk-7": '{"pddl_problem": "", "gram',
+        f"{PUT}-PenSliced-None-Desk-7": json.dumps(make_game(PUT, 2)),
+        "fly-Pen-None-Desk-7": json.dumps(make_game(PUT, 2)),
+        f"{PUT}-Pen-None-Desk-8": json.dumps(make_game(PUT, 2) | {"solvable": False}),
+    }
+    for name, text in broken.items():
+        (root / "train" / name / "trial_T1").mkdir(parents=True)
+        (root / "train" / name / "trial_T1" / "game.tw-pddl").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("task", TABLE.tasks())
+def test_a_made_game_of_every_type_is_won_by_its_walkthrough_in_either_wording(env, task):
+    train, (test, *_) = TABLE.variant(task, 0), TABLE.held_out(task, n=1)
+    for variant, interface, verb in ((train, "complete", "move"), (test, "sso", "put")):
+        env.choose_interface(interface)
+        first = env.reset(variant)
+        assert first.observation.startswith("You are in the middle of a room.")
+        assert parse_goal(env.task), env.task
+        steps, states, scores = [], [first], []
+        for action in make_game(task, variant.index)["walkthrough"]:
+            moved = env.step(to_engine(action, verb == "move"))
+            states.append(moved.state)
+            steps.append(Step(action, moved.action, moved.state, moved.reward, moved.score, moved.understood))
+            scores.append(moved.score)
+            env.lessons(states, steps)
+        assert (moved.done, moved.score, scores) == (True, 100, sorted(scores))
+        told = "\n".join(state.observation for state in states)
+        assert ("You move" in told, "You put" in told, "You arrive" in told) == (
+            (verb == "move" and task != "look_at_obj_in_light"),
+            (verb == "put" and task != "look_at_obj_in_light"),
+            verb == "move",
+        )
+    with pytest.raises(SplitError):
+        env.goal_progress()
+
+
+def test_the_same_game_says_the_same_whatever_was_played_before(env):
+    def play(action_list):
+        first = env.reset(TABLE.variant("pick_two_obj_and_place", 3))
+        return first, [env.step(action) for action in action_list], env.admissible_actions()
+
+    walk = make_game("pick_two_obj_and_place", 3)["walkthrough"]
+    before = play(walk)
+    env.reset(TABLE.variant(PUT, 5))
+    assert play(walk) == before
+    assert play(walk) == before, "without another game in between"
+
+
+def test_made_games_differ_from_each_other_and_no_test_game_is_a_training_game():
+    for task in TABLE.tasks():
+        made = {
+            split: {make_game(task, i)["pddl_problem"] for i in list(TABLE.indices(task, split))[:60]}
+            for split in ("train", "dev", "test")
+        }
+        assert not made["test"] & (made["train"] | made["dev"])
+        assert len(made["train"]) == 60
+
+
+@pytest.mark.parametrize(
+    ("action", "sent"),
+    [
+        ("put mug 1 in/on desk 1", "move mug 1 to desk 1"),
+        ("put mug 1 on desk 1", "move mug 1 to desk 1"),
+        ("put mug 1 in desk 1", "move mug 1 to desk 1"),
+        ("move mug 1 to desk 1", "move mug 1 to desk 1"),
+        ("take mug 1 from desk 1", "take mug 1 from desk 1"),
+    ],
+)
+def test_both_wordings_are_understood(action, sent):
+    assert to_engine(action, True) == sent
+    assert to_engine(sent, False) == ("put mug 1 in/on desk 1" if sent.startswith("move") else sent)
+
+
+def test_answers_are_worded_as_chosen():
+    new, old = "You move the mug 1 to the desk 1.", "You put the mug 1 in/on the desk 1."
+    assert (to_published(new), to_recent(old), to_published(old), to_recent(new)) == (old, new, old, new)
+    arrived = "You arrive at desk 1. On the desk 1, you see nothing."
+    assert (to_published(arrived), to_recent(arrived)) == ("On the desk 1, you see nothing.", arrived)
+    assert split_first("-= Welcome to X =-\n\nYou are here.\n\nYour task is to: look.") == (
+        "You are here.",
+        "Your task is to: look.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("put a mug in shelf", ("mug", "shelf", "put", 1)),
+        ("put some mug on shelf", ("mug", "shelf", "put", 1)),
+        ("look at mug under the desklamp", ("mug", "desklamp", "look", 1)),
+        ("examine the mug with the desklamp", ("mug", "desklamp", "look", 1)),
+        ("put a hot mug in shelf", ("mug", "shelf", "heat", 1)),
+        ("clean some mug and put it in shelf", ("mug", "shelf", "clean", 1)),
+        ("put two mug in shelf", ("mug", "shelf", "put", 2)),
+        ("find two mug and put them in shelf", ("mug", "shelf", "put", 2)),
+    ],
+)
+def test_goals_are_read_off_every_wording_of_a_task(text, goal):
+    found = parse_goal(f"Your task is to: {text}.")
+    assert (found.thing, found.place, found.verb, found.count) == goal
+
+
+def test_what_is_not_understood_is_a_step_and_a_game_ends_at_its_limit(env):
+    env.choose_interface("sso")
+    env.reset(TABLE.variant(PUT, 0))
+    assert isinstance(env, GoalProgress)
+    assert [goal.kind for goal in env.goal_progress()] == ["see", "take", "put", "task"]
+    listed = set(env.admissible_actions())
+    assert "look" in listed
+    for text in ("", "dance", "take", "...", "x" * 5000, 'quote " and \n line'):
+        moved = env.step(text)
+        assert (moved.understood, moved.state.observation) == (False, "Nothing happens.")
+    assert env.step("  LOOK. ").understood, "letter case and full stop are overlooked"
+    assert set(env.admissible_actions()) == listed
+    dones = [env.step("look").done for _ in range(MOST_STEPS - 7)]
+    assert (dones.count(True), dones[-1]) == (1, True)
+
+
+def test_a_killed_process_is_reported_and_a_grown_one_replaced():
+    played = AlfWorld(most_bytes=1)
+    variant = TABLE.variant(PUT, 0)
+    played.reset(variant)
+    first = played.engine.pid
+    played.reset(variant)
+    assert (played.engine.started, played.engine.pid != first) == (2, True), "it holds more than a byte"
+    os.kill(played.engine.pid, signal.SIGKILL)
+    with pytest.raises(SimulatorDied, match="ended"):
+        played.step("look")
+    assert not played.alive
+    played.close()
+    with pytest.raises(SimulatorDied, match="closed"):
+        played.reset(variant)
+
+
+def test_a_game_that_the_engine_cannot_load_is_skipped_with_its_name_and_the_next_is_played():
+    engine = Engine(20, 1 << 40)
+    with pytest.raises(EnvironmentFailure, match=r"cannot load a made game, which is skipped: \w+") as raised:
+        engine.load(None, make_game(PUT, 0) | {"pddl_problem": "(define (problem x)"})
+    assert not isinstance(raised.value, SimulatorDied), "it would be played again"
+    assert engine.load(None, make_game(PUT, 0)).commands
+    engine.close()
+
+
+def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_counted(data, monkeypatch):
+    games = tasks.read_games(str(data))
+    assert (games.total, len(games.skipped)) == (2, 4)
+    said = games.describe()
+    for text in ("4 skipped", "damaged: no whole game", "sliced", "fly is none of the six types", "no solution"):
+        assert text in said
+    played = AlfWorld(str(data))
+    played.reset(TABLE.variant(PUT, 0))
+    for action in make_game(PUT, 0)["walkthrough"]:
+        moved = played.step(action)
+    assert moved.score == 100
+    with pytest.raises(
+        UsageError, match=r"::1 is game 2 of pick_and_place_simple in .*train, which holds 1.*4 skipped"
+    ):
+        played.reset(TABLE.variant(PUT, 1))
+    played.close()
+    monkeypatch.setenv("ALFWORLD_DATA", str(data))
+    assert BENCHMARK.locate_data(None) == str(data)
+    assert BENCHMARK.identify_data(str(data)) == BENCHMARK.identify_data(str(data / "json_2.1.1"))
+
+
+def test_a_folder_without_games_says_what_was_looked_for_and_where(tmp_path):
+    def say(folder: Path) -> str:
+        with pytest.raises(UsageError) as raised:
+            tasks.read_games(str(folder))
+        return str(raised.value)
+
+    assert "is no folder" in say(tmp_path / "nowhere")
+    (tmp_path / "json_2.0.0").mkdir()
+    assert "It holds json_2.0.0, which is another version" in say(tmp_path)
+    (tmp_path / "a" / "train" / "x" / "trial_1").mkdir(parents=True)
+    assert "looked for" in say(tmp_path / "a")
+    (tmp_path / "b" / "train" / "x" / "trial_1").mkdir(parents=True)
+    (tmp_path / "b" / "train" / "x" / "trial_1" / "traj_data.json").write_text("{}")
+    assert "holds trajectories (traj_data.json) but no games" in say(tmp_path / "b")
+
+
+def test_lessons_name_the_mistake_and_what_was_seen(env):
+    env.choose_interface("sso")
+    first = env.reset(TABLE.variant(PUT, 0))
+    goal = parse_goal(env.task)
+    states, steps = [first], []
+    for action in ("take", f"take {goal.thing} 1 from desk 1", "use desklamp 9"):
+        moved = env.step(action)
+        states.append(State(moved.state.observation, "", ""))
+        steps.append(Step(action, moved.action, moved.state, 0, 0, understood=False))
+        lessons = env.lessons(states, steps)
+        assert lessons[0].category == "error"
+        assert any(f"No {goal.thing} seen yet" in lesson.text for lesson in lessons)
