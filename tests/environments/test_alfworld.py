@@ -25,6 +25,11 @@ TABLE = BENCHMARK.table
 PUT = "pick_and_place_simple"
 
 
+@pytest.fixture(autouse=True)
+def no_games_of_the_user(monkeypatch):
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+
+
 @pytest.fixture(scope="module")
 def env():
     played = AlfWorld()
@@ -204,6 +209,60 @@ def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_cou
     monkeypatch.setenv("ALFWORLD_DATA", str(data))
     assert BENCHMARK.locate_data(None) == str(data)
     assert BENCHMARK.identify_data(str(data)) == BENCHMARK.identify_data(str(data / "json_2.1.1"))
+
+
+def test_a_game_of_the_old_wording_is_won_and_answered_in_either(data):
+    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
+    game = make_game(PUT, 0)
+    old = game["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")
+    old = old.replace("You move the {o.name} to the {r.name}.", "You put the {o.name} in/on the {r.name}.")
+    assert old != game["grammar"]
+    path.write_text(json.dumps(game | {"grammar": old}))
+    played = AlfWorld(str(data))
+    for interface, said in (("sso", "You put the "), ("complete", "You move the ")):
+        played.choose_interface(interface)
+        played.reset(TABLE.variant(PUT, 0))
+        for action in game["walkthrough"][:-1]:
+            played.step(action)
+        assert game["walkthrough"][-1] in [to_engine(each, True) for each in played.admissible_actions()]
+        last = played.step(game["walkthrough"][-1])
+        assert (last.score, last.state.observation.startswith(said)) == (100, True)
+    played.close()
+
+
+def test_a_recorded_episode_is_played_again_and_every_difference_told(data):
+    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
+    walk, engine, text = make_game(PUT, 0)["walkthrough"], Engine(20, 1 << 40), []
+
+    def note(said: str) -> int:
+        text.append(said.strip())
+        return len(text) - 1
+
+    first = engine.load(path)
+    start, task = split_first(first.feedback)
+    steps = []
+    for action in walk:
+        told = engine.step(action)
+        steps.append([note(action), note(told.feedback), int(told.won), int(told.done), len(told.commands)])
+    after = engine.step("look")
+    ended = [note("look"), note(after.feedback), int(after.won), int(after.done), len(after.commands)]
+    engine.close()
+    episode = {
+        "game": path.relative_to(data).as_posix(), "feedback": note(first.feedback), "init_obs": note(start),
+        "task": task, "init_commands": list(first.commands), "walkthrough_len": len(walk),
+        "runs": [{"kind": "walkthrough", "steps": steps}, {"kind": "look_after_won", "steps": [ended]},
+                 {"kind": "probe", "steps": [list(each) for each in steps[:2]]}],
+    }  # fmt: skip
+    assert BENCHMARK.replay is not None
+    runs = list(BENCHMARK.replay(episode, text, str(data)))
+    assert [(run.steps, run.differences) for run in runs] == [(0, ()), (len(walk), ()), (1, ()), (2, ())]
+    steps[0][4] += 1
+    text[episode["init_obs"]] = "elsewhere"
+    (start_found,), (step_found,), _, _ = (run.differences for run in BENCHMARK.replay(episode, text, str(data)))
+    assert (start_found.field, step_found.field) == ("first observation", "number of actions")
+    for folder, says in ((None, "name your folder of games"), (str(data / "json_2.1.1" / "train"), "is not there")):
+        with pytest.raises(UsageError, match=says):
+            list(BENCHMARK.replay(episode, text, folder))
 
 
 def test_a_folder_without_games_says_what_was_looked_for_and_where(tmp_path):
