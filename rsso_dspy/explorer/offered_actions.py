@@ -20,7 +20,7 @@ _LISTED = re.compile(r"^Actions that can be taken now:\n((?:- .*(?:\n|\Z))+)", r
 _ANSWERED = re.compile(r"\bactions(?: are)?: (.+)", re.S | re.I)
 _COUNTED = re.compile(r"\bthere is an? ((?:[a-z]+ )+\d+)\b", re.I)
 _SLOTS = re.compile(r"\b[A-Z][A-Z0-9_]*\b(?: \b[A-Z][A-Z0-9_]*\b)*")
-_IN_VAIN = re.compile(r"not valid|not recognized|cannot |can't |no change|no effect", re.I)
+_IN_VAIN = re.compile(r"not valid|not recognized|cannot |can't |no change|no effect|nothing happens", re.I)
 _AGAINST = re.compile(r"\b(?:do not|don't|never|avoid|stop|did nothing|mistake)\b", re.I)
 _SENTENCES = re.compile(r"(?<=[.!;])\s+|\n")
 _PARTS = re.compile(r", | and |: ")
@@ -78,7 +78,7 @@ def _list_offered(history: str, last: str, templates: str, view: str) -> Sequenc
     things = _COUNTED.findall(view)
     forms = [line.strip() for line in templates.splitlines() if line.strip()]
     if not things and any(_SLOTS.search(form) for form in forms if not form.startswith("check")):
-        return [] if "There is" not in view and "see" not in view.lower() else _keep_plain_forms(forms)
+        return [] if "There is" not in view and "cannot see" not in view.lower() else _keep_plain_forms(forms)
     filled = [_SLOTS.sub(thing, form) for form in forms for thing in things if len(_SLOTS.findall(form)) == 1]
     return [*filled, *_keep_plain_forms(forms)]
 

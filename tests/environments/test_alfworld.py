@@ -161,7 +161,9 @@ def test_what_is_not_understood_is_a_step_and_a_game_ends_at_its_limit(env):
         assert (moved.understood, moved.state.observation) == (False, "Nothing happens.")
     assert env.step("  LOOK. ").understood, "letter case and full stop are overlooked"
     assert set(env.admissible_actions()) == listed
-    dones = [env.step("look").done for _ in range(MOST_STEPS - 7)]
+    asked = env.step("Check valid actions.")
+    assert asked.state.observation == f"Choose an action from these valid actions: {', '.join(sorted(listed))}"
+    dones = [env.step("look").done for _ in range(MOST_STEPS - 8)]
     assert (dones.count(True), dones[-1]) == (1, True)
 
 

@@ -13,7 +13,7 @@ _HELP = (
     "An action that cannot be done is answered 'Nothing happens.' and costs a step.\n"
     "Templates:\ngo to PLACE\nopen PLACE\nclose PLACE\ntake OBJECT from PLACE\n{form}\nclean OBJECT with PLACE\n"
     "heat OBJECT with PLACE\ncool OBJECT with PLACE\nuse OBJECT\nslice OBJECT with OBJECT\nexamine OBJECT\n"
-    "examine PLACE\nlook\ninventory\nhelp"
+    "examine PLACE\nlook\ninventory\nhelp\ncheck valid actions"
 )
 
 PUBLISHED = _HELP.format(put="put", form="put OBJECT in/on PLACE")

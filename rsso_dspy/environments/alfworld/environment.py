@@ -95,6 +95,9 @@ class AlfWorld:
         self._require_answer()
         before, self._steps = self._score, self._steps + 1
         sent = " ".join(action.split()).rstrip(".").lower()
+        if sent == wording.CHECK:
+            told = f"Choose an action from these valid actions: {', '.join(self.admissible_actions())}"
+            return self._describe(sent, told, before)
         try:
             self._answer = answer = self.engine.step(wording.to_engine(sent, self._new))
         except TimeoutError:
@@ -103,14 +106,7 @@ class AlfWorld:
         self._progress.read(feedback)
         if self._score != SOLVED_SCORE:
             self._score = SOLVED_SCORE if answer.won else int(SOLVED_SCORE * self._progress.share)
-        return Transition(
-            state=State(self._tell(feedback), "", ""),
-            action=sent,
-            reward=self._score - before,
-            score=self._score,
-            understood=feedback != wording.NOTHING,
-            done=self._score == SOLVED_SCORE or self._steps >= MOST_STEPS,
-        )
+        return self._describe(sent, feedback, before)
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as the game lists it, in the wording of the interface."""
@@ -140,6 +136,16 @@ class AlfWorld:
             return None, make_game(variant.task, variant.index)
         path = find_game(variant, self._folder)
         return path, read_game(path)
+
+    def _describe(self, sent: str, feedback: str, before: int) -> Transition:
+        return Transition(
+            state=State(self._tell(feedback), "", ""),
+            action=sent,
+            reward=self._score - before,
+            score=self._score,
+            understood=feedback != wording.NOTHING,
+            done=self._score == SOLVED_SCORE or self._steps >= MOST_STEPS,
+        )
 
     def _tell(self, text: str) -> str:
         return wording.to_published(text) if self._interface == "sso" else wording.to_recent(text)

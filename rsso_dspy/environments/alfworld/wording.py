@@ -9,10 +9,22 @@ whichever it is of; what is answered is chosen.
 
 import re
 
-__all__ = ["NOTHING", "is_of_new_wording", "split_first", "tell_commands", "to_engine", "to_published", "to_recent"]
+__all__ = [
+    "CHECK",
+    "NOTHING",
+    "is_of_new_wording",
+    "split_first",
+    "tell_commands",
+    "to_engine",
+    "to_published",
+    "to_recent",
+]
 
 NOTHING = "Nothing happens."
 """The answer to everything that cannot be done."""
+
+CHECK = "check valid actions"
+"""The question for what can be done, as AgentBoard has it. It is a step, and the game does not see it."""
 
 _PUT = re.compile(r"put (.+?) (?:in/on|into|onto|in|on) (.+)")
 _MOVE = re.compile(r"move (.+?) to (.+)")
