@@ -61,7 +61,7 @@ def capture(
     context: Annotated[str, typer.Option(help="The command, or the situation.")] = "",
     kind: Type = "error",
     output: Annotated[Path | None, typer.Option(help="File with what the command printed; - is stdin.")] = None,
-    code: Annotated[int | None, typer.Option(help="Its exit code.")] = None,
+    code: Annotated[int | None, typer.Option(min=0, max=255, help="Its exit code.")] = None,
 ) -> None:
     """Capture something by hand: a correction by the user, an insight, a pattern that works, an error.
 

@@ -66,8 +66,7 @@ def test_a_calibration_file_that_will_not_do_is_refused_by_what_is_wrong(rsso, t
     ("option", "words"),
     [
         ("--max-rollouts", []),
-        ("--max-rollouts", ["--optimizer", "bootstrap", "--calib", "3-per-task"]),
-        ("--max-rollouts", ["--calib", "5-per-task"]),
+        ("--max-rollouts", ["--optimizer", "bootstrap", "--calib", "2-per-task"]),
         ("--max-lm-calls", ["--calib", "2-per-task"]),
     ],
 )

@@ -177,4 +177,4 @@ def test_a_task_with_few_training_variants_plays_all_and_says_so():
         load_config(overrides=settings), ["sso"], ["identify-life-stages-2"], per_task=1, say=said.append
     )
     assert len(plan.trainings[0].episodes) == 4
-    assert "fewer than the 10" in said[0]
+    assert "fewer than the requested 10" in said[0]
