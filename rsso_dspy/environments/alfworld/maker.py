@@ -88,7 +88,7 @@ def make_game(task: str, index: int) -> dict[str, Any]:
     return {
         "pddl_domain": domain,
         "grammar": grammar.replace("UNKNOWN GOAL", goal),
-        "pddl_problem": _write_problem(task, kind, target, room, places, things, lamp),
+        "pddl_problem": _write_pddl(task, kind, target, room, places, things, lamp),
         "solvable": True,
         "walkthrough": _walk(task, kind, target, room, things, lamp),
     }
@@ -167,7 +167,7 @@ def _name_type(kind: str) -> str:
     return "SinkBasinType" if kind == "Sink" else f"{kind}Type"
 
 
-def _write_problem(
+def _write_pddl(
     task: str,
     kind: str,
     target: str,
