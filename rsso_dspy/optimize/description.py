@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import Any, Literal
 
 from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
+from rsso_dspy.errors import NotInstalled
 from rsso_dspy.experiment.protocols import interface_of
 from rsso_dspy.experiment.provenance import hash_prompts
 from rsso_dspy.optimize.compiled import Compiled, PredictorState
@@ -369,10 +370,18 @@ def _find_version_mismatch(compiled: Compiled) -> str:
     if compiled.environment is None:
         return ""
     name, there = compiled.environment.name, compiled.environment.version
-    here = get_benchmark(name).version if name in list_benchmarks() else "not installed"
+    here = _find_installed_version(name) or "not installed"
     if there == here:
         return ""
     return f"it was compiled in {name} {there}, which here is {here}; install that version, or compile again"
+
+
+def _find_installed_version(benchmark: str) -> str:
+    """Version of a benchmark; empty if it, or the extra that it needs, is not installed."""
+    try:
+        return get_benchmark(benchmark).version if benchmark in list_benchmarks() else ""
+    except NotInstalled:
+        return ""
 
 
 def _list_other_versions(compiled: Compiled) -> str:
@@ -380,7 +389,7 @@ def _list_other_versions(compiled: Compiled) -> str:
     said = []
     if (dspy := compiled.versions.get("dspy")) not in (None, version("dspy")):
         said.append(f"compiled with dspy {dspy}, here is {version('dspy')}")
-    if compiled.environment is not None and compiled.environment.name not in list_benchmarks():
+    if compiled.environment is not None and not _find_installed_version(compiled.environment.name):
         return "; ".join(said)
     protocol = compiled.identity.get("config", {}).get("protocol", {})
     now = hash_prompts(compiled.benchmark, interface_of(protocol))
