@@ -48,7 +48,8 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
 
 
 HEEDING = frozenset({"actor"})
-"""Roles whose answers depend on what their instruction says."""
+"""Roles whose instruction is worth compiling. The others heed a few fixed sentences (`heeded_roles.py`) or none,
+which no search would come upon."""
 
 
 class Explorer:

@@ -75,7 +75,7 @@ class Backend:
 
     @property
     def deaf_roles(self) -> frozenset[Role]:
-        """Roles whose answers do not depend on what their instruction says: the embedded model plays them by rules."""
+        """Roles in which the embedded model heeds a few fixed sentences of an instruction at most."""
         from rsso_dspy.explorer import HEEDING
 
         return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role not in HEEDING)

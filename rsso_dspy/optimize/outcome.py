@@ -105,7 +105,7 @@ def _note_deaf_roles(wanted: CompileRequest, live: Session, rollouts: Rollouts) 
     deaf = live.backend.deaf_roles & {ROLE_OF[name] for name in Agent(wanted.method.name).predictors_by_name}
     if rollouts.tuned == wanted.tuned or not deaf:
         return ()
-    return (f"left as they are, since the rule-based model reads no instruction there: {', '.join(sorted(deaf))}",)
+    return (f"left as they are, since the rule-based model hardly heeds instructions there: {', '.join(sorted(deaf))}",)
 
 
 def _explain_search_end(rollouts: Rollouts) -> str:

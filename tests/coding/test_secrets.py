@@ -95,7 +95,7 @@ SECRETS = [
     ("stripe webhook secret", "", mix("whsec", "_abcdefghijklmnop12345678"), ""),
     ("hugging face token", "", mix("hf", "_abcdefghijklmnopqrstuvwxyzABCDEF"), ""),
     ("npm token", "", mix("npm", "_abcdefghijklmnopqrstuvwxyz0123456789"), ""),
-    ("npm auth line", "//registry.npmjs.org/:_authToken=", "abcd-1234-efgh", ""),
+    ("npm auth line", "//registry.example.org/:_authToken=", "abcd-1234-efgh", ""),
     ("pypi token", "", mix("pypi", "-AgEIcHlwaS5vcmc", "abcdefghij" * 4), ""),
     ("rubygems key", "", mix("rubygems", "_", HEX, "01234567"), ""),
     ("crates.io token", "", mix("cio", "abcdefghijABCDEFGHIJ012345678901"), ""),

@@ -58,7 +58,7 @@ def test_roles_whose_instruction_nothing_reads_are_left_alone(gepa_compile):
     called = {name for _, rollout in gepa_compile.observed.told for name, _, _ in rollout.calls}
     assert {"actor", "reflector", "skill_verbalizer.target"} <= called
     assert changed == asked_about(gepa_compile) == {"actor"}
-    assert any("reads no instruction there: reflector, verbalizer" in note for note in gepa_compile.compiled.notes)
+    assert any("hardly heeds instructions there: reflector, verbalizer" in note for note in gepa_compile.compiled.notes)
 
 
 def test_roles_that_are_named_are_asked_about_all_the_same(live):

@@ -5,11 +5,12 @@ They go by the task, the actions and the observations.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from rsso_dspy.environments import episode_lessons
 from rsso_dspy.environments.alfworld.subgoals import TaskGoal, parse_goal
 from rsso_dspy.environments.alfworld.wording import NOTHING
+from rsso_dspy.environments.episode_lessons import Episode, find_missing_action
 from rsso_dspy.records import Lesson, State, Step
 
 __all__ = ["RULES_OF_THUMB", "draw_lessons"]
@@ -40,27 +41,10 @@ _STATIONS = {"clean": "sinkbasin", "heat": "microwave", "cool": "fridge"}
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
     ``steps[i]``."""
-    if not steps:
-        return []
-    episode = _Episode(task, states, steps)
-    mistake = next((lesson for find in _MISTAKES if (lesson := find(episode))), None)
-    return [*([mistake] if mistake else []), *_tell_progress(episode)]
+    return episode_lessons.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
-@dataclass(eq=False)
-class _Episode:
-    task: str
-    states: Sequence[State]
-    steps: Sequence[Step]
-
-    @property
-    def action(self) -> str:
-        return self.steps[-1].action.lower().strip()
-
-    @property
-    def answer(self) -> str:
-        return self.states[-1].observation
-
+class _Episode(Episode):
     @property
     def failed(self) -> bool:
         return self.answer == NOTHING
@@ -101,14 +85,6 @@ class _Episode:
     @cached_property
     def visited(self) -> set[str]:
         return {step.action.removeprefix("go to ") for step in self.steps if step.action.startswith("go to ")}
-
-
-def _find_missing_action(episode: _Episode) -> Lesson | None:
-    if not episode.steps[-1].malformed:
-        return None
-    return Lesson(
-        "error", "Gave an answer that held no action.", "End every answer with one action in the form of a template."
-    )
 
 
 def _find_no_number(episode: _Episode) -> Lesson | None:
@@ -181,7 +157,7 @@ def _find_nothing(episode: _Episode) -> Lesson | None:
 
 
 _MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
-    _find_missing_action,
+    find_missing_action,
     _find_no_number,
     _find_second_thing,
     _find_empty_hand,
@@ -192,7 +168,6 @@ _MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
     _find_repetition,
     _find_nothing,
 )
-"""Of several that fit, the first."""
 
 
 def _tell_progress(episode: _Episode) -> Iterator[Lesson]:

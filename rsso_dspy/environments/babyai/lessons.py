@@ -5,11 +5,12 @@ They go by the mission, the actions and the observations: no scores, and nothing
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from rsso_dspy.environments import episode_lessons
 from rsso_dspy.environments.babyai.actions import BARRIER
 from rsso_dspy.environments.babyai.game import COMPLETED, NO_CHANGE, NOT_KNOWN
+from rsso_dspy.environments.episode_lessons import Episode, find_missing_action
 from rsso_dspy.records import Lesson, State, Step
 
 __all__ = ["RULES_OF_THUMB", "draw_lessons"]
@@ -41,31 +42,10 @@ _NAMED = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:(?:red|green|blue|pu
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """What the newest step teaches, one mistake at most, and how far the episode has come. ``states[i + 1]`` follows
     ``steps[i]``."""
-    if not steps:
-        return []
-    episode = _Episode(task, states, steps)
-    mistake = next((lesson for find in _MISTAKES if (lesson := find(episode))), None)
-    return [*([mistake] if mistake else []), *_tell_progress(episode)]
+    return episode_lessons.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
-@dataclass(eq=False)
-class _Episode:
-    task: str
-    states: Sequence[State]
-    steps: Sequence[Step]
-
-    @property
-    def newest(self) -> Step:
-        return self.steps[-1]
-
-    @property
-    def action(self) -> str:
-        return self.newest.action.lower().strip()
-
-    @property
-    def answer(self) -> str:
-        return self.states[-1].observation
-
+class _Episode(Episode):
     @cached_property
     def views(self) -> list[str]:
         """Observations that show a view."""
@@ -85,14 +65,6 @@ class _Episode:
     def seen(self) -> list[str]:
         """Names of all things seen so far, in their order."""
         return list(dict.fromkeys(name.strip() for view in self.views for name in _THING.findall(view)))
-
-
-def _find_missing_action(episode: _Episode) -> Lesson | None:
-    if not episode.newest.malformed:
-        return None
-    return Lesson(
-        "error", "Gave an answer that held no action.", "End every answer with one action in the form of a template."
-    )
 
 
 def _find_barrier(episode: _Episode) -> Lesson | None:
@@ -169,7 +141,7 @@ def _find_nothing_new(episode: _Episode) -> Lesson | None:
 
 
 _MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
-    _find_missing_action,
+    find_missing_action,
     _find_barrier,
     _find_no_key,
     _find_closed_door,
@@ -179,7 +151,6 @@ _MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
     _find_circling,
     _find_nothing_new,
 )
-"""Of several that fit, the first."""
 
 
 def _tell_progress(episode: _Episode) -> Iterator[Lesson]:

@@ -5,9 +5,10 @@ They go by the goal, the actions and the observations: no scores, and no facts t
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from rsso_dspy.environments import episode_lessons
+from rsso_dspy.environments.episode_lessons import Episode, find_missing_action
 from rsso_dspy.environments.pddl.game import NOT_AN_ACTION, NOT_POSSIBLE
 from rsso_dspy.environments.pddl.phrases import GOAL, LOOK
 from rsso_dspy.environments.pddl.wording import split_words
@@ -86,27 +87,10 @@ _UNDOES = {
 def draw_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> list[Lesson]:
     """What the newest step teaches, one mistake at most, and how much of the goal is left. ``states[i + 1]`` follows
     ``steps[i]``."""
-    if not steps:
-        return []
-    episode = _Episode(task, states, steps)
-    mistake = next((lesson for find in _MISTAKES if (lesson := find(episode))), None)
-    return [*([mistake] if mistake else []), *_tell_progress(episode)]
+    return episode_lessons.draw_lessons(_Episode(task, states, steps), _MISTAKES, _tell_progress)
 
 
-@dataclass(eq=False)
-class _Episode:
-    task: str
-    states: Sequence[State]
-    steps: Sequence[Step]
-
-    @property
-    def newest(self) -> Step:
-        return self.steps[-1]
-
-    @property
-    def answer(self) -> str:
-        return self.states[-1].observation
-
+class _Episode(Episode):
     @cached_property
     def conditions(self) -> list[str]:
         """The sentences of the goal, as observations have them."""
@@ -156,14 +140,6 @@ def _is_undone(condition: str, verb: str, words: set[str]) -> bool:
         return False
     named = split_words(condition)
     return bool({named[0], *named[2:3]} & words)
-
-
-def _find_missing_action(episode: _Episode) -> Lesson | None:
-    if not episode.newest.malformed:
-        return None
-    return Lesson(
-        "error", "Gave an answer that held no action.", "End every answer with one action in the form of a template."
-    )
 
 
 def _find_repetition(episode: _Episode) -> Lesson | None:
@@ -262,7 +238,7 @@ def _find_wrong_order(episode: _Episode) -> Lesson | None:
 
 
 _MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
-    _find_missing_action,
+    find_missing_action,
     _find_repetition,
     _find_unread_action,
     _find_unmet_condition,
@@ -271,7 +247,6 @@ _MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
     _find_undoing,
     _find_circle,
 )
-"""Of several that fit, the first."""
 
 
 def _tell_progress(episode: _Episode) -> Iterator[Lesson]:
