@@ -5,18 +5,19 @@
 
 | `embedder.model` | what encodes | needs |
 |---|---|---|
-| NAME or a folder | sentence-transformers with torch, one thread | the model's files |
+| NAME or a folder | sentence-transformers with torch, one thread | its files and the extra `sentence-transformers` |
+| `numpy/NAME` | the same model (BERT only) in numpy, one thread, without torch | its files |
 | `onnx/NAME` | the same model in onnxruntime, one thread, without torch | its files and the extra `onnx` |
 | `litellm/PROVIDER/MODEL` | a provider's model, 64 texts a request | its key or its server |
 | `lexical` | hashed words and word pairs, well below 1 ms a text | nothing |
 | `hash` | a random direction per text, meaningless: for tests | nothing |
 
-The first three cache their vectors in the user's cache folder (see `vector_cache.py`), so a later run neither computes
+The first four cache their vectors in the user's cache folder (see `vector_cache.py`), so a later run neither computes
 nor pays for them again, and loads no model without new texts; `embedder.cache=false` disables this.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +26,7 @@ from pydantic import ValidationError
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embedders.base import EmbedderRoute
 from rsso_dspy.embedders.hashing import HashRoute, LexicalRoute
-from rsso_dspy.embedders.local import OnnxRoute, TorchRoute
+from rsso_dspy.embedders.local import NumpyRoute, OnnxRoute, TorchRoute
 from rsso_dspy.embedders.remote import LiteLLMRoute
 from rsso_dspy.embedders.vector_cache import VectorCache
 from rsso_dspy.embedders.weights import MINILM
@@ -42,9 +43,12 @@ class Embedder:
     nothing and sends no request before the first unknown text.
     """
 
-    def __init__(self, config: EmbedderConfig | str = MINILM):
-        """`config` is the section of the configuration or a name. Raises `ConfigError` for an unknown route."""
-        self.config = _build_embedder_config(config) if isinstance(config, str) else config
+    def __init__(self, config: EmbedderConfig | str | None = None):
+        """`config` is the section of the configuration or a name; without one the default of `embedder.model` holds.
+
+        Raises `ConfigError` for an unknown route.
+        """
+        self.config = _build_embedder_config(config) if isinstance(config, str) else config or EmbedderConfig()
         self.model = self.config.model
         self._route = _select_route(self.config)
         self._known: dict[str, np.ndarray] = {}
@@ -58,7 +62,8 @@ class Embedder:
 
         Raises `BackendFailure` or a subclass if the model's side fails; texts encoded until then stay cached.
         """
-        texts = [_make_encodable(text) for text in texts]
+        # Lone surrogates, as in broken emoji, are accepted by no tokenizer and by no request.
+        texts = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         taped = self._route.remote and is_taped()
         if taped:
             self._recall_vectors(dict.fromkeys(texts))
@@ -94,7 +99,6 @@ class Embedder:
 
     @property
     def route(self) -> str:
-        """Description of the route."""
         return self._route.name
 
     def describe_source(self) -> str:
@@ -131,7 +135,9 @@ class Embedder:
             disk = self._vector_cache
         if disk:
             self._store_vectors(disk.get(texts))
-        for batch in _iter_batches([text for text in texts if text not in self._known], self._route.batch):
+        new = [text for text in texts if text not in self._known]
+        for start in range(0, len(new), self._route.batch):
+            batch = new[start : start + self._route.batch]
             vectors = dict(zip(batch, self._route.encode(batch), strict=True))
             self._store_vectors(vectors)
             if disk:
@@ -174,16 +180,8 @@ def _select_route(config: EmbedderConfig) -> EmbedderRoute:
     route, _, name = config.model.partition("/")
     if route == "onnx":
         return OnnxRoute(name)
+    if route == "numpy":
+        return NumpyRoute(name)
     if route == "litellm":
         return LiteLLMRoute(config)
     return TorchRoute(config.model)
-
-
-def _iter_batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(texts), size):
-        yield texts[start : start + size]
-
-
-def _make_encodable(text: str) -> str:
-    """Replace lone surrogates (as in broken emoji), which no tokenizer or request accepts."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -21,19 +21,15 @@ class EmbedderRoute(Protocol):
 
     def check(self) -> None:
         """Raise errors that would stop every unit: missing files, packages or keys."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> Sequence[np.ndarray]:
         """Return one float32 row of length 1 per text, in order. Raises `BackendFailure` if the model's side fails."""
-        ...
 
     def cache_identity(self) -> dict[str, str] | None:
         """Return everything that a vector depends on besides its text; None if caching is not worthwhile."""
-        ...
 
     def describe_source(self) -> str:
         """Describe the model's files or endpoint; empty if it has none."""
-        ...
 
 
 def normalize_vector(vector: np.ndarray) -> np.ndarray:

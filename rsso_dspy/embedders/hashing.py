@@ -4,6 +4,7 @@ import hashlib
 import math
 import re
 import zlib
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,6 +28,13 @@ class _ModelFreeRoute:
     def check(self) -> None:
         pass
 
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        return [self._embed_text(text) for text in texts]
+
+    @staticmethod
+    @abstractmethod
+    def _embed_text(text: str) -> np.ndarray: ...
+
     def cache_identity(self) -> None:
         return None
 
@@ -43,9 +51,6 @@ class HashRoute(_ModelFreeRoute):
 
     name = "random directions"
 
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [self._embed_text(text) for text in texts]
-
     @staticmethod
     def _embed_text(text: str) -> np.ndarray:
         seed = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()[:8], 16)
@@ -59,9 +64,6 @@ class LexicalRoute(_ModelFreeRoute):
     """
 
     name = "shared words"
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return [self._embed_text(text) for text in texts]
 
     @staticmethod
     def _embed_text(text: str) -> np.ndarray:

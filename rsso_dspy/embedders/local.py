@@ -1,4 +1,4 @@
-"""sentence-transformers models on this machine, with torch or with onnxruntime.
+"""sentence-transformers models on this machine, with torch, onnxruntime or numpy.
 
 Texts are encoded one at a time on one thread: padding in a batch would make the last digits of a vector depend on the
 other texts, and two threads are slower than one on small machines. So vectors do not depend on the order or the number
@@ -15,9 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from rsso_dspy.embedders.base import normalize_vector, read_package_versions
-from rsso_dspy.embedders.onnx_export import INSTALL, EncodingRecipe, ensure_onnx_file, require_package
+from rsso_dspy.embedders.numpy_bert import NumpyBert, check_architecture
+from rsso_dspy.embedders.onnx_export import INSTALL, ensure_onnx_file, require_package
+from rsso_dspy.embedders.recipe import EncodingRecipe
 from rsso_dspy.embedders.weights import find_weights, hash_model_file, hash_tokenizer_settings, hash_weights
-from rsso_dspy.errors import BackendFailure
+from rsso_dspy.errors import BackendFailure, UsageError
+
+INSTALL_TORCH = "pip install 'rsso-dspy[sentence-transformers]'"
 
 Encoder = Callable[[str], np.ndarray]
 
@@ -28,6 +32,9 @@ class _LocalRoute(ABC):
     batch = 1
     remote = False
     tokens = 0
+    route: str
+    packages: tuple[str, ...]
+    """Packages whose versions a vector depends on."""
 
     def __init__(self, model: str):
         self.model = model
@@ -45,6 +52,17 @@ class _LocalRoute(ABC):
                 self._encoder = self._load_encoder()
             return [self._encoder(text) for text in texts]
 
+    def cache_identity(self) -> dict[str, str]:
+        files = {"weights": self._hash_weights(), "settings": hash_tokenizer_settings(self.folder)}
+        about = {"route": self.route, "model": self.model, "machine": platform.machine()}
+        return about | files | read_package_versions(*self.packages)
+
+    def _hash_weights(self) -> str:
+        return hash_weights(self.folder)
+
+    def describe_source(self) -> str:
+        return str(self.folder)
+
     @abstractmethod
     def _load_encoder(self) -> Encoder:
         """The loaded model."""
@@ -53,18 +71,15 @@ class _LocalRoute(ABC):
 class TorchRoute(_LocalRoute):
     """The model as sentence-transformers runs it, on one thread."""
 
-    name = "sentence-transformers with torch"
+    name, route = "sentence-transformers with torch", "torch"
+    packages = ("torch", "sentence-transformers", "transformers", "tokenizers")
 
     def check(self) -> None:
+        what = f"the embedder {self.model}"
+        install = f"{INSTALL_TORCH}, or set embedder.model=numpy/{self.model} for the same model without torch"
+        for package in ("sentence_transformers", "torch"):
+            require_package(package, what, install)
         _ = self.folder
-
-    def cache_identity(self) -> dict[str, str]:
-        packages = read_package_versions("torch", "sentence-transformers", "transformers", "tokenizers")
-        files = {"weights": hash_weights(self.folder), "settings": hash_tokenizer_settings(self.folder)}
-        return {"route": "torch", "model": self.model, "machine": platform.machine(), **files, **packages}
-
-    def describe_source(self) -> str:
-        return str(self.folder)
 
     def _load_encoder(self) -> Encoder:
         import torch
@@ -84,17 +99,15 @@ class TorchRoute(_LocalRoute):
 class OnnxRoute(_LocalRoute):
     """The same model in onnxruntime, on one thread, without torch: equal to `TorchRoute` up to rounding."""
 
-    name = "onnxruntime"
+    name, route, packages = "onnxruntime", "onnx", ("onnxruntime", "tokenizers")
 
     def check(self) -> None:
         require_package("onnxruntime", f"the embedder onnx/{self.model}")
         EncodingRecipe.from_folder(self.folder)
         ensure_onnx_file(self.folder, export=False)
 
-    def cache_identity(self) -> dict[str, str]:
-        files = {"weights": hash_model_file(self.file), "settings": hash_tokenizer_settings(self.folder)}
-        packages = read_package_versions("onnxruntime", "tokenizers")
-        return {"route": "onnx", "model": self.model, "machine": platform.machine(), **files, **packages}
+    def _hash_weights(self) -> str:
+        return hash_model_file(self.file)
 
     @cached_property
     def file(self) -> Path:
@@ -107,12 +120,9 @@ class OnnxRoute(_LocalRoute):
     def _load_encoder(self) -> Encoder:
         self.check()
         import onnxruntime
-        from tokenizers import Tokenizer
 
         recipe = EncodingRecipe.from_folder(self.folder)
-        tokenizer = Tokenizer.from_file(str(recipe.tokenizer))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(recipe.tokens)
+        tokenize = load_tokenizer(recipe)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
@@ -126,7 +136,7 @@ class OnnxRoute(_LocalRoute):
         inputs = {wanted.name for wanted in network.get_inputs()}
 
         def encode_text(text: str) -> np.ndarray:
-            tokens = np.array([tokenizer.encode(recipe.prepare_text(text)).ids], dtype=np.int64)
+            tokens = np.array([tokenize(text)], dtype=np.int64)
             given = {
                 "input_ids": tokens,
                 "attention_mask": np.ones_like(tokens),
@@ -136,3 +146,44 @@ class OnnxRoute(_LocalRoute):
             return normalize_vector(states[0].mean(axis=0))  # all tokens count: nothing is padded
 
         return encode_text
+
+
+class NumpyRoute(_LocalRoute):
+    """The same model in numpy, on one thread, without torch: equal to `TorchRoute` up to rounding."""
+
+    name, route, packages = "numpy", "numpy", ("numpy", "scipy", "tokenizers")
+
+    def check(self) -> None:
+        check_architecture(EncodingRecipe.from_folder(self.folder).network)
+        if not (self.folder / "model.safetensors").is_file():
+            raise UsageError(
+                f"{self.folder} has no model.safetensors, which the numpy route reads: save the weights in that form, "
+                "or install sentence-transformers (pip install 'rsso-dspy[sentence-transformers]')"
+            )
+
+    def _load_encoder(self) -> Encoder:
+        from threadpoolctl import ThreadpoolController
+
+        recipe = EncodingRecipe.from_folder(self.folder)
+        network, tokenize, threads = NumpyBert(recipe.network), load_tokenizer(recipe), ThreadpoolController()
+
+        def encode_text(text: str) -> np.ndarray:
+            with threads.limit(limits=1):
+                return normalize_vector(network(tokenize(text)).mean(axis=0))
+
+        return encode_text
+
+
+def load_tokenizer(recipe: EncodingRecipe) -> Callable[[str], list[int]]:
+    """Return a function from a text to its token ids, with the special ones, cut at the model's limit."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(recipe.tokenizer))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(recipe.tokens)
+
+    def tokenize(text: str) -> list[int]:
+        ids: list[int] = tokenizer.encode(recipe.prepare_text(text)).ids
+        return ids
+
+    return tokenize

@@ -15,7 +15,7 @@ from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.request_limits import call_with_timeout
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
 from rsso_dspy.redaction import redact
-from rsso_dspy.resource_shortage import find_shortage
+from rsso_dspy.resource_shortage import find_shortage, list_causes
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before the first retry, doubled each time, and the longest wait that a provider may ask for."""
@@ -114,7 +114,7 @@ class LiteLLMRoute:
         """Translate LiteLLM's error into one of this project, without tracebacks in the message."""
         said = redact(str(error).partition("\nTraceback")[0].strip())
         status = getattr(error, "status_code", None)
-        causes = _list_causes(error)
+        causes = list_causes(error)
         if self.config.key_variable is None and (status == 401 or _is_missing_credentials(causes)):
             variables = litellm.validate_environment(self.model).get("missing_keys") or ["its key's variable"]
             return MissingKey(
@@ -147,16 +147,6 @@ def _import_litellm() -> Any:
     return litellm
 
 
-def _list_causes(error: BaseException) -> list[BaseException]:
-    """Yield the error and its causes."""
-    chain: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in chain:
-        chain.append(current)
-        current = current.__cause__ or current.__context__
-    return chain
-
-
 def _is_missing_credentials(causes: Sequence[BaseException]) -> bool:
     """Return whether a client could not be created without a key, which LiteLLM reports as a server error."""
     return any("Missing credentials" in str(cause) for cause in causes)
@@ -164,7 +154,7 @@ def _is_missing_credentials(causes: Sequence[BaseException]) -> bool:
 
 def _is_retryable(error: BaseException) -> bool:
     """Return whether a retry may succeed: connection failure, rate limit, server error."""
-    causes = _list_causes(error)
+    causes = list_causes(error)
     status = getattr(error, "status_code", None)
     if _is_missing_credentials(causes) or not isinstance(status, int):
         return False

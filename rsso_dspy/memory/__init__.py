@@ -33,6 +33,8 @@ class Memory(Protocol):
     """One memory of one unit. Each unit creates a new, empty instance, which is never shared.
 
     - ``region`` names the actor's input field that this memory fills; no two memories share one.
+    - ``begin_trial(variant, task)``, where a memory has it, is called when a trial begins, before everything else, and
+      again when it is replayed: what a memory of a stream may show depends on the variant that is played.
     - ``preamble()`` is called once per trial, before the first step (reflections). A trial that is replayed because its
       simulator died calls it again; discard then what was observed in between.
     - ``recall(states)`` is called before every step with the states of the trial so far, newest last (skills,
@@ -41,6 +43,8 @@ class Memory(Protocol):
       (constitution). ``states[i + 1]`` follows ``steps[i]``.
     - ``learn(trajectory)`` is called after every finished trial and decides itself whether to learn. It returns counts
       for the record: JSON data, the same bytes for the same inputs.
+    - ``correct(trajectory)``, where a memory has it, is told the true reward of a trial that ``learn`` was told with a
+      wrong one (`protocol.wrong_rewards`). Memories without it ``learn`` from the trial once more.
     - ``snapshot()`` / ``restore(data)`` round-trip the whole memory as JSON data.
     - Errors raised by the callables pass through unchanged; malformed answers are counted and skipped, never raised.
 

@@ -1,4 +1,4 @@
-"""The actor's answers as records, whatever the scaffold, and its signature with a method's own regions."""
+"""The actor's answers as records, whatever the scaffold, and its signature with more regions."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.programs.methods import Method, Scaffold
+from rsso_dspy.programs.methods import Scaffold
 from rsso_dspy.signatures import FlatActor, SkillActor
 
 SCAFFOLDS: dict[Scaffold, Any] = {"flat": FlatActor, "sso": SkillActor}
@@ -17,8 +17,8 @@ SCAFFOLDS: dict[Scaffold, Any] = {"flat": FlatActor, "sso": SkillActor}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the actor said. ``subgoal`` is the target of a recalled skill, or None; ``rejected`` what it gave as its
-    subgoal when that is none it was offered."""
+    """The actor's answer. ``subgoal`` is the target of a recalled skill or None; ``rejected`` is the given subgoal if
+    it was not offered."""
 
     action: str
     reasoning: str
@@ -26,14 +26,9 @@ class Answer:
     rejected: str = ""
 
 
-def actor_signature(method: Method) -> type[dspy.Signature]:
-    """The signature of the method's actor: its scaffold's, with the regions of its own memories before the history."""
-    return add_regions(SCAFFOLDS[method.scaffold], method.regions)
-
-
 @lru_cache(maxsize=64)
 def add_regions(signature: type[dspy.Signature], regions: tuple[tuple[str, str], ...]) -> type[dspy.Signature]:
-    """An actor's signature with these regions, name and description, before the history."""
+    """Add regions, given by name and description, before the history of an actor's signature."""
     for name, description in regions:
         place = list(signature.input_fields).index("history")
         signature = signature.insert(place, name, dspy.InputField(desc=description, default=""), str)
@@ -41,7 +36,7 @@ def add_regions(signature: type[dspy.Signature], regions: tuple[tuple[str, str],
 
 
 def read_answer(prediction: dspy.Prediction, scaffold: Scaffold, targets: Sequence[str]) -> Answer:
-    """A prediction of the actor as a record. `targets` are the subgoals that it was offered."""
+    """Convert a prediction of the actor. `targets` are the offered subgoals."""
     if scaffold == "flat":
         return Answer(first_line(prediction.action), prediction.get("thought") or "", None)
     said = str(prediction.get("current_subgoal") or "").strip()
@@ -51,15 +46,18 @@ def read_answer(prediction: dspy.Prediction, scaffold: Scaffold, targets: Sequen
 
 
 LONGEST_REJECTED = 500
-"""Characters that are kept of a subgoal that was not offered."""
+"""Maximum characters kept of a subgoal that was not offered."""
 
 _NO_SUBGOAL = re.compile(r"\W*(?:none|null|nil|n/?a|no(?: current)? subgoal|not applicable|nothing)?\W*", re.I)
 _NUMBERED = re.compile(r"(?:(?:current )?subgoal|option|skill)? ?(\d+)(?: (.*))?")
 
 
 def choose_target(text: str, targets: Sequence[str]) -> str | None:
-    """The target that was copied, up to case, punctuation and spacing, with or without `Subgoal n:` before it, or that
-    was named by its number alone; None when it is no target."""
+    """Return the target that the text names; None if it names none.
+
+    The text may be a copy of the target, apart from case, punctuation and spacing, with or without `Subgoal n:`, or the
+    target's number alone.
+    """
 
     def normalize_words(value: str) -> str:
         return " ".join(re.findall(r"[^\W_]+", value.lower()))
@@ -80,7 +78,7 @@ _LIST_MARK = re.compile(r"^\s*(?:[-*>•]\s+|\d+[.)]\s+)")
 
 
 def first_line(text: Any) -> str:
-    """The first line that says something, without what may stand around an action: list numbers, bullets, a label,
+    """Return the first line that is not empty, without what may surround an action: list numbers, bullets, a label,
     quotes, bold or code marks, a final period."""
     for line in str(text or "").splitlines():
         cleaned, before = line.strip(), None

@@ -8,6 +8,7 @@
 The loop is `Agent.forward` over trials and `Agent.play` over steps.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,22 +17,25 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.environments import Environment, Interface, Transition, choose_interface
+from rsso_dspy.environments import Environment, choose_interface
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
-from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.programs.actor import Answer, actor_signature
+from rsso_dspy.memory import Memory
 from rsso_dspy.programs.choosing import offer_actions
 from rsso_dspy.programs.conversation import begin_conversation, continue_conversation
 from rsso_dspy.programs.methods import Method, get_method
+from rsso_dspy.programs.modules import MODULES, check_replacement
 from rsso_dspy.programs.prediction import AgentPrediction
 from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
-from rsso_dspy.programs.roles import MEMORIES, MODULES, Roles, list_modules
-from rsso_dspy.programs.runtime import ResumeState, Runtime, TrialRules
-from rsso_dspy.programs.shown_texts import TEMPLATES, ShownTexts
+from rsso_dspy.programs.roles import MEMORIES, Roles, actor_signature, list_modules
+from rsso_dspy.programs.runtime import ResumeState, Runtime
+from rsso_dspy.programs.shown_texts import ShownTexts, fill_regions
 from rsso_dspy.programs.state import read_state, write_method
+from rsso_dspy.programs.steps import apply_answer, recall_memory, should_learn, stop_reason, stops_on_success
 from rsso_dspy.programs.tracing import collect_trial_trace, open_span
 from rsso_dspy.programs.transcript import render_history
-from rsso_dspy.records import SOLVED_SCORE, Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.programs.wrong_rewards import is_told_wrong, tell_correction, tell_trial
+from rsso_dspy.records import CORRECTED, Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.regions import PROGRESS, TASK, TEMPLATES
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
@@ -104,10 +108,13 @@ class Agent(dspy.Module):
         start: ResumeState,
         on_trial: Callable[[TrialResult, Callable[[], dict[str, Any]]], None] | None,
     ) -> AgentPrediction:
-        variant = runtime.variant(variant) if isinstance(variant, str) else variant
+        if not isinstance(variant, Variant):
+            variant = runtime.variant(str(variant))
         total = runtime.rules.trials if trials is None else trials
         if total < 1:
             raise UsageError(f"cannot play {total} trials; ask for at least 1")
+        if seed < 0:
+            raise UsageError(f"seed {seed} is negative; seeds are 0 and up")
         roles = Roles(self.modules, self.method)
         memories = {name: MEMORIES[name](roles, runtime) for name in self.method.memories}
         for name in memories.keys() & start.memories.keys():
@@ -117,14 +124,25 @@ class Agent(dspy.Module):
             return {name: memory.snapshot() for name, memory in memories.items()}
 
         results = list(start.played)
+        corrections = [
+            (memory, told)
+            for told in start.corrections
+            for memory in memories.values()
+            if memory.region in runtime.rules.lasting
+        ]
         for trial in range(len(results) + 1, total + 1):
-            if results and _is_over(results[-1], runtime.rules):
+            before = results[-1].trajectory if results else None
+            if results and (before is None or stops_on_success(before, runtime.rules)):
                 break
-            retry = any(before.trajectory and before.trajectory.variant == variant for before in results)
+            retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
             ledger = TrialLedger(runtime.spend, f"{self.method.name} {variant.key}", trial)
             roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
-            with open_span(f"trial {trial}", variant=variant.key, method=self.method.name):
-                result = self._play_trial(runtime, roles, variant, list(memories.values()), trial, last=trial == total)
+            with open_span(f"trial {trial}", variant=variant.key, method=self.method.name) as spans:
+                result = self._play_trial(
+                    runtime, roles, variant, list(memories.values()), trial, trial == total, seed, corrections
+                )
+                for span in spans:
+                    span.note(result=result)
             results.append(result)
             if on_trial:
                 on_trial(result, take_snapshots)
@@ -144,47 +162,50 @@ class Agent(dspy.Module):
             self.load_state(read_state(Path(path)).predictors)
 
     def _play_trial(
-        self, runtime: Runtime, roles: Roles, variant: Variant, memories: Sequence[Memory], trial: int, last: bool
+        self,
+        runtime: Runtime,
+        roles: Roles,
+        variant: Variant,
+        memories: Sequence[Memory],
+        trial: int,
+        last: bool,
+        seed: int,
+        corrections: list[tuple[Memory, Trajectory]],
     ) -> TrialResult:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
-        recorded as an error, which is not a score."""
+        recorded as an error, which is not a score. `corrections` are told before that, and are empty afterwards."""
         ledger = roles.call.ledger
+
+        def make_result(trajectory: Trajectory | None, **told: Any) -> TrialResult:
+            more = ledger.to_result_fields()
+            return TrialResult(trial, trajectory, usage=ledger.usage_by_role(), replayed=ledger.attempt, **told, **more)
+
+        corrected = Counter(memory.region for memory, _ in corrections)
         for replayed in (0, 1):
             try:
                 ledger.attempt, ledger.step = replayed, 0
                 shown = ShownTexts()
                 with collect_trial_trace() as trace, runtime.environments.lease() as environment:
+                    while corrections:
+                        tell_correction(environment, roles, runtime.rules, *corrections[0])
+                        corrections.pop(0)
                     trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
                     # Still lent: roles ask it for the words of this variant, which another trial would change.
-                    learning = [memory for memory in memories if _should_learn(memory, trajectory, last, runtime.rules)]
-                    learnt = {memory.region: memory.learn(trajectory) for memory in learning}
+                    learning = [memory for memory in memories if should_learn(memory, trajectory, last, runtime.rules)]
+                    lasting = runtime.rules.lasting if is_told_wrong(trajectory, seed, runtime.rules) else ()
+                    learnt = {each.region: tell_trial(each, trajectory, each.region in lasting) for each in learning}
+                    for region, count in corrected.items():
+                        learnt[region] = {**learnt.get(region, {}), CORRECTED: count}
                 trace.publish_calls(trajectory, self.actor)
-                return TrialResult(
-                    trial,
-                    trajectory,
-                    learnt,
-                    ledger.usage_by_role(),
-                    shown.texts,
-                    replayed=replayed,
-                    **ledger.to_result_fields(),
-                )
+                return make_result(trajectory, learnt=learnt, shown=shown.texts)
             except JavaMissing:
                 raise  # it would hit every unit
             except (EnvironmentFailure, BackendFailure, LMError) as error:
                 if isinstance(error, SimulatorDied) and replayed == 0:
                     continue
-                failure = Failure.of(error)
-                return TrialResult(
-                    trial,
-                    None,
-                    {},
-                    ledger.usage_by_role(),
-                    failure=failure,
-                    replayed=replayed,
-                    **ledger.to_result_fields(),
-                )
+                return make_result(None, failure=Failure.of(error))
         raise AssertionError("unreachable")
 
     def play(
@@ -206,6 +227,9 @@ class Agent(dspy.Module):
         steps: list[Step] = []
         roles.environment = environment
         shown.note_templates(environment.action_templates, runtime.implied_templates)
+        for memory in memories:
+            if begin_trial := getattr(memory, "begin_trial", None):
+                begin_trial(variant, environment.task)
         preambles = {memory.region: memory.preamble() for memory in memories}
         talk = begin_conversation(self.method.scaffold, runtime.rules)
         outcome: Outcome | None = None
@@ -214,20 +238,22 @@ class Agent(dspy.Module):
                 raise Stopped
             roles.call.ledger.step = len(steps) + 1
             with open_span(f"step {len(steps) + 1}"):
-                recalls = {memory.region: recall(memory, interface, states, steps) for memory in memories}
-                regions = {name: preambles[name].text or recalled.text for name, recalled in recalls.items()}
-                regions["progress"] = "\n".join(each.progress for each in recalls.values() if each.progress)
-                shown.note_prompt(preambles, recalls, regions["progress"], len(steps) + 1)
+                recalls = {memory.region: recall_memory(memory, interface, states, steps) for memory in memories}
+                regions = fill_regions(preambles, recalls)
+                shown.note_prompt(preambles, recalls, regions[PROGRESS], len(steps) + 1)
                 seen = render_history(
                     states, steps, environment.render, self.method.scaffold, runtime.rules.layout, interface
                 )
                 with offer_actions(environment, runtime.rules.action_choice, seen) as offered:
-                    said = regions | {"task": environment.task, TEMPLATES: environment.action_templates}
+                    said = regions | {TASK: environment.task, TEMPLATES: environment.action_templates}
                     more = offered.removeprefix(seen)
                     with continue_conversation(talk, states, steps, said, environment.render, more):
                         answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
                 unread = "" if answer else roles.call.ledger.last_unread("actor")
-                step, transition = apply_answer(environment, answer, states[-1], steps, unread)
+                with open_span("environment") as spans:
+                    step, transition = apply_answer(environment, answer, states[-1], steps, unread)
+                    for span in spans:
+                        span.note(step=step)
             recalled = tuple(item for each in recalls.values() for item in each.ids)
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)
@@ -238,95 +264,3 @@ class Agent(dspy.Module):
         return Trajectory(
             variant, trial, environment.task, states[0], environment.points_at_reset, tuple(steps), outcome
         )
-
-
-def recall(memory: Memory, interface: Interface, states: Sequence[State], steps: Sequence[Step]) -> Recall:
-    """What a memory recalls before a step. Under `complete` one that can is told of the steps too."""
-    told: Callable[..., Recall] | None = getattr(memory, "recall_after", None)
-    return memory.recall(states) if interface == "sso" or told is None else told(states, steps)
-
-
-def apply_answer(
-    environment: Environment, answer: Answer | None, state: State, steps: Sequence[Step], unread: str = ""
-) -> tuple[Step, Transition | None]:
-    """The step an answer amounts to. A malformed answer, whose text was `unread`, is a step that does nothing: it costs
-    budget, not the run."""
-    if answer is None:
-        score = steps[-1].score if steps else environment.points_at_reset
-        nothing = replace(state, observation="Nothing happened: your answer held no action.")
-        return Step("", "", nothing, 0, score, understood=False, malformed=True, unread=unread), None
-    move = environment.step(answer.action)
-    step = Step(
-        proposed=answer.action,
-        action=move.action,
-        state=move.state,
-        reward=move.reward,
-        score=move.score,
-        understood=move.understood,
-        reasoning=answer.reasoning,
-        subgoal=answer.subgoal,
-        rejected=answer.rejected,
-        asked_back=move.asked_back,
-        no_effect=move.no_effect,
-    )
-    return step, move
-
-
-def stop_reason(steps: Sequence[Step], move: Transition | None, rules: TrialRules, budget: int) -> Outcome | None:
-    """How the trial ended with the last step; None when it goes on."""
-    if move is not None:
-        if move.done or move.score >= SOLVED_SCORE:
-            return "solved" if move.score >= SOLVED_SCORE else "failed"
-        if move.stalled:
-            return "stalled"
-        if rules.max_ticks is not None and move.ticks > rules.max_ticks:
-            return "budget"
-    limit = rules.max_repeat
-    if limit is not None and len(steps) > limit and len({step.action for step in steps[-limit:]}) == 1:
-        return "repeated"
-    idle = rules.max_idle
-    if idle is not None and len(steps) >= idle and not any(step.reward > 0 for step in steps[-idle:]):
-        return "budget"
-    return "budget" if len(steps) >= budget else None
-
-
-def _should_learn(memory: Memory, trajectory: Trajectory, last: bool, rules: TrialRules) -> bool:
-    """A memory is told of the trial: somebody will read what it makes of it, or the protocol wants it anyway."""
-    if rules.frozen:
-        return False
-    if trajectory.solved and rules.learn_after_success:
-        return True
-    read = memory.region in rules.lasting or not (last or _stops_on_success(trajectory, rules))
-    return rules.learn_after_last or read
-
-
-def _is_over(result: TrialResult, rules: TrialRules) -> bool:
-    """No trial follows this one."""
-    return result.trajectory is None or _stops_on_success(result.trajectory, rules)
-
-
-def _stops_on_success(trajectory: Trajectory, rules: TrialRules) -> bool:
-    """A solved variant is left alone."""
-    return trajectory.solved and rules.stop_on_success
-
-
-def check_replacement(name: str, before: dspy.Module, module: dspy.Module) -> None:
-    """Raise `UsageError` when a module cannot stand in for the one that is there: an input that it does not take would
-    keep a memory out of the prompt without a word."""
-    missing_inputs = _collect_fields(before, "input_fields") - _collect_fields(module, "input_fields")
-    missing_outputs = _collect_fields(before, "output_fields") - _collect_fields(module, "output_fields") - _SPARED
-    if missing_inputs or missing_outputs:
-        lacks = [f"the inputs {', '.join(sorted(missing_inputs))}"] if missing_inputs else []
-        lacks += [f"the outputs {', '.join(sorted(missing_outputs))}"] if missing_outputs else []
-        raise UsageError(
-            f"this {type(module).__name__} cannot be the {name}: its signature lacks {' and '.join(lacks)}; "
-            "add them to the signature, which may have more"
-        )
-
-
-_SPARED = {"thought", "reasoning"}
-"""Outputs that are shown and decide nothing."""
-
-
-def _collect_fields(module: dspy.Module, kind: str) -> set[str]:
-    return {name for predictor in module.predictors() for name in getattr(predictor.signature, kind)}

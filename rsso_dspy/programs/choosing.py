@@ -1,33 +1,34 @@
-"""What the actor is told of the actions that can be taken now, and what its answer is held to.
+"""Shows the actor the currently possible actions, or restricts its answer to them.
 
     with offer_actions(environment, "constrained", seen) as seen:
-        ...                     # asked in here, an adapter with a schema lets it answer one of them and nothing else
+        ...                     # in the block, an adapter with a schema allows only these actions as answer
 
-free         nothing beyond the templates, as in the papers
-listed       all of them, after the history
-constrained  nothing; ``dspy.settings.action_choices`` holds them, for the adapter
+free         shows nothing beyond the templates, as in the papers
+listed       shows all possible actions after the history
+constrained  shows nothing; ``dspy.settings.action_choices`` holds the actions for the adapter
 
-Such a list says what can be done, never what should be: it is what an environment compares misspelled actions with.
+The list says what can be done, never what should be done: environments use it to repair misspelled actions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import dspy
 
-from rsso_dspy.environments import ActionChoice, Environment, ListsActions
+from rsso_dspy.environments import ActionChoice, Environment
 from rsso_dspy.errors import EnvironmentFailure, UsageError
 
 MOST_LISTED = 100
-"""Actions that a prompt is given at most."""
+"""Maximum number of actions listed in a prompt."""
 MOST_HELD_TO = 2000
-"""Actions that an answer is held to at most: a server compiles all of them for every step."""
+"""Maximum number of actions that an answer is restricted to: a server compiles all of them for every step."""
 
 
 @contextmanager
 def offer_actions(environment: Environment, choice: ActionChoice, seen: str) -> Iterator[str]:
-    """The history as the actor is to see it; inside the block, its answers are held to what can be taken now where the
-    choice is constrained. Raises `EnvironmentFailure` where too much, or nothing, can be taken, or nobody says what."""
+    """Yield the history as the actor sees it. If the choice is constrained, answers in the block are restricted to the
+    possible actions. Raises `EnvironmentFailure` if there are none or too many, or the environment does not list
+    them."""
     if choice == "free":
         yield seen
         return
@@ -37,21 +38,22 @@ def offer_actions(environment: Environment, choice: ActionChoice, seen: str) -> 
         return
     if not getattr(dspy.settings.adapter, "holds_to_choices", False):
         raise UsageError(
-            'action_choice = constrained needs an adapter with a schema: adapter = "schema" of the backend, and none '
-            "that DSPy was configured with"
+            'action_choice = constrained needs an adapter with a schema: set adapter = "schema" of the backend, and no '
+            "adapter by dspy.configure"
         )
     with dspy.context(action_choices=actions):
         yield seen
 
 
 def _list_actions(environment: Environment, most: int, choice: ActionChoice) -> Sequence[str]:
-    if not isinstance(environment, ListsActions):
+    list_actions: Callable[[], Sequence[str]] | None = getattr(environment, "admissible_actions", None)
+    if list_actions is None:
         raise EnvironmentFailure(
-            f"{type(environment).__name__} does not say which actions can be taken: action_choice = {choice} needs that"
+            f"{type(environment).__name__} does not list the possible actions, which action_choice = {choice} needs"
         )
-    actions = tuple(dict.fromkeys(environment.admissible_actions()))
+    actions = tuple(dict.fromkeys(list_actions()))
     if not 0 < len(actions) <= most:
         raise EnvironmentFailure(
-            f"{len(actions):,} actions can be taken now, and action_choice = {choice} takes 1 to {most:,}"
+            f"{len(actions):,} actions are possible now, but action_choice = {choice} supports 1 to {most:,}"
         )
     return actions

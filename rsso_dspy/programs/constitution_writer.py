@@ -1,4 +1,4 @@
-"""The writer of constitutions as a module of its own: play in, rules out (OmniReflect, sections 2.1.1 and 3).
+"""The writer of constitutions: a module that turns play into rules (OmniReflect, sections 2.1.1 and 3).
 
 writer = ConstitutionWriter()
 with dspy.context(lm=my_lm):
@@ -20,7 +20,7 @@ from rsso_dspy.signatures.complete import tell_outcome_too
 
 
 class ConstitutionWriter(dspy.Module):
-    """Writes rules while an agent plays, and makes gathered rules a compact rule book."""
+    """Writes rules while an agent plays, and summarizes gathered rules."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,10 +30,12 @@ class ConstitutionWriter(dspy.Module):
     def forward(
         self, play: PartialEpisode, known: Constitution, examples: str = "", categories: Categories = CATEGORIES
     ) -> dspy.Prediction:
-        """Distil what an episode so far teaches beyond the rules that stand. `examples` are stretches of play with the
-        rules drawn from them; of other `categories` than these nothing is asked. Returns a prediction with ``lessons``
-        (list of `Lesson`) and the rules as they were answered. Raises `AdapterParseError` when the answer cannot be
-        read. Of an episode that is over as a whole (``play.ended``) the outcome is told too."""
+        """Write the rules that an episode so far teaches beyond the known ones.
+
+        `examples` are stretches of play with the rules drawn from them. Only rules of `categories` are asked for. If
+        the episode is over (``play.ended``), the prompt includes its outcome. Returns a prediction with ``lessons``
+        (list of `Lesson`) and the answered rules. Raises `AdapterParseError` if the answer cannot be read.
+        """
         asked: dict[str, Any] = _override_signature(self.write, categories)
         if play.ended is not None:
             asked = {
@@ -50,7 +52,7 @@ class ConstitutionWriter(dspy.Module):
         return dspy.Prediction(**dict(answer.items()), lessons=list_lessons(answer))
 
     def shorten(self, known: Constitution, categories: Categories = CATEGORIES) -> dspy.Prediction:
-        """Summarize the lasting rules of these categories. Returns and raises what a call of the module does."""
+        """Summarize the lasting rules of these categories. Returns and raises the same as a call of the module."""
         gathered: dict[str, Any] = {}
         if "abstract" in categories:
             gathered["gathered_abstract_rules"] = [rule.lesson.text for rule in known.select_rules("abstract")]
@@ -64,19 +66,18 @@ class ConstitutionWriter(dspy.Module):
 
 
 def _override_signature(predictor: dspy.Predict, categories: Categories) -> dict[str, type[dspy.Signature]]:
-    """How a call is told that not every category is asked for."""
     signature = select_category_fields(predictor.signature, categories)
     return {} if signature is predictor.signature else {"signature": signature}
 
 
 def describe_rules(known: Constitution) -> str:
-    """All rules that stand, for who is to write no rule twice."""
+    """Format all known rules for the writer, so that it does not repeat them."""
     progress = f"Noted progress in this task:\n{known.progress}" if known.progress else ""
     return "\n\n".join(part for part in (known.text, progress) if part)
 
 
 def list_lessons(answer: dspy.Prediction) -> list[Lesson]:
-    """What a rule writer or a summarizer answered; entries that say nothing are left out."""
+    """Return the lessons in an answer of the writer or the summarizer, without empty entries."""
     found = [Lesson("abstract", clean_rule_text(text)) for text in answer.get("abstract_rules") or ()]
     found += [
         Lesson("error", clean_rule_text(rule.mistake), clean_rule_text(rule.solution))

@@ -1,11 +1,11 @@
-"""The conversation of a trial under `layout = "append"`, as it grows.
+"""The growing conversation of a trial under `layout = "append"`.
 
     talk = Conversation("sso", complete=True, most=128_000)
     talk.ask(states, steps, regions, environment.render)       # before every step
-    talk.turns                                                 # all so far; those before are what they were
+    talk.turns                                                 # all turns so far; earlier ones never change
 
-What was said is kept as it was said. Only when the conversation has grown too long is it begun anew, without its older
-half: with the regions as they stand by then, the oldest state that is left in full, and a line on what is left out.
+Earlier messages never change, with one exception: when the conversation gets too long, it starts again without its
+older half, with the current regions, the oldest remaining state in full, and a line about what is left out.
 """
 
 import re
@@ -23,13 +23,13 @@ from rsso_dspy.signatures.conversation import Turn
 from rsso_dspy.signatures.layouts import HISTORY_STATES, SEEN
 
 CHARACTERS_PER_TOKEN = 4
-"""By which the length of a conversation is estimated: there is no tokenizer for every model."""
+"""Used to estimate the length of a conversation, since not every model has a tokenizer here."""
 
 TAKEN_AS = "Taken as: {action}"
-"""Ahead of what an action brought, when it was not carried out in the words of the answer."""
+"""Said before the result of an action that was sent in other words than the answer's."""
 
 NOTHING_NOW = "none"
-"""What a region holds now that held something before."""
+"""Text of a region that has become empty."""
 
 ADDED = "Added to what stands above:"
 ABOVE = "  (as above)"
@@ -40,25 +40,25 @@ Render = Callable[[Sequence[State]], list[str]]
 
 
 class Conversation:
-    """What one actor was told and answered in one trial. `most` is the longest conversation in characters."""
+    """Questions to one actor and its answers in one trial. `most` is the maximum length in characters."""
 
     def __init__(self, scaffold: Scaffold, complete: bool, most: int) -> None:
         self.turns: tuple[Turn, ...] = ()
         self.first = 0
-        """Index of the oldest state that is shown."""
+        """Index of the oldest state shown."""
         self._scaffold = scaffold
         self._complete = complete
         self._most = most
         self._standing: dict[str, str] = {}
         """Region to its text as of the last turn."""
         self._bodies: dict[str, str] = {}
-        """First line of an item of a region, less its number, to what was said below it."""
+        """First line of a region's item, without its number, to the text below it."""
 
     def ask(
         self, states: Sequence[State], steps: Sequence[Step], regions: Mapping[str, str], render: Render, more: str = ""
     ) -> None:
-        """Add the turn before the next step. ``states[i + 1]`` follows ``steps[i]``; `regions` are texts by input
-        field, empty ones among them; `more` stands behind what is seen now."""
+        """Add the turn before the next step. ``states[i + 1]`` follows ``steps[i]``; `regions` maps input fields to
+        texts, also empty ones; `more` is added after the current state."""
         if not self.turns or self._changes_form(regions):
             self._open(states, steps, regions, render, more)
             return
@@ -71,14 +71,14 @@ class Conversation:
             self._open(states, steps, regions, render, more)
 
     def _changes_form(self, regions: Mapping[str, str]) -> bool:
-        """Whether subgoals are offered to an actor that was not told of any: its answers get another field."""
+        """Return whether subgoals are offered for the first time, which adds a field to the answers."""
         offered = self._complete and self._scaffold == "sso" and regions.get("skills")
         return bool(offered) and "skills" not in self.turns[0].said
 
     def _open(
         self, states: Sequence[State], steps: Sequence[Step], regions: Mapping[str, str], render: Render, more: str
     ) -> None:
-        """Begin with the oldest state that is shown, up to now."""
+        """Start the conversation at the oldest state shown, up to the current one."""
         self._standing, self._bodies = dict(regions), {}
         texts = render(states[self.first :])
         turns = []
@@ -94,7 +94,7 @@ class Conversation:
             self._bodies |= {_without_number(head): body for head, body in split_items(text)}
 
     def _find_first(self, regions: Mapping[str, str]) -> int:
-        """The oldest state with which the conversation takes half of its bound; ten states are always kept."""
+        """Return the oldest state with which the conversation takes half of its maximum; keeps at least ten states."""
         left = self._most // 2 - sum(map(len, regions.values()))
         first = self.first + len(self.turns)
         for number, turn in enumerate(reversed(self.turns), start=1):
@@ -105,14 +105,13 @@ class Conversation:
         return first
 
     def _describe(self, index: int, text: str, steps: Sequence[Step]) -> str:
-        """What is seen before a step, under its number."""
+        """Format the state before a step, under the step's number."""
         mark = "" if self._complete else "#"
         heading = f"Step {mark}{index + 1}:\n" if self._complete or self._scaffold == "sso" else ""
         taken = steps[-1].action if steps and steps[-1].action != steps[-1].proposed else ""
         return heading + (f"{TAKEN_AS.format(action=taken)}\n" if taken else "") + text
 
     def _answer(self, step: Step) -> dict[str, str]:
-        """What the actor answered, by output field."""
         action = UNREADABLE if step.malformed else step.proposed
         if self._scaffold == "flat":
             return {"thought": step.reasoning, "action": action}
@@ -120,7 +119,6 @@ class Conversation:
         return {"reasoning": step.reasoning, "current_subgoal": subgoal, "next_action": action}
 
     def _tell_changes(self, regions: Mapping[str, str]) -> dict[str, str]:
-        """Region to what is said of it now, of those that changed."""
         told = {}
         for name, text in regions.items():
             before = self._standing.get(name, "")
@@ -130,8 +128,8 @@ class Conversation:
         return told
 
     def _tell_change(self, before: str, text: str) -> str:
-        """A region's text, less what has been said: lines that still stand when others are only added to them, and what
-        was said below a line before."""
+        """Shorten a region's text by what was sent before: unchanged lines if lines are only added, and text below an
+        item that was already sent."""
         old, new = before.splitlines(), text.splitlines()
         if old and _is_within(old, new):
             return "\n".join([ADDED, *_list_added(old, new)])
@@ -177,7 +175,6 @@ def continue_conversation(
 
 
 def measure(turns: Sequence[Turn]) -> int:
-    """Characters of turns."""
     return sum(len(text) for turn in turns for text in (*turn.said.values(), *turn.answer.values()))
 
 
@@ -197,13 +194,13 @@ def _without_number(line: str) -> str:
 
 
 def _is_within(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the old lines stand among the new ones, in their order."""
+    """Return whether all old lines are among the new ones in the same order."""
     left = iter(new)
     return all(line in left for line in old)
 
 
 def _list_added(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The new lines that are not old, each list item below the heading that it stands under."""
+    """Return the added lines, each list item below its heading."""
     left, added, heading = list(old), [], ""
     for line in new:
         listed = line.startswith(("- ", " ", "\t"))

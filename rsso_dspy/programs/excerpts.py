@@ -1,10 +1,11 @@
-"""Examples of a skill as the calls of its verbalizer read them under the interface `complete`: each thing once.
+"""Formats the examples of a skill for the verbalizer under the interface `complete`, without repetition.
 
     render_excerpts(windows, "whole")       # for the summary
-    render_excerpts(windows, "actions")     # for the instructions: what was done and what came of it
-    render_excerpts(windows, "ends")        # for the target: what the last action changed
+    render_excerpts(windows, "actions")     # for the instructions: actions and their observations
+    render_excerpts(windows, "ends")        # for the target: changes by the last action
 
-A final state is told by what the first one lacks, and an excerpt by what the one before it lacks. Actions always stand.
+A final state shows only differences from the first one, and an excerpt only differences from the previous one. Actions
+are always shown.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ AS_BEFORE = "(What is as in excerpt {number} is left out.)"
 
 
 def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
-    """The excerpts, numbered from 1."""
+    """Format the excerpts, numbered from 1."""
     texts = []
     for number, window in enumerate(examples, start=1):
         before = examples[number - 2] if number > 1 else None
@@ -33,8 +34,8 @@ def render_excerpts(examples: Sequence[Window], part: Part = "whole") -> str:
         if part == "whole":
             lines += _render_beginning(window, before)
         lines += _render_actions(window, before, len(window.actions) - 1 if part == "ends" else 0)
-        if part != "actions":
-            lines += _render_end(window, before)
+        changes = _list_changes(window) if part != "actions" else []
+        lines += [] if before is not None and changes == _list_changes(before) else changes
         texts.append("\n".join(lines))
     return "\n\n".join(texts)
 
@@ -47,7 +48,7 @@ def _render_beginning(window: Window, before: Window | None) -> list[str]:
 
 
 def _render_actions(window: Window, before: Window | None, first: int) -> list[str]:
-    """Every action from the first that is wanted on, and what came of it unless the same came of the same before."""
+    """Format the actions from index `first` on, with observations that differ from those of the previous excerpt."""
     known = dict(enumerate(zip(before.actions, before.states[1:], strict=True))) if before else {}
     lines = []
     for index, (action, state) in enumerate(zip(window.actions, window.states[1:], strict=True)):
@@ -59,13 +60,8 @@ def _render_actions(window: Window, before: Window | None, first: int) -> list[s
     return lines
 
 
-def _render_end(window: Window, before: Window | None) -> list[str]:
-    changes = _list_changes(window)
-    return [] if before is not None and changes == _list_changes(before) else changes
-
-
 def _list_changes(window: Window) -> list[str]:
-    """What the final state has and the initial one has not, and the other way round; of another room all of it."""
+    """List the lines added and removed between the initial and the final state; all lines if the room differs."""
     first, last = window.states[0], window.states[-1]
     if _get_place(first) != _get_place(last):
         return [FINAL, *_lines(last)]
@@ -74,7 +70,7 @@ def _list_changes(window: Window) -> list[str]:
 
 
 def _lines(state: State) -> list[str]:
-    """What can be seen and what is carried, a line each, less what an action was answered."""
+    """Return the lines of surroundings and inventory, without the observation."""
     return [line.rstrip() for line in f"{state.look}\n{state.inventory}".splitlines() if line.strip()]
 
 
@@ -83,7 +79,7 @@ def _get_place(state: State) -> str:
 
 
 def _subtract(lines: Sequence[str], known: Sequence[str]) -> list[str]:
-    """The lines that are not known, or stand there more often."""
+    """Return the lines that are not known, or occur more often than known."""
     left = Counter(known)
     new = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""What a program says, as a short hash: two programs with one fingerprint send the same prompts."""
+"""Fingerprints of programs: two programs with the same fingerprint send the same prompts."""
 
 import hashlib
 import json
@@ -9,11 +9,10 @@ import dspy
 
 
 def fingerprint_program(program: dspy.Module) -> str:
-    """12 hexadecimal digits over instructions, field texts and demonstrations of every predictor."""
+    """Return 12 hexadecimal digits that hash instructions, field texts and demonstrations of every predictor."""
     return fingerprint_state(program.dump_state())
 
 
 def fingerprint_state(state: Mapping[str, Any]) -> str:
-    """The fingerprint of a program that a state is of."""
     said = {name: {"signature": each["signature"], "demos": each["demos"]} for name, each in state.items()}
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12]

@@ -2,6 +2,7 @@
 row without a constitution can have one added to it."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, cast, get_args
 
 from rsso_dspy.errors import UnknownName, UsageError
@@ -28,6 +29,36 @@ class Method:
     stand before the history."""
     modules: tuple[str, ...] = ()
     """Modules that its own memories ask, beside those that the package's memories need: ``("reflector",)``."""
+    passed_on: tuple[str, ...] = ()
+    """Memories that a unit hands to the next, beside a constitution that it writes: its units form a stream."""
+
+    @property
+    def is_in_stream(self) -> bool:
+        """Whether its units form a stream, each starting from what the one before it left."""
+        return self.writing is not None or bool(self.passed_on)
+
+    @property
+    def streamed(self) -> tuple[str, ...]:
+        """The memories that go from variant to variant of a stream, a constitution that it writes among them."""
+        return (*(("constitution",) if self.writing else ()), *self.passed_on)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The memories that change while it plays."""
+        return tuple(name for name in self.memories if name not in READ_ONLY or (name == READING and self.writing))
+
+
+READING = "constitution"
+"""``METHOD+constitution`` reads a constitution and writes none (OmniReflect, co-operative mode); ``METHOD+neural`` and
+the like write one while they play."""
+
+READ_ONLY = (READING, "given")
+"""Memories that are given and not written; a constitution is, unless the row says who writes it."""
+
+
+def _stream(name: str, source: str, scaffold: Scaffold = "flat") -> Method:
+    """The row of a memory of this name that lives in a stream of variants."""
+    return Method(name, scaffold, (name,), source, passed_on=(name,))
 
 
 METHODS: dict[str, Method] = {
@@ -37,6 +68,13 @@ METHODS: dict[str, Method] = {
             "react", "flat", (), "Yao et al. 2023, as run by Shinn et al. 2023; the retry control of the flat scaffold"
         ),
         Method("reflexion", "flat", ("reflections",), "Shinn et al. 2023"),
+        Method(
+            "reflexion-hierarchical",
+            "flat",
+            ("reflections",),
+            "Shinn et al. 2023, with a long-term memory whose writer can be compiled",
+            modules=("reflection_distiller",),
+        ),
         Method("sso", "sso", ("skills",), "Nottingham et al. 2024"),
         Method("rsso", "sso", ("reflections", "skills"), "Lubell-Doughtie 2026, section 3"),
         Method("react-sso", "sso", (), "the retry control of the SSO scaffold"),
@@ -45,15 +83,46 @@ METHODS: dict[str, Method] = {
             Method(f"omnireflect-{writing}", "flat", ("constitution",), "OmniReflect, self-sustaining mode", writing)
             for writing in get_args(Writing)
         ),
+        Method(
+            "last-trajectory", "flat", ("last-trajectory",), "Shinn et al. 2023, the baseline with the last trajectory"
+        ),
+        Method("long-context", "flat", ("long-context",), "all past trials in the prompt, as in EvoMemBench 2026"),
+        _stream("exprag", "ExpRAG of Evo-Memory, Wei et al. 2025"),
+        _stream("expel", "ExpeL, Zhao et al. 2024"),
+        _stream("awm", "Agent Workflow Memory, Wang et al. 2024, online", "sso"),
+        _stream("reasoningbank", "ReasoningBank, Ouyang et al. 2025"),
+        _stream("ace", "Agentic Context Engineering, Zhang et al. 2025"),
+        _stream("cheatsheet", "Dynamic Cheatsheet, Suzgun et al. 2025, cumulative"),
+        Method("given", "flat", ("given",), "a SKILL.md folder or AGENTS.md block, read only (Agent Skills)"),
+        _stream("coding", "the loop for coding agents of this package, on actions"),
     )
 }
 
-READING = "constitution"
-"""``METHOD+constitution`` reads a constitution and writes none (OmniReflect, co-operative mode); ``METHOD+neural`` and
-the like write one while they play."""
-
 ADDITIONS = (READING, *get_args(Writing))
 """What may be added to the name of a method."""
+
+
+GROUP = "rsso_dspy.memories"
+"""Entry points of packages that add memories and methods: each names a function without arguments, or a module, that
+calls `add_method`."""
+
+
+@cache
+def load_added_methods() -> None:
+    """Let installed packages add their methods, once in a process. Raises `UsageError` that names the package."""
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
+        package = point.dist.name if point.dist else "an unknown package"
+        try:
+            found = point.load()
+            if callable(found):
+                found()
+        except Exception as error:
+            raise UsageError(
+                f"the memories {point.name} of {package} ({point.value}) cannot be added: {type(error).__name__}: "
+                f"{error}. Fix that package or uninstall it"
+            ) from error
 
 
 def get_method(name: str) -> Method:
@@ -61,7 +130,10 @@ def get_method(name: str) -> Method:
     `UnknownName` with the nearest rows."""
     base, plus, added = name.partition("+")
     if base not in METHODS:
-        raise UnknownName("method", base, METHODS)
+        load_added_methods()
+    if base not in METHODS:
+        hint = f"Packages can add more through the entry point group {GROUP}."
+        raise UnknownName("method", base, METHODS, hint)
     row = METHODS[base]
     if not plus:
         return row

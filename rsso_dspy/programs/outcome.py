@@ -1,4 +1,4 @@
-"""How an attempt ended and what its steps earned, in plain words.
+"""Describes how an attempt ended and what its steps earned, in plain words.
 
     tell_outcome(trajectory)
     # Step 9, focus on wood cup, ended the attempt for good: it was the wrong choice (-150 points, to -100 of 100).
@@ -14,11 +14,11 @@ from rsso_dspy.programs.transcript import UNREADABLE
 from rsso_dspy.records import SOLVED_SCORE, Step, Trajectory
 
 FEW = 3
-"""Steps at the end that earned nothing and are not worth a sentence."""
+"""Minimum number of final steps without points that a sentence mentions."""
 
 
 def tell_outcome(trajectory: Trajectory) -> str:
-    """The end of an attempt, and the points of every step that changed them."""
+    """Describe the end of an attempt and the points of every step that changed them."""
     steps = trajectory.steps
     if not steps:
         return "The attempt was over before its first step."
@@ -39,13 +39,14 @@ def tell_outcome(trajectory: Trajectory) -> str:
         "stalled": f"{step.capitalize()} took the game too long, which ended the attempt",
         "repeated": f"The attempt was ended because the same action, {name_action(steps, last - 1)}, was repeated "
         "too often",
+        "exhausted": "The attempt was ended because it went in circles",
         "budget": "The attempt ended with the task undone",
     }.get(trajectory.outcome, "The attempt was cut short")
     return f"{ending}, at {score} of {SOLVED_SCORE} points: {points}.{_describe_idle_end(steps)}"
 
 
 def name_action(steps: Sequence[Step], index: int) -> str:
-    """The action of a step; one that is the number of an option with what the option says."""
+    """Return the action of a step; for the number of an option also the option's text."""
     action = steps[index].action or UNREADABLE
     if not index or not action.isdigit():
         return action
@@ -54,7 +55,6 @@ def name_action(steps: Sequence[Step], index: int) -> str:
 
 
 def _list_points(trajectory: Trajectory, last: int) -> str:
-    """What was held at the beginning, and every change up to a step."""
     held = [f"{trajectory.points_at_reset} held at the beginning"] if trajectory.points_at_reset else []
     changes = [
         f"{step.reward:+d} at step {number}"
@@ -65,7 +65,7 @@ def _list_points(trajectory: Trajectory, last: int) -> str:
 
 
 def _describe_idle_end(steps: Sequence[Step]) -> str:
-    """A sentence on steps at the end that earned nothing, where others did."""
+    """Describe final steps that earned nothing, if earlier ones did."""
     gains = [number for number, step in enumerate(steps, start=1) if step.reward > 0]
     idle = len(steps) - gains[-1] if gains else 0
     return f" The last {idle} steps earned nothing." if idle >= FEW else ""

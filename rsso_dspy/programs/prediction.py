@@ -1,4 +1,4 @@
-"""What an agent returns: a `dspy.Prediction` that is short in a notebook and turns into JSON data."""
+"""The result of an agent: a `dspy.Prediction` with a short text, an HTML table for notebooks, and JSON data."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -19,10 +19,10 @@ class AgentPrediction(dspy.Prediction):
 
     - ``trials``: tuple of `TrialResult`, in order
     - ``memories``: memory to its snapshot after the last trial, JSON data
-    - ``score``: 0 to 1, the number that `rsso_dspy.metric` gives; None when infrastructure failed in the last trial
-    - ``points``: best accumulator over the trials, 0 to 100, the paper's score; None likewise
-    - ``variant``, ``method``: what was played, by what
-    - ``benchmark``: its name, where that is not the default one
+    - ``score``: 0 to 1, as `rsso_dspy.metric` computes it; None if infrastructure failed in the last trial
+    - ``points``: best accumulator over the trials, 0 to 100, the paper's score; None in the same case
+    - ``variant``, ``method``: what was played, and by which method
+    - ``benchmark``: name of the benchmark, if it is not the default one
     """
 
     @classmethod
@@ -34,7 +34,6 @@ class AgentPrediction(dspy.Prediction):
         memories: Mapping[str, Any],
         benchmark: str = "",
     ) -> "AgentPrediction":
-        """The prediction of trials that were played."""
         failed = trials[-1].trajectory is None
         points = None if failed else max(each.trajectory.accumulator for each in trials if each.trajectory)
         return cls(
@@ -48,7 +47,7 @@ class AgentPrediction(dspy.Prediction):
         )
 
     def toDict(self) -> dict[str, Any]:
-        """The whole prediction as JSON data."""
+        """Return the whole prediction as JSON data."""
         data = {name: value for name, value in self.items() if name != "trials"}
         return {**data, "trials": _TRIALS.dump_python(self.trials, mode="json")}
 
@@ -64,7 +63,7 @@ class AgentPrediction(dspy.Prediction):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """A table of the trials, for notebooks."""
+        """Render a table of the trials for notebooks."""
         head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
         rows = ["".join(f"<td>{escape(str(cell))}</td>" for cell in row) for row in self._build_trial_rows()]
         body = "".join(f"<tr>{row}</tr>" for row in rows)

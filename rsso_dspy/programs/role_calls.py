@@ -1,12 +1,12 @@
-"""How a program's modules are asked during a trial: which model answers, and what each answer cost.
+"""Calls of a program's modules during a trial: chooses the model and keeps a ledger of usage.
 
-The model that answers is the predictor's own (`agent.set_lm`), else the user's (`dspy.context(lm=...)`,
-`dspy.configure(lm=...)`), else that of the role in the configured backend.
+The model is the predictor's own (`agent.set_lm`), otherwise the user's (`dspy.context(lm=...)`,
+`dspy.configure(lm=...)`), otherwise that of the role in the configured backend.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,32 +17,34 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
 from rsso_dspy.programs.runtime import Runtime
-from rsso_dspy.programs.tracing import open_span
+from rsso_dspy.programs.tracing import Span, open_span
 from rsso_dspy.records import Usage
 from rsso_dspy.signatures.conversation import WHOLE
-from rsso_dspy.signatures.layouts import Layout
 
 LONGEST_KEPT = 2000
-"""Characters that are kept of an answer that could not be read."""
+"""Maximum characters kept of an unreadable answer."""
 
 AGAIN = "\n[asked again]\n"
-"""Between two answers to one question that could not be read."""
+"""Separates two unreadable answers to one question."""
 
 SEEDS = 2**31
-"""How many seeds there are for requests."""
+"""Number of possible seeds of requests."""
 
 
 class TrialLedger:
-    """Calls and tokens per role, of one trial. As ``dspy.settings.ledger`` it hears of failed requests, repaired
-    answers, the settings sent and the model that answered. `spend` is told of each entry at once. `place` names the
-    unit, for seeds. `trial` is which one; its step, and which attempt at it, are set as it is played."""
+    """Calls and tokens of one trial by role.
+
+    As ``dspy.settings.ledger`` it also receives failed requests, repaired answers, sent settings and the names of
+    models. `spend` is called with each entry at once. `place` names the unit, for seeds; `trial` is the trial's number.
+    Step and attempt are set during play.
+    """
 
     def __init__(self, spend: Callable[[str, Usage], None], place: str = "", trial: int = 0) -> None:
         self.trial = trial
         self.step = 0
-        """The actor's step under way, or the last one."""
+        """The actor's current step, or the last one."""
         self.attempt = 0
-        """1 when it is played again because its simulator died."""
+        """1 if the trial is played again because its simulator died."""
         self.failures: Counter[str] = Counter()
         """Failed requests by kind."""
         self.place = place
@@ -52,14 +54,14 @@ class TrialLedger:
         self._refused = False
         self._unread: list[str] = []
         self.kept: dict[str, list[str]] = {}
-        """Answers that could not be read, by role."""
+        """Unreadable answers by role."""
         self._usage: dict[str, Usage] = {}
         self._role = ""
         self._longest: int | None = None
         self._spend = spend
 
     def add_usage(self, usage: dict[str, Any]) -> None:
-        """Count an answer that was paid for, from what the provider said it took."""
+        """Add an answer with the usage that the provider reported."""
         said = usage.get("completion_tokens") or 0
         read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
         self._add_entry(
@@ -78,44 +80,43 @@ class TrialLedger:
 
     @property
     def speaker(self) -> str:
-        """The role that is asked now."""
         return self._role
 
     def note_truncated(self) -> None:
-        """The answer that is booked next was too long to be read."""
+        """Note that the next answer added was too long to read."""
         self._refused = True
 
     def note_settings(self, settings: Mapping[str, float]) -> None:
-        """A request went out with these decoding settings; those of a role's first request are kept."""
+        """Note the decoding settings of a request; those of a role's first request are kept."""
         self._sent.setdefault(self._role, dict(settings))
 
     def note_model(self, name: str) -> None:
-        """The server called the model that answered so."""
+        """Note the model name that the server reported."""
         self._answered.setdefault(self._role, set()).add(name)
 
     def draw_seed(self, rollout: int) -> int:
-        """The seed of the next request: drawn for rollout, unit and role, and one higher with every request of it."""
+        """Return the seed of the next request, derived from rollout, unit and role; each request adds one."""
         drawn = hashlib.sha256(f"{rollout} {self.place} {self._role}".encode()).digest()
         number = self._draws[self._role]
         self._draws[self._role] += 1
         return (int.from_bytes(drawn[:4], "big") + number) % SEEDS
 
     def count_failure(self, kind: str) -> None:
-        """A request failed, whether or not it was asked again."""
+        """Count a failed request, whether or not it is retried."""
         self.failures[kind] += 1
         self._add_entry(Usage(failed=1))
 
     def count_repaired(self) -> None:
-        """An answer was read that did not keep to the format."""
+        """Count an answer that was read although it broke the format."""
         self._add_entry(Usage(repaired=1))
 
     def unread(self, text: str) -> None:
-        """An answer to the call under way could not be read; it may be asked for once more."""
+        """Keep an unreadable answer of the current call, which may be asked again."""
         if text and text not in self._unread:
             self._unread.append(text)
 
     def count_malformed(self, role: str, said: str = "") -> None:
-        """Nothing could be read of what a call was answered, `said` or what `unread` was told since it began."""
+        """Count a call without a readable answer: `said`, or the answers passed to `unread` since it began."""
         if texts := [said] if said else self._unread:
             self.kept.setdefault(role, []).append(AGAIN.join(text[:LONGEST_KEPT] for text in texts))
         self._unread = []
@@ -123,7 +124,7 @@ class TrialLedger:
         self._add_entry(Usage(malformed=1))
 
     def last_unread(self, role: str) -> str:
-        """What the role said last that could not be read."""
+        """Return the role's last unreadable answer."""
         return (self.kept.get(role) or [""])[-1]
 
     def _add_entry(self, entry: Usage) -> None:
@@ -131,11 +132,11 @@ class TrialLedger:
         self._spend(self._role, entry)
 
     def usage_by_role(self) -> dict[str, Usage]:
-        """Role to usage, roles in alphabetical order."""
+        """Return usage by role, in alphabetical order."""
         return dict(sorted(self._usage.items()))
 
     def to_result_fields(self) -> dict[str, Any]:
-        """What a trial's result says of requests: the failed ones, the settings sent, the names of who answered."""
+        """Return the fields of a trial's result about requests: failures, sent settings, names of models."""
         return {
             "failures": dict(sorted(self.failures.items())),
             "sent": dict(sorted(self._sent.items())),
@@ -145,9 +146,8 @@ class TrialLedger:
 
     @contextmanager
     def book_under_role(self, role: str, longest: int | None = None, growing: str = "") -> Iterator[None]:
-        """Book what comes under `book_under_role`; an answer of `longest` tokens was cut off. `growing` is what the
-        prompt holds
-        that the next one repeats and adds to, with all before it: providers whose cache takes marks are told."""
+        """Add the usage in the block to `role`. An answer of `longest` tokens counts as truncated. `growing` is the
+        part of the prompt that the next one repeats and extends, for providers whose cache needs marks."""
         self._role, self._longest, self._unread = role, longest, []
         tracker = _LedgerTracker(self, dspy.settings.usage_tracker)
         with dspy.context(usage_tracker=tracker, ledger=self, growing=growing):
@@ -155,7 +155,7 @@ class TrialLedger:
 
 
 class _LedgerTracker(UsageTracker):
-    """DSPy's usage tracker that tells the ledger, and whoever tracked usage around it."""
+    """A DSPy usage tracker that passes usage to the ledger and to the outer tracker."""
 
     def __init__(self, ledger: TrialLedger, outer: UsageTracker | None):
         super().__init__()
@@ -170,8 +170,8 @@ class _LedgerTracker(UsageTracker):
 
 @dataclass(frozen=True)
 class RoleCalls:
-    """Asks the modules of an agent for one trial: with the model of their role, under the trial's rollout number, on
-    its ledger."""
+    """Calls the modules of an agent for one trial, with the model of their role, the trial's rollout number and its
+    ledger."""
 
     runtime: Runtime
     rollout: int
@@ -182,54 +182,65 @@ class RoleCalls:
     def ask(
         self, role: str, module: dspy.Module, call: Callable[..., dspy.Prediction], /, **inputs: Any
     ) -> dspy.Prediction | None:
-        """What a call of the module answers, or None when an answer could not be parsed (counted). `call` is the module
-        itself, or a method of it."""
+        """Return the answer of a call, or None, counted as malformed, if it could not be parsed. `call` is the module
+        itself or one of its methods."""
         lm = self._find_model(role)
-        growing = find_growing(inputs.get("history", ""), self.runtime.rules.layout)
+        layout = self.runtime.rules.layout
+        whole = layout == "append" and dspy.settings.get("conversation")
+        growing = WHOLE if whole else inputs.get("history", "") if layout == "cache" else ""
         with (
             self.ledger.book_under_role(role, _find_max_tokens(module, lm), growing),
             dspy.context(lm=lm, rollout=self.rollout),
-            open_span(role),
+            open_span(role, model=str(getattr(lm, "model", ""))) as spans,
+            self._noted_on(spans, role, inputs) as outputs,
         ):
             try:
-                return _replace_surrogates(call(**inputs))
+                answer = _replace_surrogates(call(**inputs))
+                outputs.update(answer.items())
+                return answer
             except AdapterParseError as error:
                 self.ledger.unread(str(error.lm_response or ""))
                 self.ledger.count_malformed(role)
                 return None
 
+    @contextmanager
+    def _noted_on(self, spans: Sequence[Span], role: str, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Note on the spans what the call of the block took in and gave out; yields the dictionary of what it gave."""
+        outputs: dict[str, Any] = {}
+        before = self.ledger.usage_by_role().get(role, Usage()) if spans else Usage()
+        try:
+            yield outputs
+        finally:
+            if spans:
+                used = self.ledger.usage_by_role().get(role, Usage()).subtract(before)
+                for span in spans:
+                    span.note(usage=used, inputs=inputs, outputs=outputs)
+
     def _find_model(self, role: str) -> dspy.BaseLM:
-        """The model of a role; that of a retrying actor at the temperature that the protocol gives retries."""
+        """Return the model of a role; for a retrying actor at the protocol's retry temperature."""
         users, warmer = find_users_lm(), self.runtime.rules.retry_temperature
         if role != "actor" or not self.retry or warmer is None:
             return users or self.runtime.lm(role, self.rollout)
         return users.copy(temperature=warmer) if users else self.runtime.lm(role, self.rollout, warmer)
 
 
-def find_growing(history: str, layout: Layout) -> str:
-    """What a prompt with this history holds that the next one repeats and adds to."""
-    if layout == "append" and dspy.settings.get("conversation"):
-        return WHOLE
-    return history if layout == "cache" else ""
-
-
 def find_users_lm() -> dspy.BaseLM | None:
-    """The model that DSPy is set to, also by a `dspy.configure` since the session was opened, which DSPy's contexts
-    hide; None where only the session's models may answer."""
+    """Return the model that the user set in DSPy; None if only the session's models may answer. Includes a
+    `dspy.configure` after the session was opened, which DSPy's contexts hide."""
     if dspy.settings.get("session_models_only"):
         return None
     return dspy.settings.lm or main_thread_config.get("lm")
 
 
 def _find_max_tokens(module: dspy.Module, lm: dspy.BaseLM) -> int | None:
-    """Tokens that an answer may take at most, of the model that answers."""
+    """Return the maximum tokens of an answer of the model that answers."""
     own = next((predictor.lm for predictor in module.predictors() if predictor.lm is not None), None)
     settings = getattr(own or lm, "kwargs", {})
     return settings.get("max_tokens") or settings.get("max_completion_tokens")
 
 
 def _replace_surrogates(answer: dspy.Prediction) -> dspy.Prediction:
-    """The answer with characters replaced that no file and no later prompt can hold (lone surrogates)."""
+    """Replace lone surrogates in the answer, which no file and no later prompt can hold."""
     for name, value in answer.items():
         if isinstance(value, str):
             answer[name] = value.encode("utf-8", "replace").decode()

@@ -1,8 +1,8 @@
-"""What a writer of rules is asked for when not every category is kept: nothing is paid for that would be thrown away.
+"""Limits the rule writer's signature to the categories that are kept, so that no discarded rules are paid for.
 
     select_category_fields(WriteRules, ("abstract", "error"))       # no field for progress, and no sentence about it
 
-A signature with all categories is asked for as it is, byte for byte.
+With all categories the signature stays equal byte for byte.
 """
 
 import re
@@ -20,8 +20,8 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
 @lru_cache(maxsize=64)
 def select_category_fields(signature: type[dspy.Signature], categories: Categories) -> type[dspy.Signature]:
-    """The signature less the fields of other categories, and less the sentences that begin with their names. An
-    instruction that was compiled may have other sentences: they stay. Cached, as building a signature class is dear."""
+    """Remove the fields of other categories, and the sentences that begin with their names, from the signature. Other
+    sentences of compiled instructions stay. Cached, because building a signature class is expensive."""
     others = [category for category in CATEGORIES if category not in categories]
     fields = [name for category in others for name in (f"{category}_rules", f"gathered_{category}_rules")]
     if not any(name in signature.fields for name in fields):
@@ -35,7 +35,7 @@ def select_category_fields(signature: type[dspy.Signature], categories: Categori
 
 
 def select_category_examples(examples: str, categories: Categories) -> str:
-    """Examples for a writer of rules less the rules of other categories."""
+    """Remove the rules of other categories from the writer's examples."""
     for category in (category for category in CATEGORIES if category not in categories):
         examples = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", examples, flags=re.M)
     return examples

@@ -1,7 +1,7 @@
-"""What a program needs from outside to play: environments, models by role, an embedder, and the rules of a trial.
+"""The runtime: the environments, models, embedder and trial rules that a program needs in order to play.
 
-It is handed over through DSPy's own settings (``with runtime.activate(): agent(variant=...)``), so the module itself
-holds only predictors and plain configuration, and one program object serves many threads.
+A runtime reaches programs through DSPy's own settings (``with runtime.activate(): agent(variant=...)``). The DSPy
+module itself holds only predictors and plain configuration, so many threads can share one program object.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,88 +15,111 @@ import numpy as np
 from rsso_dspy.environments import ActionChoice, Environments, Interface
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import ConstitutionSettings
+from rsso_dspy.memory.entries import EntrySettings
+from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.records import TrialResult, Usage, Variant
+from rsso_dspy.records import Trajectory, TrialResult, Usage, Variant
 from rsso_dspy.signatures.layouts import Layout
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRules:
-    """The protocol, as far as a program sees it."""
+    """The rules of a protocol that a program applies while it plays one variant."""
 
     trials: int = 5
     stop_on_success: bool = True
-    """A solved variant keeps its best score and is not played again."""
+    """Play no further trial of a variant once one has solved it; the variant keeps its best score."""
     max_repeat: int | None = None
-    """End a trial, once it has more steps than this, when this many actions in a row were equal."""
+    """End a trial of more steps than this when the last so many actions were all equal; None never does."""
     max_ticks: int | None = None
-    """End a trial when the simulator's clock passes this."""
+    """End a trial when the simulator's clock passes this many ticks; None sets no limit."""
     max_idle: int | None = None
-    """End a trial after this many steps in a row that earned nothing."""
+    """End a trial after this many steps in a row without reward; None sets no limit."""
+    exhausted_by_repeat: bool = False
+    """End a trial as `exhausted` when an action equals the one before it, as the released code of Reflexion does."""
+    exhausted_by_loop: bool = False
+    """End a trial as `exhausted` in a semantic loop: ten actions of at most three kinds, or eight steps in at most two
+    places."""
     learn_after_last: bool = False
-    """Learn from the last trial too, although no trial reads it; it costs model calls."""
+    """Memories also learn from the last trial. No later trial reads what they learn there, and it costs model calls."""
     learn_after_success: bool = True
-    """Learn from the trial that solves the variant, although no trial may read it: skills are distilled from successes,
-    and a library that is taken along would lack the best there is (rSSO, sections 1 and 3)."""
+    """Memories also learn from the trial that solves the variant, although often no later trial reads it. Skills are
+    distilled from successes (rSSO, sections 1 and 3): without this, an exported library would lack its best
+    evidence."""
     frozen: bool = False
-    """Memories are read and never written."""
+    """Memories are read but never change."""
     lasting: tuple[str, ...] = ()
-    """Regions of memories that go on to another variant: they learn from the last trial too."""
+    """Regions of memories that are passed on to another variant: these also learn from the last trial."""
+    told_wrong: float = 0.0
+    """Share of trials that lasting memories are told with a wrong reward."""
     layout: Layout = "paper"
-    """Order of the actor's regions; see `layouts.py`."""
+    """Order of the regions in the actor's prompt; see `layouts.py`."""
     max_conversation: int = 32_000
-    """Longest conversation under the layout `append`, in tokens, of which four characters are taken to be one: what
+    """Longest conversation under the layout `append`, in tokens, counted as four characters each. A conversation that
     grows longer loses its older half."""
     interface: Interface = "sso"
-    """How environments show themselves and read actions, and what the actor is told about it."""
+    """What the actor sees of an environment and how its actions are understood; see docs/PROTOCOL.md."""
+    demonstrations: int = 0
+    """How many solved training variants of the task type the actor is shown, if the benchmark has solutions."""
     retry_temperature: float | None = None
-    """Temperature of the actor in further trials of a variant; the model's own when None."""
+    """Temperature of the actor from the second trial of a variant on; None keeps the model's own."""
     action_choice: ActionChoice = "free"
-    """What the actor is told of the actions that can be taken, and held to; see `choosing.py`."""
+    """Whether the actor is shown the actions that can be taken, and whether its answer must be one of them; see
+    `choosing.py`."""
 
     def __post_init__(self) -> None:
         if self.max_repeat is not None and self.max_repeat < 2:
-            raise UsageError(f"max_repeat={self.max_repeat}: one action is no repetition; it takes 2 or more, or None")
+            raise UsageError(
+                f"max_repeat={self.max_repeat}: one action is not a repetition; give 2 or more, or None for no limit"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeState:
-    """Where a program begins when that is not at its first trial with empty memories."""
+    """Where a program continues: with memories that were learned before, after trials that were played before."""
 
     memories: Mapping[str, Any] = field(default_factory=dict)
-    """Memory to the snapshot it is restored from; one that is not named starts empty."""
+    """Snapshots by memory name. A memory that is not named starts empty."""
     played: tuple[TrialResult, ...] = ()
-    """Trials of this unit that were played before, whose numbers are taken."""
+    """Trials of this unit that were played before; new trials are numbered after them."""
+    corrections: tuple[Trajectory, ...] = ()
+    """Trials that lasting memories were told with a wrong reward: they are told again, with the true one, before the
+    next trial."""
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """Everything outside the program. Immutable; shared by all threads."""
+    """Everything that a program uses but does not hold. Immutable, so all threads share it."""
 
     environments: Environments
     variant: Callable[[str], Variant]
-    """``'task::index'`` to a Variant."""
+    """Returns the variant with a key such as ``'find-plant::229'``."""
     budget: Callable[[Variant], int]
-    """Steps allowed per trial."""
+    """Returns how many steps a trial of this variant may have."""
     lm: Callable[..., dspy.LM]
-    """(role, rollout number) to the model, and (role, rollout number, temperature) to it at another temperature than
-    its own. The rollout number tells repeats of the same request apart."""
+    """Returns the model of a role: ``lm(role, rollout)``, or ``lm(role, rollout, temperature)`` for a temperature other
+    than its own. The rollout number tells repeats of the same request apart."""
     embed: Callable[[Sequence[str]], np.ndarray]
     rules: TrialRules = TrialRules()
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
     examples: str = ""
-    """Stretches of play with rules drawn from them, which a neuro-symbolic rule writer is shown."""
+    """Stretches of play, each with rules drawn from it. A neuro-symbolic rule writer is shown them."""
     benchmark: str = ""
-    """Name of the benchmark that is played, as predictions say it; empty for the default one."""
+    """Name of the benchmark, as predictions report it; empty for the default benchmark."""
     implied_templates: str | None = None
-    """Action templates that records do not note, because whoever reads them knows; none are noted when None."""
-    reflections: int = 3
-    """Reflections kept (Reflexion's FIFO)."""
+    """The action templates that records leave out, because a reader knows them from the benchmark. With None, records
+    leave out all templates."""
+    reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
+    """How many reflections are kept (Reflexion's FIFO), and which improvements are on."""
+    neighbours: Neighbours | None = None
+    """An index that finds reflections of other units by the similarity of their tasks; None without an index."""
     skills: SkillSettings = field(default_factory=SkillSettings.sso_adapt_1)
+    entries: EntrySettings = field(default_factory=EntrySettings)
+    """Limits of the memories of entries."""
     spend: Callable[[str, Usage], None] = lambda _role, _usage: None
-    """Told, from any thread, what every answer cost in which role."""
+    """Called with the role and the usage of every answer, from any thread."""
     stopped: Callable[[], bool] = lambda: False
-    """Asked before every step; when it says yes the program raises `Stopped`."""
+    """Called before every step. When it returns True, the program raises `Stopped`."""
 
     @contextmanager
     def activate(self) -> Iterator["Runtime"]:
@@ -106,15 +129,15 @@ class Runtime:
 
     @staticmethod
     def is_stopping() -> bool:
-        """Whether the active runtime, if there is one, is being stopped."""
+        """Return whether a runtime is active and is being stopped."""
         runtime = dspy.settings.get("runtime")
         return runtime is not None and runtime.stopped()
 
     @staticmethod
     @contextmanager
     def get_current() -> Iterator["Runtime"]:
-        """The active runtime; without one, that of the default session, which starts with the first call and ends with
-        the process."""
+        """Yield the active runtime. Without one, yield that of the default session, which starts with the first call
+        and ends with the process. Raises `UsageError` where there is neither."""
         runtime = dspy.settings.get("runtime")
         if runtime is not None:
             yield runtime
@@ -129,6 +152,6 @@ _default_session: Callable[[], AbstractContextManager[Runtime]] | None = None
 
 
 def set_default_session(opener: Callable[[], AbstractContextManager[Runtime]]) -> None:
-    """Say where a program gets a runtime when no session is open: `opener` makes it current for a block."""
+    """Set where a program gets its runtime when no session is open: `opener` opens a default session for a block."""
     global _default_session
     _default_session = opener

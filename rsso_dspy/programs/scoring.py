@@ -1,4 +1,4 @@
-"""How well the trials of one variant went, as one number between 0 and 1: what predictions say and optimizers raise."""
+"""The metric: how well the trials of one variant went, from 0 to 1. Predictions report it, optimizers maximize it."""
 
 from collections.abc import Sequence
 
@@ -6,40 +6,44 @@ from rsso_dspy.errors import BackendFailure, EnvironmentFailure, GoldUnknown, Ja
 from rsso_dspy.records import SOLVED_SCORE, Trajectory, TrialResult
 
 FIRST_WEIGHT = 0.25
-"""Weight of trial 1; the rest is the best trial's. What does worse until its memories make up for it is worse."""
+"""Weight of trial 1 in the metric; the best trial has the rest. A program whose first trial is worse scores lower, even
+if its memories make up for that later."""
 
 INVALID_COST = 0.05
-"""What a trial loses all of whose actions are invalid. Smaller than most differences in points, so that invalid
-actions decide between programs that earn about the same, and little else."""
+"""What a trial loses if all of its actions are invalid. It is smaller than most differences in points, so invalid
+actions decide only between programs that earn about the same."""
 
 STEP_COST = 0.02
-"""What a solved trial of `MANY_STEPS` and more loses; of fewer, its share. So 4 steps are worth more than 13."""
+"""What a solved trial of `MANY_STEPS` or more steps loses. A shorter one loses its share, so 4 steps are worth more
+than 13."""
 MANY_STEPS = 100
 
 UNSOLVED = 0.9
-"""The most that a trial is worth which earned all points but solved nothing."""
+"""Upper limit for a trial that did not solve the task, even if it earned all points."""
 
 SOLVED = 1 - STEP_COST
-"""From here on, trial 1 solved the task: a search has nothing left to find there."""
+"""Scores from here on mean that trial 1 solved the task, so a search can gain nothing more on the variant."""
 
 _OF_THE_ENVIRONMENT = {kind.__name__ for kind in (EnvironmentFailure, JavaMissing, SimulatorDied, GoldUnknown)}
 
 
 def score_trials(trials: Sequence[TrialResult]) -> float:
-    """How well the trials of one variant went, 0 to 1: three quarters of what the best trial is worth and one quarter
-    of what trial 1 is worth (of a single trial, all of it).
+    """Return the metric of the trials of one variant, from 0 to 1.
 
-    A trial that solved the task is worth 1 less `STEP_COST` times its share of `MANY_STEPS` steps. Any other is worth
-    its points, those held after reset included, of 100, `UNSOLVED` at most, less `INVALID_COST` times the share of its
-    actions that were invalid, which also tells apart programs that earn nothing.
+    It is three quarters of the best trial's value plus one quarter of trial 1's value; a single trial counts as both.
+    A trial that solved the task is worth 1, less `STEP_COST` times the share of `MANY_STEPS` that it took. Any other
+    trial is worth its points as a share of 100, including those held after reset and at most `UNSOLVED`, less
+    `INVALID_COST` times the share of its actions that were invalid. Between programs that earn equally little, fewer
+    invalid actions therefore score higher.
 
-    So the score is `SOLVED` or more if and only if trial 1 solved the task: that is where a search stops looking.
+    The metric is `SOLVED` or more if and only if trial 1 solved the task; a search stops there.
 
-    Raises `EnvironmentFailure` or `BackendFailure` when a trial errored or none was played: an error is no score.
+    Raises `EnvironmentFailure` or `BackendFailure` when a trial ended in an error or no trial was played: an error is
+    not a score.
     """
     worth = [_value_trial(_require_trajectory(result)) for result in trials]
     if not worth:
-        raise BackendFailure("there is no trial to score: the program was expected to play at least one.")
+        raise BackendFailure("there is no trial to score: the program has to play at least one")
     return (1 - FIRST_WEIGHT) * max(worth) + FIRST_WEIGHT * worth[0]
 
 
@@ -47,8 +51,9 @@ def _value_trial(trajectory: Trajectory) -> float:
     steps = len(trajectory.steps)
     if trajectory.solved:
         return 1 - STEP_COST * min(1.0, steps / MANY_STEPS)
-    points = min(UNSOLVED, _compute_points_share(trajectory))
-    return max(0.0, points - INVALID_COST * trajectory.invalid_actions / max(1, steps))
+    # An ending that takes all points away does not lower them.
+    share = max(0.0, (trajectory.accumulator + trajectory.points_at_reset) / SOLVED_SCORE)
+    return max(0.0, min(UNSOLVED, share) - INVALID_COST * trajectory.invalid_actions / max(1, steps))
 
 
 def _require_trajectory(result: TrialResult) -> Trajectory:
@@ -57,10 +62,5 @@ def _require_trajectory(result: TrialResult) -> Trajectory:
     kind = EnvironmentFailure if result.failure and result.failure.kind in _OF_THE_ENVIRONMENT else BackendFailure
     raise kind(
         f"trial {result.trial} was not played to its end, so it has no score: {result.error or 'cause unknown'}. "
-        "Mend the cause (`rsso-dspy doctor` checks model and simulator) and compile again."
+        "Remove the cause (`rsso-dspy doctor` checks model and simulator), then compile again."
     )
-
-
-def _compute_points_share(trajectory: Trajectory) -> float:
-    """Points of one trial as a share of 100: an ending that takes all points away does not erase what was earned."""
-    return min(1.0, max(0.0, (trajectory.accumulator + trajectory.points_at_reset) / SOLVED_SCORE))

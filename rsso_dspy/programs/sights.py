@@ -1,10 +1,10 @@
-"""What was in sight during an attempt, in so many characters as a reader of transcripts can be given.
+"""Shortens what was in sight during an attempt for a transcript.
 
     shorten_sights(states, environment.render(states))      # a text for every state
 
-Every answer to an action stays. What stands beneath it, the room and what is carried, is said where it is new: a room
-that looks as it did before refers to that step, and what is carried is said when it changes. What is too much even so
-is left out of the oldest steps.
+Every answer to an action stays. Room and inventory are shown only when they are new: a room that looks as before refers
+to that earlier step, and the inventory is shown when it changes. If the text is still too long, the oldest steps lose
+their room and inventory.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from rsso_dspy.records import State
 
 LONGEST = 16_000
-"""Characters of what was in sight in one transcript, about 4,000 tokens; the first state is not counted."""
+"""Maximum characters of what was in sight in one transcript, about 4,000 tokens, without the first state."""
 
 SHORTEST = 150
-"""Characters from which on a text that was there before is referred to."""
+"""Minimum characters of a repeated text that is replaced by a reference."""
 
 BLIND = "(What was in sight is left out up to step {number}.)"
 AGAIN = "(All that is in sight is as it was {when}.)"
 
 
 def shorten_sights(states: Sequence[State], shown: Sequence[str], before: int = 0) -> list[str]:
-    """A text for each state. `shown` are those of the actor's history, `before` the steps ahead of the first state."""
+    """Return a text for each state. `shown` holds the texts of the actor's history; `before` is the number of steps
+    before the first state."""
     parts = [_split(state, text) for state, text in zip(states, shown, strict=True)]
     sights = [sight for _, sight, _ in parts]
     kept = _find_first_kept(sights)
@@ -47,25 +48,20 @@ def shorten_sights(states: Sequence[State], shown: Sequence[str], before: int = 
 
 
 def _split(state: State, text: str) -> tuple[str, str, str]:
-    """The answer to the action, what was in sight, and the last line where it says what is carried: one that stands by
-    itself below the rest."""
-    answer, sight = (
-        (state.observation, text[len(state.observation) :].strip("\n")) if _leads(state, text) else ("", text)
-    )
+    """Split a text into the answer to the action, what was in sight, and the last line if it is the inventory, which
+    stands by itself below the rest."""
+    answer, sight = "", text
+    if text == state.observation or text.startswith(f"{state.observation}\n"):
+        answer, sight = state.observation, text[len(state.observation) :].strip("\n")
     above, _, last = sight.rpartition("\n")
     if last[:1].isspace() or not last or (not above and not answer):
         return answer, sight, ""
     return answer, above, last
 
 
-def _leads(state: State, text: str) -> bool:
-    """Whether a text begins with the answer to the action, on lines of its own."""
-    return text == state.observation or text.startswith(f"{state.observation}\n")
-
-
 def _find_first_kept(sights: Sequence[str]) -> int:
-    """Index of the first state whose sights are told: as many of the newest as may be, each distinct one counted
-    once."""
+    """Return the index of the first state whose sights are shown: as many of the newest as fit, counting each distinct
+    one once."""
     left, seen = LONGEST, {sights[0]}
     for place in range(len(sights) - 1, 0, -1):
         left -= 0 if sights[place] in seen else len(sights[place])

@@ -1,4 +1,4 @@
-"""The skill verbalizer as a module of its own: excerpts in, a skill in words out (SSO, section 3.3).
+"""The skill verbalizer: a module that turns excerpts into a skill in words (SSO, section 3.3).
 
 verbalizer = SkillVerbalizer()
 with dspy.context(lm=my_lm):
@@ -18,7 +18,7 @@ from rsso_dspy.signatures import NameTarget, SummarizeSkill, WriteInstructions
 
 
 class SkillVerbalizer(dspy.Module):
-    """Three calls, each reading the answers before it, so that they are one conversation."""
+    """Describes a skill in three calls, each of which reads the earlier answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,11 +27,11 @@ class SkillVerbalizer(dspy.Module):
         self.target = dspy.Predict(NameTarget)
 
     def forward(self, examples: Sequence[Window], action_templates: str = "") -> dspy.Prediction:
-        """Put into words what the windows have in common.
+        """Describe what the windows have in common.
 
-        Returns a prediction with ``skill`` (a `Verbalization`; None when the instructions written are no actions, or no
-        target was named) and what the calls answered: ``summary``, ``skill_name``, ``steps``, ``target``. Raises
-        `AdapterParseError` when an answer cannot be read.
+        Returns a prediction with ``skill`` (a `Verbalization`; None if the written instructions are no actions or no
+        target was named) and the answers of the calls: ``summary``, ``skill_name``, ``steps``, ``target``. Raises
+        `AdapterParseError` if an answer cannot be read.
         """
         whole, done, ends = _render_for_calls(examples)
         summary = self.summary(examples=whole)
@@ -51,7 +51,7 @@ class SkillVerbalizer(dspy.Module):
 
 
 def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
-    """The examples for each of the three calls: all of them thrice, or, under `complete`, to each what it needs."""
+    """Return the examples for each of the three calls: equal ones, or, under `complete`, only what the call needs."""
     if dspy.settings.get("interface") == "complete":
         return (
             render_excerpts(examples, "whole"),
@@ -66,5 +66,4 @@ def _render_for_calls(examples: Sequence[Window]) -> tuple[str, str, str]:
 
 
 def describe_skill(skill: Skill) -> str:
-    """A skill as the judge of equivalence reads it."""
     return f"Target: {skill.target} Instructions: {'; '.join(skill.instructions)}"

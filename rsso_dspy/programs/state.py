@@ -1,4 +1,4 @@
-"""States of agents on disk, whoever wrote them: DSPy's own files and compiled programs, of this version or older."""
+"""Reads saved states of agents: DSPy's own files and compiled programs, of this version or older ones."""
 
 import json
 from collections.abc import Mapping
@@ -16,27 +16,26 @@ OLD_NAMES = {
     "rule_writer": "constitution_writer.write",
     "constitution_summarizer": "constitution_writer.summarize",
 }
-"""Predictors as version 0.1.0 named them."""
+"""Names of predictors in version 0.1.0 to their present names."""
 
 NOT_PREDICTORS = {"metadata"}
 
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The predictors' states in a file, by name, and the method they are of; empty where the file does not say."""
+    """The states of predictors in a file, by name, and their method; empty if the file does not name it."""
 
     predictors: dict[str, Any]
     method: str
 
 
 def rename_predictors(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state with the predictors' present names."""
     return {OLD_NAMES.get(name, name): value for name, value in state.items() if name not in NOT_PREDICTORS}
 
 
 def read_state(path: Path) -> SavedState:
-    """The state in a JSON file that `Agent.save`, an optimizer or `rsso-dspy compile` wrote. Raises `UsageError` for
-    another one."""
+    """Read the state from a JSON file of `Agent.save`, an optimizer or `rsso-dspy compile`. Raises `UsageError` for any
+    other file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -51,7 +50,6 @@ def read_state(path: Path) -> SavedState:
 
 
 def is_plain_state(data: Any) -> bool:
-    """Whether JSON data is a state as DSPy saves it."""
     if not isinstance(data, dict) or not isinstance(data.get("metadata"), dict):
         return False
     states = [value for name, value in data.items() if name not in NOT_PREDICTORS]
@@ -59,7 +57,6 @@ def is_plain_state(data: Any) -> bool:
 
 
 def write_method(path: Path, method: str) -> None:
-    """Note in a file that DSPy saved which method it is of."""
     data = json.loads(path.read_text(encoding="utf-8"))
     data["metadata"]["method"] = method
     atomic_write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")

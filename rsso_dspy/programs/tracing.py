@@ -1,12 +1,12 @@
-"""Which calls of a trial DSPy's trace keeps. Optimizers sample from the trace, about one call a predictor and rollout:
-of the hundreds of actor calls they get those that teach something, and every call of the other roles.
+"""Selects the calls of a trial for DSPy's trace. Optimizers sample about one call per predictor and rollout from it, so
+it keeps only the informative ones of the actor's hundreds of calls, and every call of the other roles.
 """
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import dspy
 
@@ -19,21 +19,21 @@ TraceEntry = tuple[dspy.Predict, dict[str, Any], dspy.Prediction]
 
 @dataclass(frozen=True, slots=True)
 class TrialTrace:
-    """The calls of one trial, kept apart until it is known which of them matter."""
+    """The calls of one trial, kept separately until it is known which are informative."""
 
     calls: list[TraceEntry]
     outer: list[TraceEntry] | None
-    """The trace that the caller of the program reads; None when nobody does."""
+    """The trace of the program's caller; None if there is none."""
 
     def publish_calls(self, trajectory: Trajectory, actor: dspy.Module) -> None:
-        """Hand over the informative calls of a finished trial."""
+        """Add the informative calls of a finished trial to the caller's trace."""
         if self.outer is not None:
             self.outer.extend(prune_calls(self.calls, trajectory, actor))
 
 
 @contextmanager
 def collect_trial_trace() -> Iterator[TrialTrace]:
-    """Collect the calls of the block apart from the trace around it. A block that raises leaves nothing there."""
+    """Collect the calls of the block separately from the outer trace, so that a failing block adds nothing to it."""
     outer = dspy.settings.trace
     calls: list[TraceEntry] = []
     with dspy.context(trace=None if outer is None else calls):
@@ -41,8 +41,8 @@ def collect_trial_trace() -> Iterator[TrialTrace]:
 
 
 def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy.Module) -> list[TraceEntry]:
-    """The calls in order, less the actor's uninformative ones, with the inputs that were in the prompt. An answer that
-    could not be parsed leaves no call; one that holds no action is a malformed step and is kept."""
+    """Return the calls in order without the actor's uninformative ones, with the inputs that were in the prompt. An
+    unparsable answer leaves no call; an answer without an action is a malformed step and is kept."""
     acting = {id(predictor) for predictor in actor.predictors()}
     acted = [step for step in trajectory.steps if not step.malformed]
     worth = iter(mark_informative_steps(acted))
@@ -56,8 +56,8 @@ def prune_calls(calls: Sequence[TraceEntry], trajectory: Trajectory, actor: dspy
 
 
 def mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
-    """For each step whether it teaches something: it changed the score, was not understood, gave again what the same
-    action had given before, or was the last."""
+    """Return for each step whether it is informative: it changed the score, was not understood, repeated an action with
+    the same result, or was the last."""
     seen: set[tuple[str, str]] = set()
     worth = []
     for step in steps:
@@ -71,10 +71,45 @@ def _read_action(answer: dspy.Prediction) -> str:
     return first_line(answer.get("next_action") or answer.get("action"))
 
 
-def open_span(name: str, **attributes: str) -> AbstractContextManager[object]:
-    """A span called `name` around the block where `mlflow.dspy.autolog` listens; nothing elsewhere."""
+class Span(Protocol):
+    """An open span."""
+
+    def note(self, **attributes: Any) -> None:
+        """Add attributes that are known only now."""
+
+
+SpanOpener = Callable[[str, Mapping[str, Any]], AbstractContextManager[Span]]
+"""Opens a span, given its name (``trial 2``, ``step 7``, a role, ``environment``) and its attributes."""
+
+_openers: tuple[SpanOpener, ...] = ()
+
+
+@contextmanager
+def send_spans_to(opener: SpanOpener) -> Iterator[None]:
+    """Open every span of the block with `opener` too, in all threads."""
+    global _openers
+    _openers = (*_openers, opener)
+    try:
+        yield
+    finally:
+        _openers = tuple(each for each in _openers if each is not opener)
+
+
+@contextmanager
+def open_span(name: str, **attributes: Any) -> Iterator[tuple[Span, ...]]:
+    """Open a span called `name` around the block, in MLflow if `mlflow.dspy.autolog` is active and with every opener;
+    yields those of the openers, none if nobody listens."""
+    if not _openers:
+        with _open_mlflow_span(name, attributes):
+            yield ()
+        return
+    with _open_mlflow_span(name, attributes), ExitStack() as stack:
+        yield tuple(stack.enter_context(opener(name, attributes)) for opener in _openers)
+
+
+def _open_mlflow_span(name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[object]:
     mlflow = sys.modules.get("mlflow")
     if mlflow is None or not any(type(each).__module__.startswith("mlflow.") for each in dspy.settings.callbacks or ()):
         return nullcontext()
-    span: AbstractContextManager[object] = mlflow.start_span(name=name, attributes=attributes)
+    span: AbstractContextManager[object] = mlflow.start_span(name=name, attributes=dict(attributes))
     return span

@@ -1,4 +1,4 @@
-"""What was seen and done, as text for a prompt: the history window, a whole attempt, its outcome, skill examples."""
+"""Formats play for prompts: the history window, a whole attempt, its outcome, and examples of a skill."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,9 +20,11 @@ def render_history(
     layout: Layout = "paper",
     interface: Interface = "sso",
 ) -> str:
-    """The last states (`first_state` says which) with the answers between them, newest last; ``states[i + 1]`` follows
-    ``steps[i]``. The action shown is the one that was sent, not the one that was written. Under `complete` steps have
-    the numbers that they have in the trial, in both scaffolds, and a line says which are no longer shown."""
+    """Format the last states (`find_first_state` says which) and the answers between them, newest last.
+
+    ``states[i + 1]`` follows ``steps[i]``. Actions are shown as sent, not as written. Under `complete`, steps have
+    their numbers of the trial in both scaffolds, and a line says which steps are no longer shown.
+    """
     first = find_first_state(len(states), layout)
     complete = interface == "complete"
     parts = [LATEST.format(first=first + 1)] if complete and first else []
@@ -36,7 +38,7 @@ def render_history(
 
 
 LATEST = "Only the last steps are shown, from step {first} on; you took the ones before as well."
-"""Ahead of a history that has lost its beginning."""
+"""Said before a history that has lost its beginning."""
 
 
 def _format_answer(step: Step, scaffold: str, complete: bool = False) -> str:
@@ -48,16 +50,16 @@ def _format_answer(step: Step, scaffold: str, complete: bool = False) -> str:
 
 
 Render = Callable[[Sequence[State]], list[str]]
-"""The text of each state of a stretch, as the actor's history shows it."""
+"""Returns the text of each state of a stretch, as shown in the actor's history."""
 
 
 def render_transcript(trajectory: Trajectory, render: Render | None = None) -> str:
-    """A whole attempt: every action, numbered, with what was seen after it; with `render` also what was in sight."""
+    """Format a whole attempt: every action, numbered, with its observation; with `render` also what was in sight."""
     return _format_steps(trajectory.start, trajectory.steps, 0, render)
 
 
 def is_transcript_of(text: str, trajectory: Trajectory) -> bool:
-    """Whether a text is the whole transcript of an attempt, in any form."""
+    """Return whether a text is the whole transcript of an attempt, in any form."""
     wanted = [(str(number), step.action or UNREADABLE) for number, step in enumerate(trajectory.steps, start=1)]
     return _STEPS.findall(text) == wanted
 
@@ -65,17 +67,18 @@ def is_transcript_of(text: str, trajectory: Trajectory) -> bool:
 _STEPS = re.compile(r"^Step (\d+)\. > (.*)$", re.M)
 
 LONGEST_STRETCH = 50
-"""Steps that a rule writer reads at most, the newest: as many as an episode of OmniReflect has (section 3.2)."""
+"""Maximum number of steps that a rule writer reads, the newest ones: the length of OmniReflect's episodes (section
+3.2)."""
 
 
 def render_recent_steps(states: Sequence[State], steps: Sequence[Step], render: Render | None = None) -> str:
-    """An attempt as far as it went, or the newest part of a long one."""
+    """Format an unfinished attempt, or the newest part of a long one."""
     first = max(0, len(steps) - LONGEST_STRETCH)
     return _format_steps(states[first], steps[first:], first, render)
 
 
 def _format_steps(start: State, steps: Sequence[Step], before: int, render: Render | None) -> str:
-    """From a start on, with so many steps of the attempt before it."""
+    """Format steps from a start state on, which has `before` steps before it."""
     states = [start, *(step.state for step in steps)]
     if render is None:
         shown = [f"{start.look}\n{start.inventory}", *(state.observation for state in states[1:])]
@@ -93,13 +96,14 @@ _ENDINGS = {
     "budget": "Failed: the attempt ended with the task undone",
     "stalled": "Failed: the simulator came to a standstill",
     "repeated": "Failed: the same action was repeated too often",
+    "exhausted": "Failed: the attempt went in circles",
     "error": "Failed: the attempt was cut short",
 }
 
 
 def describe_outcome(trajectory: Trajectory) -> str:
-    """How the attempt ended, for the reflector. The step budget itself is never named. `outcome.py` says it in plain
-    words."""
+    """Describe for the reflector how the attempt ended, without naming the step budget. `outcome.py` is the version for
+    the interface `complete`."""
     changes = [f"step {i} ({step.reward:+d})" for i, step in enumerate(trajectory.steps, start=1) if step.reward]
     text = f"{_ENDINGS[trajectory.outcome]} at an environment score of {trajectory.environment_score} of 100."
     if changes:
@@ -108,7 +112,7 @@ def describe_outcome(trajectory: Trajectory) -> str:
 
 
 def render_example(states: Sequence[State], actions: Sequence[str]) -> str:
-    """One excerpt for the verbalizer: first state in full, each action with its observation, last state in full."""
+    """Format one excerpt for the verbalizer: first state, each action with its observation, last state."""
     lines = [f"Initial state:\n{states[0].description}"]
     for number, (action, state) in enumerate(zip(actions, states[1:], strict=True), start=1):
         lines.append(f"Action {number}: {action}\nObservation {number}: {state.observation}")

@@ -1,7 +1,18 @@
-"""The actor's two scaffolds. Field order is the order of the prompt's regions (rSSO, Algorithm 1); a region that a
-method lacks, or that is empty, is left out of the prompt by the adapter."""
+"""The actor's two scaffolds. Their inputs are the regions of the prompt (`regions.py`), in the order of that table; a
+region that a method lacks, or that is empty, is left out of the prompt by the adapter."""
+
+from typing import Any
 
 import dspy
+
+from rsso_dspy.regions import REGIONS
+
+
+def describe_region(name: str) -> Any:
+    """The input field of a region, as the table of regions describes it."""
+    region = REGIONS[name]
+    missing = {} if region.required else {"default": ""}
+    return dspy.InputField(desc=region.description, **missing)
 
 
 class FlatActor(dspy.Signature):
@@ -12,18 +23,12 @@ class FlatActor(dspy.Signature):
     one action that fits one of the action templates, naming things the way the observations name them. Do not repeat
     an action that had no effect."""
 
-    constitution: str = dspy.InputField(
-        desc="rules learnt from earlier experience in this world; follow them", default=""
-    )
-    plans_from_past_attempts: str = dspy.InputField(
-        desc="what you wrote after your earlier, failed attempts at this very task; do better than those", default=""
-    )
-    task: str = dspy.InputField(desc="what has to be achieved")
-    progress: str = dspy.InputField(
-        desc="what you noted on the way: what is done already, and what is left", default=""
-    )
-    action_templates: str = dspy.InputField(desc="the forms an action may take, and what to be careful about")
-    history: str = dspy.InputField(desc="what you saw and did lately, newest last")
+    constitution: str = describe_region("constitution")
+    plans_from_past_attempts: str = describe_region("plans_from_past_attempts")
+    task: str = describe_region("task")
+    progress: str = describe_region("progress")
+    action_templates: str = describe_region("action_templates")
+    history: str = describe_region("history")
 
     thought: str = dspy.OutputField(desc="what the situation is and what to do about it, in a few sentences")
     action: str = dspy.OutputField(desc="one action in the form of a template, nothing else")
@@ -38,21 +43,13 @@ class SkillActor(dspy.Signature):
     pursuing, or write none. Then give exactly one action that fits one of the action templates, naming things the
     way the observations name them."""
 
-    constitution: str = dspy.InputField(
-        desc="rules learnt from earlier experience in this world; follow them", default=""
-    )
-    plans_from_past_attempts: str = dspy.InputField(
-        desc="what you wrote after your earlier, failed attempts at this very task; do better than those", default=""
-    )
-    task: str = dspy.InputField(desc="what has to be achieved")
-    progress: str = dspy.InputField(
-        desc="what you noted on the way: what is done already, and what is left", default=""
-    )
-    action_templates: str = dspy.InputField(desc="the forms an action may take, and what to be careful about")
-    skills: str = dspy.InputField(
-        desc="subgoals that were reached before, each with instructions for reaching it", default=""
-    )
-    history: str = dspy.InputField(desc="what you saw and did lately, newest last")
+    constitution: str = describe_region("constitution")
+    plans_from_past_attempts: str = describe_region("plans_from_past_attempts")
+    task: str = describe_region("task")
+    progress: str = describe_region("progress")
+    action_templates: str = describe_region("action_templates")
+    skills: str = describe_region("skills")
+    history: str = describe_region("history")
 
     reasoning: str = dspy.OutputField(desc="what the last action did, and the plan from here")
     current_subgoal: str = dspy.OutputField(desc="one of the offered subgoals, copied word for word, or none")

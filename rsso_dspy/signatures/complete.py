@@ -1,18 +1,16 @@
-"""What models are told under the interface `complete`: one text for both scaffolds, and for the roles beside the actor.
+"""Instructions under the interface `complete`: one text for both scaffolds, and for the other roles.
 
-A sentence that both scaffolds need stands here once. One that begins with "Subgoals" is about subgoals alone: it is
-left out, with the field for them, where none is offered. The fields are those of the signatures that hold what the
-interface `sso` says; `DESCRIBED` says which of them read otherwise.
+A sentence that both scaffolds need stands here once. Sentences that begin with "Subgoals" are left out, with the field
+for subgoals, if none are offered. The fields are those of the signatures for the interface `sso`; `DESCRIBED` lists the
+field descriptions that differ.
 """
 
 import re
-from functools import lru_cache
-from typing import Any
 
 import dspy
 
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
-from rsso_dspy.signatures.layouts import SignatureWords, read_words
+from rsso_dspy.signatures.layouts import cache_by_words, read_field_words
 from rsso_dspy.signatures.skills import SummarizeSkill, WriteInstructions
 
 GAME = (
@@ -73,29 +71,23 @@ SUBGOAL, OFFERED = "current_subgoal", "skills"
 _SENTENCES = re.compile(r"(?<=[.!?])(\s+)")
 
 
+@cache_by_words
 def speak_completely(signature: type[dspy.Signature], absent: tuple[str, ...]) -> type[dspy.Signature]:
-    """A signature as the interface `complete` words it, an actor's less subgoals where none is offered (`absent` are
-    the inputs that are empty). Cached, as building a signature class is dear."""
-    kind: Any = signature
-    spoken: type[dspy.Signature] = _speak(kind, OFFERED in absent, read_words(signature))
-    return spoken
-
-
-@lru_cache(maxsize=256)
-def _speak(signature: Any, without: bool, words: SignatureWords) -> Any:
+    """Return a signature in the words of the interface `complete`, an actor's without subgoals if none are offered
+    (`absent` names the empty inputs)."""
     told = SPOKEN.get(signature.instructions, signature.instructions)
-    if without and SUBGOAL in signature.output_fields and len(signature.output_fields) > 1:
+    if OFFERED in absent and SUBGOAL in signature.output_fields and len(signature.output_fields) > 1:
         signature = signature.delete(SUBGOAL)
         told = _leave_out(told, "Subgoals ")
-    for name, description in words[1]:
-        if name in signature.fields and (name, description) in DESCRIBED:
+    for name, description in read_field_words(signature):
+        if (name, description) in DESCRIBED:
             signature = signature.with_updated_fields(name, desc=DESCRIBED[name, description])
     return signature if told == signature.instructions else signature.with_instructions(told)
 
 
-@lru_cache(maxsize=64)
+@cache_by_words
 def tell_outcome_too(signature: type[dspy.Signature]) -> type[dspy.Signature]:
-    """A writer's signature with a field for the outcome, after the other inputs. Cached likewise."""
+    """Add an input for the outcome, after the other inputs, to a writer's signature."""
     if "outcome" in signature.fields:
         return signature
     asked: type[dspy.Signature] = signature.append("outcome", dspy.InputField(desc=OUTCOME), str)
@@ -103,7 +95,7 @@ def tell_outcome_too(signature: type[dspy.Signature]) -> type[dspy.Signature]:
 
 
 def _leave_out(text: str, beginning: str) -> str:
-    """The text less the sentences that begin so; paragraphs stay apart."""
+    """Remove the sentences with this beginning from a text; paragraphs stay separate."""
     parts = _SENTENCES.split(text)
     kept: list[str] = []
     for sentence, space in zip(parts[::2], [*parts[1::2], ""], strict=True):

@@ -10,25 +10,21 @@ share is longer, and so is the prompt; the end of the history is where it ends, 
 it. Under `append` all of a prompt is the beginning of the next. Words of regions are the same.
 """
 
-from functools import lru_cache
-from typing import Any, Literal
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, Literal, TypeVar, cast
 
 import dspy
+
+from rsso_dspy.regions import list_by_stability
 
 Layout = Literal["paper", "cache", "append"]
 
 HISTORY_STATES = 10
 """States in the history window (SSO reference, max_history)."""
 
-CACHE_ORDER = (
-    "action_templates",
-    "constitution",
-    "task",
-    "plans_from_past_attempts",
-    "history",
-    "progress",
-    "skills",
-)
+CACHE_ORDER = list_by_stability()
+"""Order of the regions where those that change most rarely stand first."""
 
 SEEN = "seen"
 """The input field of a conversation's turn: what an action brought."""
@@ -42,25 +38,29 @@ def find_first_state(states: int, layout: Layout, window: int = HISTORY_STATES) 
     return beyond // window * window if layout == "cache" else beyond
 
 
-SignatureWords = tuple[str, tuple[tuple[str, str], ...]]
-"""Instructions of a signature, and names and descriptions of its fields."""
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def read_words(signature: type[dspy.Signature]) -> SignatureWords:
-    """What a signature says. It can be changed in place: whoever caches by a signature caches by its words too."""
-    return signature.instructions, tuple((name, f.json_schema_extra["desc"]) for name, f in signature.fields.items())
+def read_field_words(signature: type[dspy.Signature]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, field.json_schema_extra["desc"]) for name, field in signature.fields.items())
 
 
+def cache_by_words(build: F) -> F:
+    """Cache what is made of a signature, by its words too, because a signature can be changed in place. Building a
+    signature class costs more than a simulator step."""
+    build_once = lru_cache(maxsize=256)(lambda signature, _words, *rest: build(signature, *rest))
+
+    @wraps(build)
+    def build_cached(signature: Any, *rest: Any) -> Any:
+        return build_once(signature, (signature.instructions, read_field_words(signature)), *rest)
+
+    return cast(F, build_cached)
+
+
+@cache_by_words
 def arrange_fields(signature: type[dspy.Signature], absent: tuple[str, ...], layout: Layout) -> type[dspy.Signature]:
     """The signature as a prompt shows it: less some input fields, the others in the layout's order; under `append` with
-    a field for a turn's news. Cached: building a signature class costs more than a simulator step."""
-    kind: Any = signature
-    arranged: type[dspy.Signature] = _arrange_fields(kind, absent, layout, read_words(signature))
-    return arranged
-
-
-@lru_cache(maxsize=256)
-def _arrange_fields(signature: Any, absent: tuple[str, ...], layout: Layout, _words: SignatureWords) -> Any:
+    a field for a turn's news."""
     for name in absent:
         signature = signature.delete(name)
     if layout != "paper":

@@ -1,4 +1,4 @@
-"""What a proposer is asked while a program is compiled. No agent is asked this, so no run depends on it."""
+"""The proposer's call while a program is compiled. No agent makes it, so no run depends on it."""
 
 import dspy
 

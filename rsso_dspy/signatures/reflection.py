@@ -1,4 +1,8 @@
-"""The reflector's call, made after a failed trial (Reflexion, section 3; rSSO, section 2.3)."""
+"""The reflector's call, made after a failed trial (Reflexion, section 3; rSSO, section 2.3), the fields that its
+improvements add, and the distillation of plans that leave a hierarchical memory."""
+
+from functools import lru_cache
+from typing import Any
 
 import dspy
 
@@ -19,3 +23,63 @@ class Reflect(dspy.Signature):
 
     what_went_wrong: str = dspy.OutputField(desc="the mistakes that decided the outcome, concretely")
     plan: str = dspy.OutputField(desc="what to do differently next time, as short imperative sentences")
+
+
+LOOPS = "loops"
+"""Input field of the improvement that tells of semantic loops."""
+
+ADDED_INPUTS: dict[str, dict[str, str]] = {
+    "loops": {LOOPS: "where the attempt went in circles; the plan has to break them"},
+}
+"""Improvement to the inputs that it adds, ahead of `outcome`: name to description."""
+
+ADDED_OUTPUTS: dict[str, dict[str, tuple[Any, str]]] = {
+    "structured": {
+        "failed_action_pattern": (str, "the kind of action that failed, and how often"),
+        "root_cause": (str, "why the attempt failed, in one sentence"),
+        "missing_exploration": (str, "what was never looked at or tried; none if nothing"),
+        "strategy_adjustment": (str, "what to change in the strategy, in one sentence"),
+        "priority_locations": (list[str], "places to go to first next time, the most promising first"),
+    },
+    "counterfactual": {
+        "critical_step": (int, "number of the step at which the attempt was lost; 0 if there is none"),
+        "should_have_done": (str, "the action that would have been right at that step"),
+        "expected_outcome": (str, "what that action would have led to"),
+    },
+}
+"""Improvement to the outputs that it adds, ahead of `plan`: name to type and description."""
+
+
+@lru_cache(maxsize=64)
+def add_reflection_fields(signature: Any, improvements: frozenset[str]) -> Any:
+    """A reflector's signature with the fields of these improvements, as far as it lacks them. The same object when it
+    lacks none. Cached, as building a signature class is dear."""
+    for improvement in sorted(improvements):
+        for name, description in ADDED_INPUTS.get(improvement, {}).items():
+            if name not in signature.fields:
+                place = list(signature.input_fields).index("outcome")
+                signature = signature.insert(place, name, dspy.InputField(desc=description, default=""), str)
+        for name, (kind, description) in ADDED_OUTPUTS.get(improvement, {}).items():
+            if name not in signature.fields:
+                place = list(signature.output_fields).index("plan")
+                signature = signature.insert(place, name, dspy.OutputField(desc=description), kind)
+    return signature
+
+
+class DistillReflections(dspy.Signature):
+    """Plans that a player wrote after failed attempts at tasks of one type are about to be forgotten. Keep what holds
+    beyond the attempts they were written after.
+
+    Merge it with the lists that stand already: state every rule once, in as few words as it needs, keep what still
+    holds, drop what the plans have shown to be wrong, and invent nothing. Leave out names that belong to a single
+    attempt."""
+
+    task_type: str = dspy.InputField(desc="the type of the tasks")
+    known_never: list[str] = dspy.InputField(desc="what stands already of what never to do")
+    known_always: list[str] = dspy.InputField(desc="what stands already of what always to do")
+    known_strategy: str = dspy.InputField(desc="the strategy for this type of task so far", default="")
+    plans: str = dspy.InputField(desc="the plans that are about to be forgotten, oldest first")
+
+    never: list[str] = dspy.OutputField(desc="what never to do, at most ten short sentences that begin with Do not")
+    always: list[str] = dspy.OutputField(desc="what always to do, at most ten short imperative sentences")
+    strategy: str = dspy.OutputField(desc="how to go about tasks of this type, in one or two sentences")

@@ -1,5 +1,5 @@
-"""The skill verbalizer: three calls in one conversation, each reading what the earlier ones answered, and the
-judgement whether a new skill is already known (SSO, section 3.3; rSSO, section 2.2)."""
+"""The skill verbalizer: three calls, each of which reads the earlier answers, and the judgement whether a new skill is
+already known (SSO, section 3.3; rSSO, section 2.2)."""
 
 import dspy
 

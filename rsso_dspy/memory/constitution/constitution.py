@@ -51,7 +51,6 @@ class Constitution:
     """Last number given to a rule."""
 
     def select_rules(self, *categories: Category) -> tuple[Rule, ...]:
-        """Return the rules of these categories."""
         return tuple(rule for rule in self.rules if rule.lesson.category in categories)
 
     @property
@@ -65,7 +64,6 @@ class Constitution:
 
     @property
     def progress(self) -> str:
-        """The progress rules as prompt text."""
         return "\n".join(f"- {rule.lesson.line}" for rule in self.select_rules("progress"))
 
     def with_lessons(self, lessons: Sequence[Lesson], task: str, source: str) -> "Constitution":
@@ -98,7 +96,6 @@ class Constitution:
         return replace(book, edits=(*self.edits, *(_make_drop_edit(rule, "", "category") for rule in lasting)))
 
     def drop_rules(self, rules: Collection[Rule], source: str, why: str) -> "Constitution":
-        """Remove rules."""
         kept = tuple(rule for rule in self.rules if rule not in rules)
         return replace(self, rules=kept, edits=(*self.edits, *(_make_drop_edit(rule, source, why) for rule in rules)))
 
@@ -137,7 +134,6 @@ class Constitution:
         return Constitution((*rules, *self.select_rules("progress")), tuple(edits), number)
 
     def dump(self) -> dict[str, Any]:
-        """Return JSON data."""
         rules = [
             {
                 "id": rule.id,

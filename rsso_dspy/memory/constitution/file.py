@@ -54,7 +54,6 @@ class ConstitutionFile:
         return tuple(str(key) for key in self.provenance.get("variants", ()))
 
     def to_json(self) -> str:
-        """Return the file's text."""
         dumped = self.constitution.dump()
         data = {
             "kind": KIND,
@@ -129,7 +128,6 @@ def _check_edits(edits: Any) -> None:
 
 
 def _check_rule(row: Any, number: int, path: Path) -> dict[str, Any]:
-    """Parse and check a rule of a file."""
     where = f"{path}: rule {number}"
     if not isinstance(row, dict):
         raise UsageError(f"{where} must be an object with category and text")

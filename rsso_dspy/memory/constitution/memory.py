@@ -2,14 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rsso_dspy.memory import NOTHING, Recall
 from rsso_dspy.memory.constitution.constitution import SCHEMA, Constitution
 from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING, Rule
 from rsso_dspy.records import Category, Lesson, State, Step, Trajectory, Variant
-
-__all__ = ["ConstitutionMemory", "ConstitutionSettings", "PartialEpisode", "RuleWriter", "Summarize", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +24,24 @@ class ConstitutionSettings:
     """Maximum number of rules in a category."""
     max_chars: int = 12_000
     """Maximum length of the whole text in characters."""
+    prompts: Literal["joint", "separate"] = "joint"
+    """Whether a model is asked for all categories in one call, or for each in a call of its own."""
     categories: tuple[Category, ...] = CATEGORIES
     """Categories to keep (Table 4). A model is not asked for others; patterns' rules of others are discarded."""
 
     def count_writings(self, steps: int) -> int:
         """Calls of a writer that is asked every `r_freq` steps, at most, in an episode of so many steps."""
         whole, rest = divmod(steps, self.r_freq)
-        return whole + (rest > 0 and self.at_end and self.keeps_lasting_rules)
+        ends = self.at_end and self.keeps_lasting_rules
+        if self.prompts == "joint":
+            return whole + (rest > 0 and ends)
+        last = len(self.select_categories(ended=True)) if ends else 0
+        during = whole - (rest == 0 and whole > 0 and ends)
+        return during * len(self.categories) + (last if steps else 0)
+
+    def select_categories(self, ended: bool) -> tuple[Category, ...]:
+        """The categories that a model is asked for: of an episode that is over, the lasting ones alone."""
+        return tuple(category for category in self.categories if category in LASTING or not ended)
 
     @property
     def keeps_lasting_rules(self) -> bool:
@@ -49,7 +58,7 @@ class PartialEpisode:
     states: Sequence[State]
     steps: Sequence[Step]
     ended: Trajectory | None = None
-    """The whole of it, once it is over and its outcome is to be learnt from."""
+    """The whole of it, once it is over and its outcome is to be learned from."""
     render: Callable[[Sequence[State]], list[str]] | None = None
     """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
 
@@ -57,6 +66,9 @@ class PartialEpisode:
 Write = Callable[[PartialEpisode, Constitution], Sequence[Lesson] | None]
 """Returns lessons of the newest part of an episode that a constitution lacks; None for a malformed answer. Errors
 pass through."""
+
+WriteCategory = Callable[[PartialEpisode, Constitution, Category], Sequence[Lesson] | None]
+"""The same for one category alone."""
 
 Summarize = Callable[[Constitution], Sequence[Lesson] | None]
 """Returns the lasting rules in fewer words; None for a malformed answer. Errors pass through."""
@@ -71,6 +83,8 @@ class RuleWriter:
     summarize: Summarize
     conditional: bool = False
     """If true, called after every step and free to write nothing; otherwise called every `r_freq` steps."""
+    write_category: WriteCategory | None = None
+    """Asks for one category alone; needed by the setting ``separate``."""
     given: Callable[[], Sequence[Lesson]] = tuple
     """Initial rules; requested when an episode begins without rules."""
 
@@ -115,7 +129,6 @@ class ConstitutionMemory:
         return Recall(text=self._book.text, progress=self._book.progress)
 
     def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Let the writer write rules when due."""
         if self._is_write_due(len(steps)):
             self._write_rules(variant, task, states, steps)
 
@@ -135,14 +148,21 @@ class ConstitutionMemory:
     ) -> None:
         writer = self._writer
         assert writer is not None
-        said = writer.write(PartialEpisode(variant, task, states, steps, ended), self._book)
-        self._counts["calls"] += not writer.conditional
-        if said is None:
-            self._counts["malformed"] += 1
+        answers = self._ask_writer(writer, PartialEpisode(variant, task, states, steps, ended))
+        self._counts["calls"] += 0 if writer.conditional else len(answers)
+        self._counts["malformed"] += sum(said is None for said in answers)
+        if all(said is None for said in answers):
             return
-        self._add_lessons(said, variant.task, variant.key)
+        self._add_lessons([lesson for said in answers for lesson in said or ()], variant.task, variant.key)
         if self._exceeds_bounds():
             self._summarize(variant.key)
+
+    def _ask_writer(self, writer: RuleWriter, play: PartialEpisode) -> list[Sequence[Lesson] | None]:
+        """The answers of the writer: one, or under ``separate`` one per category, which all know the same rules."""
+        if self.settings.prompts == "joint" or writer.write_category is None:
+            return [writer.write(play, self._book)]
+        asked = self.settings.select_categories(ended=play.ended is not None)
+        return [writer.write_category(play, self._book, category) for category in asked]
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Write the lessons of the last step, drop progress rules, and summarize every `s_freq` tasks.
@@ -193,7 +213,6 @@ class ConstitutionMemory:
                 self._counts[names[edit.what]] += 1
 
     def _exceeds_bounds(self) -> bool:
-        """Return whether a bound is exceeded."""
         many = any(len(self._book.select_rules(category)) > self.settings.max_rules for category in LASTING)
         return many or len(self._book.text) > self.settings.max_chars
 

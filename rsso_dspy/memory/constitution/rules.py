@@ -19,27 +19,7 @@ NOTHING_SAID = frozenset({"none", "n/a", "null", "nothing", "empty"})
 _MARKERS = re.compile(r"\[\[\s*##|##\s*\]\]")
 _WORDS = re.compile(r"[^\W_]+")
 _FILLERS = frozenset(
-    {
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "can",
-        "do",
-        "for",
-        "from",
-        "has",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-    }
-    | {"not", "of", "on", "or", "that", "the", "to", "was"}
+    _WORDS.findall("a an and are as at be by can do for from has in into is it its not of on or that the to was")
 )
 ALIKE = 0.5
 """Share of a rule's words above which a merged rule counts as containing it."""

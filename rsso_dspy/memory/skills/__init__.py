@@ -14,11 +14,11 @@
 Sources: Nottingham et al. (2024), "Skill Set Optimization", section 3; its release; the rSSO paper, section 2.
 """
 
+from rsso_dspy.memory.nearest import Embed
 from rsso_dspy.memory.skills.library import SkillLibraryFile, load_library, read_library
 from rsso_dspy.memory.skills.memory import Equivalent, Inspection, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores, Span, Verbalization, Window
-from rsso_dspy.memory.skills.text_index import Embed
 
 __all__ = [
     "Embed",

@@ -6,8 +6,6 @@ from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import Piece
 from rsso_dspy.records import Trajectory
 
-__all__ = ["cut_trajectory", "list_windows"]
-
 
 def cut_trajectory(trajectory: Trajectory, settings: SkillSettings, number: int = 0) -> list[Piece]:
     """Cut a trajectory into pieces that end at a positive reward and have ``min_piece`` to ``max_piece`` states.
@@ -33,18 +31,13 @@ def _find_piece_bounds(rewards: Sequence[int], settings: SkillSettings) -> list[
     start = 0
     while start < len(rewards):
         stop = min(start + settings.max_piece, len(rewards))
-        end = _find_last_reward(rewards, start, stop) + 1
+        end = next((index + 1 for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start)
         if end - start >= settings.min_piece:
             bounds.append((start, end))
             start = end
         else:
             start += 1
     return bounds
-
-
-def _find_last_reward(rewards: Sequence[int], start: int, stop: int) -> int:
-    """Return the index of the last positive reward in [start, stop), or start - 1."""
-    return next((index for index in range(stop - 1, start - 1, -1) if rewards[index] > 0), start - 1)
 
 
 def list_windows(rewards: Sequence[int], settings: SkillSettings) -> list[tuple[int, int]]:

@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
+from rsso_dspy.memory.nearest import Embed
 from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.settings import complete_stored_settings as as_stored
 from rsso_dspy.memory.skills.snapshot_schema import check_snapshot_schema
-from rsso_dspy.memory.skills.text_index import Embed
 from rsso_dspy.safe_read import read_json
-
-__all__ = ["KIND", "SCHEMA", "SkillLibraryFile", "load_library", "parse_skill_snapshot", "read_library"]
 
 KIND = "rsso-dspy skill library"
 
@@ -41,7 +39,6 @@ class SkillLibraryFile:
     snapshot: dict[str, Any]
 
     def to_json(self) -> str:
-        """Return the file's text."""
         data = {"kind": KIND, "schema": SCHEMA, "provenance": self.provenance, "memory": self.snapshot}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 

@@ -14,8 +14,6 @@ from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import SkillCandidate, Span
 from rsso_dspy.memory.skills.text_index import Integers, TextIndex
 
-__all__ = ["PieceTexts", "match_windows"]
-
 Partner = tuple[Span, int, int]
 """The best window of an earlier piece, its state similarity and its action similarity in billionths."""
 

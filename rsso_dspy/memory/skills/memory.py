@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rsso_dspy.memory import NOTHING, Recall
+from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.memory.nearest import Embed
 from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
 from rsso_dspy.memory.skills.match import PieceTexts, match_windows
@@ -26,10 +27,8 @@ from rsso_dspy.memory.skills.skill import (
     Window,
 )
 from rsso_dspy.memory.skills.skill_usage import find_pursued_skill, just_reached
-from rsso_dspy.memory.skills.text_index import Embed, TextIndex, get_embedding_text, normalize_text
-from rsso_dspy.records import State, Step, Trajectory, Variant
-
-__all__ = ["Equivalent", "Inspection", "SkillMemory", "Verbalize"]
+from rsso_dspy.memory.skills.text_index import TextIndex, get_embedding_text, normalize_text
+from rsso_dspy.records import State, Step, Trajectory
 
 Verbalize = Callable[[Sequence[Window]], Verbalization | None]
 """Describes the examples of a skill in words; None for a malformed answer. Errors pass through."""
@@ -55,7 +54,7 @@ class Inspection:
     """The skill set, best first; after verbalization and removal of equivalents it becomes the library."""
 
 
-class SkillMemory:
+class SkillMemory(Memory):
     """Skills found in what trials have in common (SSO; paper, section 2).
 
         memory = SkillMemory(embed, verbalize, equivalent)
@@ -83,9 +82,6 @@ class SkillMemory:
         """The skills in use, best first."""
         return tuple(self._held.skills[name] for name in self._held.library)
 
-    def preamble(self) -> Recall:
-        return NOTHING
-
     def recall(self, states: Sequence[State]) -> Recall:
         """Return the ``retrieved`` skills most similar to the newest state; absent for an empty library."""
         nearest = self.rank_skills(states[-1])[: self.settings.retrieved]
@@ -96,9 +92,6 @@ class SkillMemory:
         reached = just_reached(steps, self._held.skills)
         nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
         return render_fully(nearest[: self.settings.retrieved])
-
-    def observe(self, variant: Variant, task: str, states: Sequence[State], steps: Sequence[Step]) -> None:
-        """Do nothing: skills come from whole trials."""
 
     def rank_skills(self, state: State) -> list[tuple[Skill, float]]:
         """Return all skills with their similarity to ``state``, -1 to 1, in the order of retrieval."""
@@ -121,7 +114,8 @@ class SkillMemory:
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         self._count_skill_use(trajectory, counts)
-        new = cut_trajectory(trajectory, self.settings, self._get_next_trajectory_number())
+        number = self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
+        new = cut_trajectory(trajectory, self.settings, number)
         self._held.pieces.extend(new)
         candidates = self._match_new_pieces()
         self._candidates = tuple(candidates)
@@ -171,10 +165,6 @@ class SkillMemory:
             gain = points + self.settings.discount * gain
         return gain, any(points > 0 for points in rewards)
 
-    def _get_next_trajectory_number(self) -> int:
-        """Number of the trajectory being learned."""
-        return self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
-
     def _match_new_pieces(self) -> list[SkillCandidate]:
         """Match the new pieces with the earlier ones among the newest."""
         held = self._held
@@ -185,17 +175,12 @@ class SkillMemory:
         for new in todo:
             if not self.settings.build_repeats and self._is_repeat(new):
                 continue
-            if earlier := self._list_matchable_pieces(new, range(oldest, new)):
+            across = self.settings.pairs == "across-trials"
+            own = held.pieces[new].trajectory
+            if earlier := [i for i in range(oldest, new) if not across or held.pieces[i].trajectory != own]:
                 indexed = {index: self._get_piece_texts(index) for index in (*earlier, new)}
                 found.extend(match_windows(new, earlier, indexed, self._texts, self.settings))
         return found
-
-    def _list_matchable_pieces(self, new: int, earlier: Sequence[int]) -> Sequence[int]:
-        """Return the earlier pieces that a new one may be matched with."""
-        if self.settings.pairs == "any":
-            return earlier
-        pieces = self._held.pieces
-        return [index for index in earlier if pieces[index].trajectory != pieces[new].trajectory]
 
     def _is_repeat(self, new: int) -> bool:
         """Return whether an earlier piece has the same state descriptions and actions."""
@@ -212,7 +197,6 @@ class SkillMemory:
         return self._piece_texts[index]
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
-        """Filter, score and select candidates; keep those that the search used."""
         held = self._held
         held.similarities.add_candidates(candidates)
         kept = [candidate for candidate in candidates if held.similarities.accepts_candidate(candidate, self.settings)]
@@ -240,7 +224,6 @@ class SkillMemory:
         return tuple(sorted(said))
 
     def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
-        """Return the feedback events by their skill's position in the pool."""
         positions = {content: position for position, content in enumerate(pool)}
         events: dict[int, list[tuple[float, bool]]] = {}
         for trial in self._held.feedback:

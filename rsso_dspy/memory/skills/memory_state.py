@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments
 from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores
 
-__all__ = ["SkillMemoryState"]
-
 
 @dataclass(slots=True)
 class SkillMemoryState:

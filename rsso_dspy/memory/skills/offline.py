@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.nearest import Embed
 from rsso_dspy.memory.skills.memory import Inspection, SkillMemory
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import SkillCandidate, Verbalization, Window
-from rsso_dspy.memory.skills.text_index import Embed
 from rsso_dspy.records import SOLVED_SCORE, State, Step, Trajectory, Variant
-
-__all__ = ["create_offline_memory", "parse_trajectories", "serialize_inspection", "verbalize_by_actions"]
 
 GIVEN = Variant("given", 0)
 """Unknown origin of trajectories that no run recorded."""
@@ -97,7 +95,6 @@ def _parse_trajectory(states: Any, trial: int) -> Trajectory:
 
 
 def _parse_state(state: Any, where: str, first: bool) -> tuple[str, str, int]:
-    """Parse description, action and points of a state."""
     if not isinstance(state, dict) or not isinstance(state.get("description"), str):
         raise UsageError(f"{where}: expected an object with the text `description`, `action` and `reward`")
     action, reward = state.get("action"), state.get("reward", 0.0)

@@ -8,8 +8,6 @@ from rsso_dspy.memory.skills.skill import Skill
 from rsso_dspy.memory.skills.text_index import TextIndex, get_embedding_text
 from rsso_dspy.records import State
 
-__all__ = ["rank_by_similarity", "render_fully", "render_skills"]
-
 
 def rank_by_similarity(
     library: Sequence[Skill], state: State, texts: TextIndex, settings: SkillSettings

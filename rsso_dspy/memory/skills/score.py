@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION, Piece, SkillCandidate, SkillScores
 
-__all__ = ["COVERAGE", "RunningMoments", "SimilarityMoments", "score_candidates"]
-
 Floats = NDArray[np.float64]
 
 NEUTRAL = 2.0
@@ -47,10 +45,6 @@ class RunningMoments:
     def is_constant(self) -> bool:
         return self.count * self.squares == self.total * self.total
 
-    def is_above_mean(self, value: int) -> bool:
-        """Return whether a value is strictly above the mean."""
-        return value * self.count > self.total
-
     def standardise(self, values: Floats) -> Floats:
         """Return max(0, (x - mean + 2 sd) / sd) with the population deviation; ``NEUTRAL`` if that is zero."""
         if self.is_constant:
@@ -77,9 +71,9 @@ class SimilarityMoments:
         self.action.add_values(candidate.action for candidate in candidates)
 
     def accepts_candidate(self, candidate: SkillCandidate, settings: SkillSettings) -> bool:
-        """Return whether both similarities exceed their running mean; a constant similarity passes."""
+        """Return whether both similarities strictly exceed their running mean; a constant similarity passes."""
         return all(
-            moments.is_above_mean(value) or (settings.keep_when_constant and moments.is_constant)
+            value * moments.count > moments.total or (settings.keep_when_constant and moments.is_constant)
             for moments, value in ((self.state, candidate.state), (self.action, candidate.action))
         )
 
@@ -125,7 +119,6 @@ def score_candidates(
 
 
 def _count_window_steps(candidate: SkillCandidate, pieces: Sequence[Piece]) -> int:
-    """Return the number of steps in all windows."""
     return sum(min(end, len(pieces[piece])) - start - 1 for piece, start, end in candidate.spans)
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from rsso_dspy.memory.skills.skill import SkillCandidate
 
-__all__ = ["Selection", "search_skill_set"]
-
 
 @dataclass(frozen=True, slots=True)
 class Selection:

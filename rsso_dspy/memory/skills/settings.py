@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-__all__ = ["FREE", "Extraction", "Pairs", "SkillSettings", "complete_stored_settings", "dump_settings"]
-
 Extraction = Literal["reward-boundary", "sliding"]
 
 Pairs = Literal["across-trials", "any"]

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from rsso_dspy.records import State
 
-__all__ = ["BILLION", "Piece", "Skill", "SkillCandidate", "SkillScores", "Span", "Verbalization", "Window"]
-
 BILLION = 1_000_000_000
 """Similarities are whole billionths. Their sums are exact in any order, so equal windows tie exactly."""
 

@@ -9,8 +9,6 @@ from rsso_dspy.memory.skills.skill import Piece, Skill, Window
 from rsso_dspy.memory.skills.text_index import normalize_text
 from rsso_dspy.records import Step, Trajectory
 
-__all__ = ["SkillExample", "SkillPursuit", "SkillUsage", "find_pursued_skill", "just_reached", "summarize_skill_usage"]
-
 
 @dataclass(frozen=True, slots=True)
 class SkillExample:
@@ -52,7 +50,6 @@ class SkillUsage:
     pursuits: tuple[SkillPursuit, ...]
 
     def to_json_data(self) -> dict[str, Any]:
-        """Return JSON data."""
         skill = self.skill
         return {
             "id": skill.id,

@@ -27,8 +27,6 @@ from rsso_dspy.memory.skills.settings import FREE, SkillSettings, complete_store
 from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores, Span, Window
 from rsso_dspy.records import State
 
-__all__ = ["SCHEMA", "dump_snapshot", "load_snapshot"]
-
 SCHEMA = 1
 
 

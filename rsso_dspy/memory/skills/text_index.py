@@ -3,20 +3,16 @@
 A memory meets the same few hundred texts repeatedly, so each one is embedded once and referred to by its index.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rsso_dspy.errors import BackendFailure
+from rsso_dspy.memory.nearest import Embed
 from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import BILLION
 from rsso_dspy.records import State
-
-__all__ = ["Embed", "Integers", "TextIndex", "normalize_text"]
-
-Embed = Callable[[Sequence[str]], NDArray[np.floating]]
-"""Maps n texts to an (n, d) array of L2-normalized rows; equal texts give equal rows."""
 
 Integers = NDArray[np.int64]
 
@@ -31,7 +27,6 @@ def normalize_text(text: str, keep_fill_words: bool = False) -> str:
 
 
 def get_embedding_text(state: State, settings: SkillSettings) -> str:
-    """Return the text of a state for comparison."""
     return state.inventory_first if settings.inventory_first else state.description
 
 

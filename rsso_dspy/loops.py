@@ -1,0 +1,88 @@
+"""Loops in a trajectory: the same action again, few kinds of actions, few places.
+
+is_repeated(steps)          # the last action is the one before it (the released code of Reflexion)
+find_loop(steps)            # "the last 10 actions are of only 2 kinds: ..."; empty without a loop
+describe_loops(steps)       # all loops of a trial as sentences, for the reflector
+"""
+
+import re
+from collections.abc import Sequence
+
+from rsso_dspy.records import Step
+
+ACTIONS, KINDS = 10, 3
+"""So many actions of at most so many kinds are a loop."""
+STEPS, PLACES = 8, 2
+"""So many steps in at most so many places are a loop."""
+MOST_SENTENCES = 6
+
+_PLACE = re.compile(
+    r"(?:room|location) is called (?:the )?([a-z0-9 ]+)|You (?:arrive at|teleport to|move to) (?:the )?([a-z0-9 ]+)",
+    re.I,
+)
+
+
+def is_repeated(steps: Sequence[Step]) -> bool:
+    """Whether the last action is the one before it. An answer without an action repeats nothing."""
+    return len(steps) > 1 and bool(steps[-1].action) and steps[-1].action == steps[-2].action
+
+
+def find_loop(steps: Sequence[Step]) -> str:
+    """The semantic loop that the trial is in after its last step, as a clause; empty when it is in none.
+
+    Ten actions of at most three kinds, or eight steps in at most two places. Places are read from observations; the
+    rule on places needs eight steps whose place is known.
+    """
+    if loop := find_action_loop(steps):
+        return loop
+    places = list_places(steps)[-STEPS:]
+    if len(places) == STEPS and all(places) and len(set(places)) <= PLACES:
+        return f"{STEPS} steps were spent in only {len(set(places))} places: {', '.join(dict.fromkeys(places))}"
+    return ""
+
+
+def find_action_loop(steps: Sequence[Step]) -> str:
+    """The first rule of `find_loop` alone."""
+    recent = [step.action for step in steps[-ACTIONS:]]
+    kinds = list(dict.fromkeys(recent))
+    if len(recent) < ACTIONS or len(kinds) > KINDS:
+        return ""
+    return f"{ACTIONS} actions were of only {len(kinds)} kinds: {', '.join(kind or 'none' for kind in kinds)}"
+
+
+def list_places(steps: Sequence[Step]) -> list[str]:
+    """The place after each step: the one its state names, else the last one that was named; empty before the first."""
+    places: list[str] = []
+    for step in steps:
+        named = _PLACE.findall(f"{step.state.observation}\n{step.state.look}")
+        here = next((a or b for a, b in reversed(named)), "").strip().lower()
+        places.append(here or (places[-1] if places else ""))
+    return places
+
+
+def describe_loops(steps: Sequence[Step]) -> str:
+    """The loops of a trial, a line each, every one once where it began; empty when there is none."""
+    lines: list[str] = []
+    start = 0
+    for end in range(1, len(steps) + 1):
+        stretch = steps[start:end]
+        loop = find_loop(stretch)
+        if loop:
+            lines.append(f"Steps {end - (ACTIONS if 'actions' in loop else STEPS) + 1} to {end}: {loop}.")
+            start = end
+    runs = _list_runs(steps)
+    lines += [
+        f"Steps {first} to {last}: the same action, {action}, {last - first + 1} times." for action, first, last in runs
+    ]
+    return "\n".join(lines[:MOST_SENTENCES])
+
+
+def _list_runs(steps: Sequence[Step]) -> list[tuple[str, int, int]]:
+    """Equal actions in a row: the action, its first and its last step, from 1."""
+    runs: list[tuple[str, int, int]] = []
+    for number, step in enumerate(steps, start=1):
+        if runs and step.action and runs[-1][0] == step.action:
+            runs[-1] = (step.action, runs[-1][1], number)
+        else:
+            runs.append((step.action, number, number))
+    return [run for run in runs if run[2] > run[1]]
