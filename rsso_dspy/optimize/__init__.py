@@ -1,6 +1,6 @@
 """Compilation: a program learns its prompts from calibration variants, never from held-out ones, and becomes a file.
 
-`confirm` asks of any two DSPy programs what a compile asks of its candidate.
+`confirm` tests whether one of any two DSPy programs is better, as a compile tests its candidate.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""How a compile takes a candidate: it races on `val`, the best one is chosen there, and then has to be better than the
+"""How a compile accepts a candidate: candidates race on `val`, the best one is chosen there, and must then beat the
 program to improve on `confirm`, which neither has seen.
 
     race_on_val(rollouts, program, jobs)             # blocks of val, dropped when hopeless
@@ -6,7 +6,7 @@ program to improve on `confirm`, which neither has seen.
     confirm_candidate(rollouts, start, chosen, confirm, jobs)
     judge_candidate(...).verdict                     # confirmed, unconfirmed, or not better
 
-All optimizers go through it, whatever they think of their candidates.
+Every optimizer goes through it, however it ranks its candidates itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,27 +22,28 @@ from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import Variant
 
 BLOCKS = 4
-"""Blocks that `val` is played in."""
+"""Number of blocks that `val` is played in."""
 
 HOPE = 0.1
-"""A candidate goes on that would catch up in one of ten cases, were it as good as the best so far on what is left."""
+"""A candidate goes on while it would catch up in at least one of ten cases, if it were as good as the best so far on
+the variants left."""
 
 WORTH = 0.001
-"""By how much a candidate has to be better on `val`: a tenth of a point."""
+"""How much better a candidate must be on `val`: a tenth of a point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What `confirm` said of the chosen candidate, against the program to improve."""
+    """Result of comparing the chosen candidate with the program to improve on `confirm`."""
 
     verdict: Verdict
     why: str
     """In words."""
     difference: float | None = None
-    """Mean over variants of candidate minus start, each the mean over the seeds; None when it was not played."""
+    """Mean over variants of candidate minus start, each a mean over the seeds; None when `confirm` was not played."""
     low: float | None = None
     high: float | None = None
-    """Interval of 1 - 2 `level`; None when so few pairs exclude nothing."""
+    """Interval of 1 - 2 `level`; None when there are too few pairs to exclude any difference."""
     p: float | None = None
     """One-sided, of the sign-flip test."""
     level: float = LEVEL
@@ -54,24 +55,25 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What luck brought in this compile: gains on `val` of rewordings that mean nothing."""
+    """What luck brought in this compile: the gains of placebos on `val`."""
 
     gains: tuple[float, ...] = ()
-    """Of every placebo over the program to improve."""
+    """Gain of every placebo over the program to improve."""
     won: bool = False
-    """A placebo did better on `val` than every candidate."""
+    """Whether a placebo did better on `val` than every candidate."""
     flipped: float | None = None
     """Share of val variants on which two programs scored differently; None when too few pairs were played."""
     by: float | None = None
-    """By how much there."""
+    """Root mean square of the difference there."""
 
 
 def race_on_val(rollouts: Rollouts, program: Agent, jobs: int) -> None:
     """Play a candidate on `val` in blocks, paired with the best so far, until it is hopeless. Nothing is played when
-    the budget does not reach for all of it."""
+    the budget does not cover all of it."""
     candidate = rollouts.register_candidate(program)
     best = rollouts.best_candidate
-    if candidate.dropped or rollouts.count_missing(program, rollouts.val, rollouts.seeds) > rollouts.rollouts_left:
+    missing = rollouts.count_missing(program, rollouts.val, rollouts.seeds)
+    if candidate.dropped or not 0 < missing <= rollouts.rollouts_left:
         return
     order = order_by_contrast(list(rollouts.candidates.values()), rollouts.val)
     size = ceil(len(order) / BLOCKS)
@@ -84,8 +86,8 @@ def race_on_val(rollouts: Rollouts, program: Agent, jobs: int) -> None:
 
 
 def order_by_contrast(candidates: Sequence[CandidateProgram], val: Sequence[Variant]) -> list[Variant]:
-    """The val variants, those first on which candidates scored most differently. Where all of them scored alike, as
-    where all failed or all solved it, a new one is played last: if it is dropped before, nothing was spent there."""
+    """The val variants, ordered so that those on which candidates differed most come first. Variants on which all
+    scored alike come last, so that nothing is spent there on a candidate that is dropped before."""
 
     def count_scores(variant: Variant) -> int:
         return len({round(c.rollouts[variant].score, 3) for c in candidates if variant in c.rollouts})
@@ -101,8 +103,8 @@ def is_hopeless(
     seeds: int = 1,
     usual: Discordance = USUAL,
 ) -> bool:
-    """Whether a candidate is so far behind that what is left can hardly make up for it: not if it solved all of it, or
-    in fewer than one of ten cases (`HOPE`) if it were as good there as the best so far."""
+    """Whether a candidate is too far behind to catch up on the variants left: not even by solving them all, or in fewer
+    than one of ten cases (`HOPE`) if it were as good there as the best so far."""
     behind = sum(_subtract(candidate, best, variant, seeds) for variant in met)
     room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
     if behind + room < WORTH:
@@ -111,15 +113,16 @@ def is_hopeless(
 
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:
-    """What a dropped candidate would have scored on a variant it was spared: as far behind the best as elsewhere."""
+    """Estimate the score of a dropped candidate on a variant that it was not played on: as far behind the best as
+    elsewhere."""
     met = [each for each in best.rollouts if each in candidate.rollouts]
     behind = fmean(_subtract(candidate, best, each, seeds) for each in met) if met else 0.0
     return min(1.0, max(0.0, (best.mean_on(variant, seeds) or 0.0) + min(0.0, behind)))
 
 
 def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
-    """The candidate that did best on `val`; None when none did better than the program to improve, by a tenth of a
-    point at least."""
+    """The candidate that did best on `val`; None when none beat the program to improve by a tenth of a
+    point or more."""
     start, best = next(iter(rollouts.candidates.values()), None), rollouts.best_candidate
     return None if best is start else best
 
@@ -127,7 +130,7 @@ def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
 def confirm_candidate(
     rollouts: Rollouts, start: Agent, chosen: CandidateProgram, confirm: Sequence[Variant], jobs: int
 ) -> None:
-    """Play the program to improve and the chosen candidate on `confirm`, in pairs, as far as they go."""
+    """Play the program to improve and the chosen candidate on `confirm`, in pairs, as far as the budget goes."""
     program = Agent(start.method.name)
     program.load_state(chosen.state)
     pairs = [(each, variant, n) for variant in confirm for n in range(rollouts.seeds) for each in (start, program)]
@@ -163,7 +166,7 @@ def judge_candidate(
 
 
 def measure_noise(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> Noise:
-    """What placebos gained, and how often two programs differ, of the first candidate and all others."""
+    """What placebos gained, and how often programs differ from the first candidate."""
     if not candidates:
         return Noise()
     start = candidates[0]

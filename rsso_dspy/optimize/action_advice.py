@@ -1,9 +1,9 @@
-"""What an actor did over its trials: facts about one variant, and sentences that would hold for another.
+"""What an actor did over its trials: facts about one variant, and sentences that may hold for others.
 
-    report_actions(trials, grammar)       # facts: where the score rose and fell, what was in vain, circles
+    report_actions(trials, grammar)       # facts: where the score rose and fell, what earned nothing, circles
     suggest_lines(trials, grammar)        # sentences without any object of the variant
 
-Facts name actions and credit none of them alone: points may be the fruit of an earlier step.
+Facts name actions but credit no single one: points may be due to an earlier step.
 """
 
 import re
@@ -15,13 +15,13 @@ from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.records import Step, Trajectory
 
 MOST = 4
-"""Bound on each list."""
+"""Maximum entries of each list."""
 LOOP = 3
-"""From this often on, the same action is called a loop."""
+"""How often the same action is taken before it counts as a loop."""
 _WIDEST = 4
-"""Most actions of a circle; longer stretches that come back are seldom one habit."""
+"""Maximum actions of a circle; longer stretches that recur are seldom one habit."""
 _LONGEST = 80
-"""Longer texts that were not understood are no actions and not worth quoting."""
+"""Maximum characters of a quoted text that was not understood; longer ones are no actions."""
 
 ON_TEMPLATES = "Always use a template, with names as the observations give them."
 ON_REPEATING = "Do not repeat an action that changed nothing."
@@ -38,9 +38,9 @@ class Circle:
     end: int
     """Index after the last whole round."""
     actions: tuple[str, ...]
-    """Two to four, not all the same."""
+    """The actions of one round: two to four, not all the same."""
     lost: int
-    """Points that were lost on the way."""
+    """Points that were lost in the circle."""
 
     @property
     def rounds(self) -> int:
@@ -48,7 +48,7 @@ class Circle:
 
 
 def report_actions(trials: Sequence[Trajectory], grammar: Grammar) -> Iterator[str]:
-    """Facts about the trials of one variant, whose actions are of this grammar."""
+    """Yield facts about the trials of one variant, whose actions are of this grammar."""
     paid = set(list_earning_actions(trials))
     yield from _report_score_changes(trials)
     unknown = list_unknown_texts(trials)
@@ -68,7 +68,7 @@ def report_actions(trials: Sequence[Trajectory], grammar: Grammar) -> Iterator[s
 
 
 def suggest_lines(trials: Sequence[Trajectory], grammar: Grammar) -> Iterator[str]:
-    """Sentences that the faults of one variant suggest for others. None names a thing or a place."""
+    """Yield sentences that the faults on one variant suggest for others. None names a thing or a place."""
     paid = list_earning_actions(trials)
     if any(action.startswith("wait") for action in paid):
         yield ON_WAITING
@@ -83,7 +83,7 @@ def suggest_lines(trials: Sequence[Trajectory], grammar: Grammar) -> Iterator[st
 
 
 def find_circles(trial: Trajectory) -> list[Circle]:
-    """The circles of a trial, in order and apart from each other."""
+    """The circles of a trial, in order, without overlap."""
     found, start = [], 0
     while start < len(trial.steps):
         circle = next((c for wide in range(2, _WIDEST + 1) if (c := _match_circle(trial.steps, start, wide))), None)
@@ -94,7 +94,7 @@ def find_circles(trial: Trajectory) -> list[Circle]:
 
 
 def _match_circle(steps: Sequence[Step], start: int, wide: int) -> Circle | None:
-    """The circle of this many actions that begins here, as far as it goes; None when it does not come round."""
+    """The circle of `wide` actions that begins at step `start`, with all its rounds; None without a second round."""
     did = [(step.action, step.state.observation) for step in steps[start:]]
     first, end = did[:wide], start
     while did[end - start : end - start + wide] == first and not any(s.reward > 0 for s in steps[end : end + wide]):
@@ -123,13 +123,13 @@ def list_unknown_texts(trials: Iterable[Trajectory]) -> list[str]:
 
 
 def list_loops(trials: Iterable[Trajectory], paid: set[str]) -> list[tuple[str, int]]:
-    """What was done over and over and never earned a point, with how often."""
+    """Actions that were repeated and never earned a point, with how often."""
     tried = Counter(step.action for trial in trials for step in trial.steps if step.action not in paid)
     return [(action, n) for action, n in tried.most_common() if action and n >= LOOP and not action.isdigit()]
 
 
 def list_vain_searches(trials: Iterable[Trajectory], grammar: Grammar) -> list[str]:
-    """Rooms entered and things opened where no trial earned a point by more than arriving."""
+    """Rooms entered and things opened where no trial earned a point except by arriving."""
     acts = [act for trial in trials for act in locate_steps(trial, grammar)]
     paid = {step.action for _, step in acts if step.reward > 0}
     useful = {room for room, step in acts if step.reward > 0 and not find_destination(step.action, grammar)}
@@ -138,7 +138,7 @@ def list_vain_searches(trials: Iterable[Trajectory], grammar: Grammar) -> list[s
 
 
 def locate_steps(trial: Trajectory, grammar: Grammar) -> Iterator[tuple[str, Step]]:
-    """Every step with the room it was taken in, for travel the one it led to; empty before the first travel."""
+    """Yield every step with its room: for travel the room it led to, empty before the first travel."""
     room = ""
     for step in trial.steps:
         if step.understood:
@@ -147,13 +147,13 @@ def locate_steps(trial: Trajectory, grammar: Grammar) -> Iterator[tuple[str, Ste
 
 
 def find_destination(action: str, grammar: Grammar) -> str:
-    """The place that an action leads to; empty when it leads nowhere."""
+    """The place that a travel action leads to; empty for any other action."""
     match = re.fullmatch(grammar.travel, action)
     return match.group(1) if match else ""
 
 
 def _report_score_changes(trials: Sequence[Trajectory]) -> Iterator[str]:
-    """Where the score rose and fell, in the order of the trials. Points are nobody's alone."""
+    """Yield where the score rose and fell, in the order of the trials."""
     changes = [(trial, step) for trial in trials for step in trial.steps if step.reward and step.action]
     rose = dict.fromkeys(f"{step.action} (+{step.reward})" for _, step in changes if step.reward > 0)
     fell = dict.fromkeys(f"{step.action} ({step.reward})" for _, step in changes if step.reward < 0)

@@ -1,18 +1,18 @@
-"""Which variants a program is compiled on, in three disjoint parts: `train` for feedback, `val` to choose among
-candidates, `confirm` for the chosen one and the program it started from, alone.
+"""The variants that a program is compiled on, in three disjoint parts: `train` for feedback, `val` to choose among
+candidates, `confirm` to compare the chosen one with the program it started from.
 
     >>> calibration = draw_calibration("1-per-task", ["boil"], seed=0)
     >>> len(calibration.train), len(calibration.val), len(calibration.confirm)
     (1, 1, 3)
 
-Held-out variants are in none, by construction: a `Calibration` that holds one cannot be made.
+No part can hold a held-out variant: making such a `Calibration` raises.
 """
 
 import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -30,14 +30,18 @@ if TYPE_CHECKING:
 
 PARTS = ("train", "val", "confirm")
 NEEDED = ("train", "val")
-"""Parts without which there is no compile; without `confirm` there is one that can confirm nothing."""
+"""Parts that a compile needs. Without `confirm` it plays, but confirms nothing."""
 
 OLD_PARTS = {"learn": "train", "choose": "val"}
 """What the parts were called in files of version 0.1.0."""
 
 CONFIRM_SHARE = 3
-"""Confirm variants for every val variant. By 18 val variants the best of four useless candidates looks better in nine
-of ten compiles; 54 more, which only the chosen one meets, take that back (`benchmarks/junk.py`)."""
+"""Confirm variants for every val variant. On 18 val variants the best of four useless candidates looks better in nine
+of ten compiles; 54 confirm variants, which only the chosen candidate plays, correct that (`benchmarks/junk.py`)."""
+
+SPARE = 5
+"""Spare variants per task, where the training split has as many. With one variant of `train` they cover what a gold
+teacher shows and what clauses are judged by."""
 
 _PER_TASK = re.compile(r"([1-9][0-9]*)-per-task")
 _FILE_FORM = '{"train": ["task::index", ...], "val": ["task::index", ...], "confirm": ["task::index", ...]}'
@@ -45,24 +49,23 @@ _FILE_FORM = '{"train": ["task::index", ...], "val": ["task::index", ...], "conf
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Variants that a compile may play. Raises ``SplitError`` when one belongs to the test split, whatever its own
-    field says, or stands in two parts, and ``UsageError`` when `train` or `val` is empty."""
+    """Variants that a compile may play. Raises ``SplitError`` when a variant belongs to the test split, whatever its
+    own field says, or is in two parts, and ``UsageError`` when `train` or `val` is empty."""
 
     train: tuple[Variant, ...]
     """Played for feedback: traces, reflections, demonstrations."""
     val: tuple[Variant, ...]
     """Scored to choose among candidate programs; no candidate was made from them."""
     confirm: tuple[Variant, ...] = ()
-    """Played by the chosen candidate and by the program it started from, and by no other; none when nothing can be
-    confirmed."""
+    """Played only by the chosen candidate and by the program it started from. Without any, nothing can be confirmed."""
     notes: tuple[str, ...] = ()
-    """Where the draw differs from what was asked for."""
+    """Notes on where the draw differs from what was asked for."""
     benchmark: str = DEFAULT
     """Name of the benchmark that the variants are of."""
     spare: tuple[Variant, ...] = ()
-    """Further variants for feedback, in order, for when those of `train` are solved."""
+    """Further variants for feedback, drawn in order once those of `train` are solved."""
     seeds: int = 1
-    """Seeds that each val and confirm variant is played with; its score is the mean over them."""
+    """Number of seeds that each val and confirm variant is played with; its score is their mean."""
 
     def __post_init__(self) -> None:
         wrong = []
@@ -84,7 +87,7 @@ class Calibration:
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """All of them, the spare ones included."""
+        """All variants, the spare ones included."""
         return (*self.train, *self.val, *self.confirm, *self.spare)
 
     @property
@@ -93,13 +96,27 @@ class Calibration:
 
     @property
     def val_rollouts(self) -> int:
-        """What one candidate costs on all of `val`."""
+        """Rollouts that one candidate takes on all of `val`."""
         return len(self.val) * self.seeds
 
     @property
     def confirm_rollouts(self) -> int:
-        """What two programs cost on all of `confirm`."""
+        """Rollouts that two programs take on all of `confirm`."""
         return 2 * len(self.confirm) * self.seeds
+
+    def list_studied(self, most: int) -> list[Variant]:
+        """`train`, then spare variants in order, up to `most` of a task type."""
+        chosen = list(self.train)
+        for variant in self.spare:
+            if sum(each.task == variant.task for each in chosen) < most:
+                chosen.append(variant)
+        return chosen
+
+    def describe_spare(self) -> Iterator[str]:
+        """Name the tasks with fewer spare variants than `SPARE`, in a line; none where all have enough."""
+        counts = Counter(variant.task for variant in self.spare)
+        if short := dict.fromkeys(f"{v.task} has {counts[v.task]}" for v in self.train if counts[v.task] < SPARE):
+            yield f"fewer than {SPARE} spare train variants for feedback: {', '.join(short)}"
 
     @property
     def size(self) -> str:
@@ -115,16 +132,17 @@ def draw_calibration(
     of: Benchmark | None = None,
     confirm_share: int = CONFIRM_SHARE,
 ) -> Calibration:
-    """The calibration that ``text`` means, of the named tasks (all when None) of a benchmark (the default one).
-    `simplification` is that of the variants, the usual one when None.
+    """The calibration that ``text`` asks for, of the named tasks (all when None) of a benchmark (the default one when
+    None). `simplification` is that of the variants; None means the benchmark's usual one.
 
     ``K-per-task``: of each task K training variants for `train`, K others for `val` and `confirm_share` times K for
-    `confirm`, drawn with ``seed``; fewer where the split has fewer, with a note. Otherwise the path of a JSON file that
-    lists train or dev variants: ``{"train": ["boil::0", ...], "val": ["boil::14", ...], "confirm": [...]}``; without
-    `confirm`, what is found stays unconfirmed. Files of version 0.1.0, with ``learn`` and ``choose``, are read.
+    `confirm`, drawn with ``seed``, and at least `SPARE` spare ones; fewer where the split has fewer, with a note.
+    Otherwise the path of a JSON file that lists train or dev variants: ``{"train": ["boil::0", ...], "val":
+    ["boil::14", ...], "confirm": [...]}``; without `confirm`, the result stays unconfirmed. Files of version 0.1.0,
+    with ``learn`` and ``choose``, are read.
 
-    Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in two parts, ``UsageError``
-    for a text of neither form, a file of another form, and when nothing is left of `train` or `val`.
+    Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in two parts, ``UsageError`` for
+    a text in neither form, a file in another form, and an empty `train` or `val`.
     """
     of = of or get_benchmark()
     table = of.table
@@ -153,13 +171,11 @@ def split_pool(
     task: str, pool: Sequence[Variant], k: int, seed: int, confirm_share: int = CONFIRM_SHARE
 ) -> tuple[dict[str, tuple[Variant, ...]], str | None]:
     """``k`` variants of the pool for `train`, ``k`` others for `val`, `confirm_share` times ``k`` for `confirm`, the
-    rest as `spare`; and a note when the pool has fewer than all three need: then they share it in proportion, with one
-    for `train` and one for `val` at least. A pool of one or none gives nothing."""
+    rest as `spare`; and a note when the pool is too small for all three: then they share it in proportion, with at
+    least one for `train` and one for `val`. A pool of one or none gives no variants."""
     if len(pool) < 2:
         return {}, f"{task} is left out: of {_format_pool_size(pool)} none can be for train and another for val"
-    val = min(k, max(1, len(pool) // (2 + confirm_share)))
-    train = min(k, max(1, (len(pool) - val) // (1 + confirm_share)))
-    confirm = min(confirm_share * k, len(pool) - train - val)
+    train, val, confirm = _share_pool(len(pool), k, confirm_share)
     order = random.Random(f"{seed}/{task}").sample(pool, len(pool))
     parts = dict(zip(PARTS, (order[:train], order[train : train + val], order[train + val :][:confirm]), strict=True))
     parts["spare"] = order[train + val + confirm :]
@@ -173,9 +189,22 @@ def split_pool(
     return {part: tuple(variants) for part, variants in parts.items()}, note if short else None
 
 
+def _share_pool(size: int, k: int, confirm_share: int) -> tuple[int, int, int]:
+    """Return how many variants of a pool of this size go to `train`, `val` and `confirm`."""
+    val = min(k, max(1, size // (2 + confirm_share)))
+    train = min(k, max(1, (size - val) // (1 + confirm_share)))
+    return train, val, min(confirm_share * k, size - train - val)
+
+
+def count_confirm_variants(tasks: Iterable[str], k: int, of: Benchmark) -> int:
+    """Return how many confirm variants ``K-per-task`` gives for these tasks."""
+    sizes = [min(len(of.table.indices(task, "train")), max(SAMPLE_SIZE, (2 + CONFIRM_SHARE) * k)) for task in tasks]
+    return sum(_share_pool(size, k, CONFIRM_SHARE)[2] for size in sizes if size >= 2)
+
+
 def build_examples(variants: Iterable[Variant]) -> list["dspy.Example"]:
-    """What an optimizer is given: the key of each variant and nothing else, so no label, length or gold path can get
-    into a prompt by way of an example."""
+    """What an optimizer is given: the key of each variant and nothing else, so no label, length or gold path can reach
+    a prompt through an example."""
     import dspy
 
     return [dspy.Example(variant=variant.key).with_inputs("variant") for variant in variants]
@@ -185,9 +214,12 @@ def _draw_per_task(names: Iterable[str], k: int, seed: int, of: Benchmark, confi
     drawn: dict[str, list[Variant]] = {part: [] for part in (*PARTS, "spare")}
     notes = []
     for task in names:
-        # The ten of the reference sample as far as they go: their gold lengths are shipped.
+        # The ten of the reference sample come first: their gold lengths are shipped.
         pool = of.table.train_sample(task, max(SAMPLE_SIZE, (2 + confirm_share) * k))
         parts, note = split_pool(task, pool, k, seed, confirm_share)
+        if parts and (lacking := SPARE - len(parts["spare"])) > 0:  # not part of the pool, which the draw depends on
+            others = [each for each in of.table.train_sample(task, len(pool) + lacking) if each not in pool]
+            parts["spare"] = (*parts["spare"], *others[:lacking])
         for part, variants in parts.items():
             drawn[part] += variants
         notes += [note] if note else []
@@ -200,7 +232,7 @@ def _build_calibration(parts: Mapping[str, Sequence[Variant]], of: Benchmark, no
 
 
 def _load_listed_variants(text: str, names: Sequence[str], of: Benchmark) -> Calibration:
-    """What a file lists, of the named tasks. The whole file is checked first."""
+    """The variants of the named tasks that a file lists. The whole file is checked first."""
     content = _read_variant_lists(text)
     parts = {part: tuple(_parse_listed_key(key, text, of.table) for key in content.get(part, ())) for part in PARTS}
     if twice := [key for part in parts.values() for key, n in Counter(v.key for v in part).items() if n > 1]:
@@ -249,7 +281,7 @@ def _read_variant_lists(text: str) -> dict[str, list[str]]:
 
 
 def rename_old_parts(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file with its parts by their names of today."""
+    """The content of a file, its parts under their present names."""
     return {
         OLD_PARTS[key] if key in OLD_PARTS and OLD_PARTS[key] not in content else key: value
         for key, value in content.items()

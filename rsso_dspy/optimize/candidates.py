@@ -1,4 +1,4 @@
-"""What a compile deals in: rollouts, the programs they were played with, and what may be spent on them."""
+"""Rollouts, the candidates that they were played with, and the limits of a compile."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ CompileEnding = Literal["rollouts", "lm-calls", "cost", "interrupted", "error"]
 
 @dataclass(frozen=True, slots=True)
 class CompileLimits:
-    """What a compile may spend."""
+    """Limits of what a compile spends."""
 
     rollouts: int
     lm_calls: int | None = None
@@ -29,20 +29,20 @@ class CompileLimits:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One trial-sequence of one candidate."""
+    """The trials of one candidate on one calibration variant."""
 
     variant: Variant
     score: float
     """The metric, 0 to 1."""
     trials: tuple[TrialResult, ...]
     progress: tuple[tuple[Goal, ...], ...]
-    """Per trial the goals at its end: kinds and states, no texts."""
+    """The goals at the end of each trial: kinds and states, no texts."""
     calls: tuple[TracedCall, ...]
     """The informative calls, in order."""
     requests: int = 0
-    """Requests to models that it took."""
+    """How many requests to models it took."""
     repeat: int = 0
-    """Which of the seeds that its variant is played with, from 0."""
+    """Which of its variant's seeds it was played with, from 0."""
 
     @property
     def accumulator(self) -> int:
@@ -55,34 +55,34 @@ class CandidateProgram:
     """A program that was tried."""
 
     program: str
-    """Its fingerprint."""
+    """Fingerprint of the state."""
     state: dict[str, Any]
-    """Its DSPy state."""
+    """DSPy's state of the program."""
     rollouts: dict[Variant, Rollout] = field(default_factory=dict)
-    """With the first seed."""
+    """Rollouts with the first seed."""
     number: int = 0
-    """In the order of trying, the same in file, progress and pages; 0 is the program to improve."""
+    """Number in the order of trying, the same in the file, in progress and on pages; 0 is the program to improve."""
     placebo: bool = False
-    """A rewording that means nothing: it shows what luck brings, and is never chosen."""
+    """Whether it is a placebo, which shows what luck brings and is never chosen."""
     dropped: bool = False
-    """It was behind too far on `val` to be played on all of it."""
+    """Whether it fell too far behind on `val` to be played on all of it."""
     repeats: dict[tuple[Variant, int], Rollout] = field(default_factory=dict)
-    """With every further seed."""
+    """Rollouts with every further seed."""
 
     def list_rollouts(self, variant: Variant, seeds: int = 1) -> list[Rollout]:
-        """The rollouts on a variant with the first so many seeds, as far as they were played."""
+        """The rollouts on a variant with the first `seeds` seeds, as far as they were played."""
         found = [self.rollouts.get(variant), *(self.repeats.get((variant, n)) for n in range(1, seeds))]
         return [rollout for rollout in found if rollout is not None]
 
     def mean_on(self, variant: Variant, seeds: int = 1, of: Literal["score", "accumulator"] = "score") -> float | None:
-        """Mean over so many seeds; None while one of them has not been played."""
+        """Mean over the first `seeds` seeds; None until all of them have been played."""
         played = self.list_rollouts(variant, seeds)
         return fmean(getattr(rollout, of) for rollout in played) if len(played) == seeds else None
 
     def mean_over(
         self, variants: Sequence[Variant], of: Literal["score", "accumulator"] = "score", seeds: int = 1
     ) -> float | None:
-        """Mean over `variants`; None while one of them has not been played."""
+        """Mean over `variants`; None until all of them have been played."""
         means = [self.mean_on(variant, seeds, of) for variant in variants]
         known = [mean for mean in means if mean is not None]
         return fmean(known) if known and len(known) == len(means) else None

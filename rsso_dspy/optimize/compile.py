@@ -1,5 +1,5 @@
-"""Compiling: an optimizer proposes better prompts, the candidate that does best on `val` is chosen, and what `confirm`
-says of it is the verdict in the file.
+"""Compiling: an optimizer proposes better prompts, the candidate that does best on `val` is chosen, and `confirm` gives
+the verdict in the file.
 
     with session() as live:
         compiled = compile(Agent("rsso"), live, "1-per-task", tasks=["boil"])
@@ -23,9 +23,11 @@ from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.optimize.calibration import draw_calibration
-from rsso_dspy.optimize.compiled import Compiled, check_stock_modules, derive_program_name, load
+from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.outcome import build_compiled, make_compile_identity
 from rsso_dspy.optimize.phases import play_phases
+from rsso_dspy.optimize.program_file import derive_program_name, load
+from rsso_dspy.optimize.program_schema import check_stock_modules
 from rsso_dspy.optimize.recorded import RecordedCompile
 from rsso_dspy.optimize.request import STEPS, TRIALS, CompileRequest, build_request, choose_optimizer
 from rsso_dspy.optimize.rollout_cache import RolloutCache
@@ -36,7 +38,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.run_file import describe_difference
 
 CUT_SHORT = ("interrupted", "error")
-"""Ends of a compile after which the same command plays again."""
+"""Values of `ended_by` after which the same command continues the compile."""
 
 
 def compile(
@@ -55,13 +57,13 @@ def compile(
     teacher: str | None = None,
     demo_tokens: int = USUAL_DEMO_TOKENS,
 ) -> Compiled:
-    """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with seed and protocol of
-    the session's configuration and as many simulators as it has; `roles` are the predictors, or roles, that may be
-    changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. The optimizer is gepa when None, and
+    """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
+    of the session's configuration and as many simulators as it has. `roles` names the predictors, or roles, that may be
+    changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. Without `optimizer`, gepa runs, or
     bootstrap-random under a teacher. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
-    calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.active_benchmark)
+    calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
     wanted = build_request(
         agent.method,
         live.protocol,
@@ -89,14 +91,14 @@ def compile_agent(
     out: Path | None = None,
     record: bool = False,
 ) -> Compiled:
-    """Compile a program, and write it to `out` when that is given; with `record`, keep every exchange with a model
-    beside it, in ``FILE.recordings``.
+    """Compile a program and, if `out` is given, write it there. With `record`, keep every exchange with a model beside
+    it, in ``FILE.recordings``.
 
-    Candidates race on the val variants; the best one and the program as it was are played on the confirm variants, and
+    Candidates race on the val variants. The best one and the program to improve are played on the confirm variants, and
     `improved` says whether that confirmed it. A spent budget ends the search with the best so far. So do Ctrl-C and a
-    failing backend: then `out` is written and the error goes on. With `out`, rollouts are kept beside it until the
-    compile has come to its end: cut short and called again, it plays none of them twice. Raises what
-    `Session.check_models` and `check_stock` raise.
+    failing backend: then `out` is written and the error is raised. With `out`, rollouts are kept beside it until the
+    compile has finished: cut short and called again, it plays none of them twice. Raises what `Session.check_models`
+    and `check_stock_modules` raise.
     """
     events = events or EventStream()
     live.starts.told = lambda starting: events.emit(SimulatorsStarting(starting))
@@ -132,7 +134,7 @@ def compile_agent(
             play_phases(agent, wanted, rollouts, jobs)
     except KeyboardInterrupt:
         rollouts.stop_compile("interrupted")
-    with suppress(KeyboardInterrupt):  # pressed again: what is under way is given up
+    with suppress(KeyboardInterrupt):  # pressed again: running rollouts are given up
         rollouts.wait_until_idle()
     if isinstance(rollouts.error, FolderGone):
         raise rollouts.error
@@ -151,7 +153,7 @@ def compile_agent(
 
 
 def check_writable(out: Path) -> None:
-    """Raise `UsageError` when a compiled program could not be written to `out`: known before anything is played."""
+    """Raise `UsageError` when a compiled program could not be written to `out`, before anything is played."""
     derive_program_name(out)
     if out.is_dir():
         raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'compiled.json'}")
@@ -159,7 +161,7 @@ def check_writable(out: Path) -> None:
 
 
 def _is_better_saved(out: Path, compiled: Compiled) -> bool:
-    """A compile of the same request that was cut short before got further than this one."""
+    """Whether `out` holds a better result of the same request, from an attempt that was cut short."""
     if not out.exists():
         return False
     before = load(out).after
@@ -167,8 +169,8 @@ def _is_better_saved(out: Path, compiled: Compiled) -> bool:
 
 
 def load_finished_compile(out: Path, config: Config, wanted: CompileRequest) -> Compiled | None:
-    """What `out` holds, when the same request made it and came to its end; None when there is nothing or it was cut
-    short by Ctrl-C or an error. Raises `RunMismatch` for the result of another request."""
+    """The result in `out`, if the same request made it and finished; None when there is none or it was cut short by
+    Ctrl-C or an error. Raises `RunMismatch` for the result of another request."""
     check_writable(out)
     if not out.exists():
         return None
@@ -213,8 +215,8 @@ def describe_request(config: Config, wanted: CompileRequest) -> dict[str, Any]:
 
 @contextmanager
 def stop_on_interrupt(rollouts: Rollouts) -> Iterator[None]:
-    """Ctrl-C inside the block stops the rollouts at once, before it goes its usual way: optimizers may first wait for
-    what is under way. In the main thread only, as signals are."""
+    """Stop the rollouts at once on Ctrl-C, before its usual handler runs: optimizers might first wait for running
+    rollouts. Only in the main thread, which alone receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What a compiled file is made of besides its program: scores, candidates, words as DSPy keeps them."""
+"""The parts of a compiled file: scores, candidates, and prompts as DSPy keeps them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 @dataclass(frozen=True, slots=True)
 class ProgramScores:
-    """A program on the val variants."""
+    """Scores of a program on the val variants."""
 
     metric: float
     """Mean of the metric, 0 to 1."""
@@ -19,7 +19,7 @@ class ProgramScores:
 
 @dataclass(frozen=True, slots=True)
 class TriedProgram:
-    """A candidate that met the val variants."""
+    """A candidate that was played on val variants."""
 
     program: str
     scores: ProgramScores
@@ -27,11 +27,11 @@ class TriedProgram:
     per_variant: dict[str, float] = field(default_factory=dict)
     """Key of a calibration variant to the metric there, 0 to 1; of several seeds the mean."""
     number: int | None = None
-    """In the order of trying, that of progress and pages; None in files of version 0.1.0."""
+    """Number in the order of trying, the same in progress and on pages; None in files of version 0.1.0."""
     placebo: bool = False
-    """A rewording that means nothing; never chosen."""
+    """Whether it is a placebo, which is never chosen."""
     dropped: bool = False
-    """So far behind that it was not played on the rest of val."""
+    """Whether it fell so far behind that it was not played on the rest of val."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""Is one DSPy program better than another? The question that a compile asks of its candidate, for any two programs and
-any metric.
+"""Tests whether one DSPy program is better than another, as a compile tests its candidate: for any two programs and any
+metric.
 
     from rsso_dspy.optimize import confirm
 
@@ -25,18 +25,18 @@ MOST_SEEDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What paired scores of two programs say."""
+    """The result of comparing two programs by paired scores."""
 
     test: PairedTest
     """Second program minus first, on the metric's own scale."""
     seeds: int
     scores_a: tuple[float, ...]
-    """By example; of several seeds the mean."""
+    """Scores of the first program by example; with several seeds, their mean."""
     scores_b: tuple[float, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """`confirmed`, `unconfirmed` or `not better`: of the second program."""
+        """Verdict on the second program: `confirmed`, `unconfirmed` or `not better`."""
         return self.test.verdict
 
     @property
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of 1 - 2 `level`; None when so few examples exclude nothing."""
+        """Interval of 1 - 2 `level`; None when there are too few examples to exclude any difference."""
         low, high = self.test.low, self.test.high
         return None if low is None or high is None else (low, high)
 
@@ -75,23 +75,31 @@ def confirm(
     num_threads: int = 1,
     level: float = LEVEL,
 ) -> Comparison:
-    """Whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples, which neither
-    was made from or chosen by: only then is `p` what it says.
+    """Test whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples. `p` is
+    valid only if neither program was made from these examples or chosen by them.
 
-    Both play every example, `seeds` times each, and the test is over examples, for repetitions of one are alike. A
-    program whose `forward` takes a ``seed`` is given 0, 1, ...; of another, the language model of `dspy.settings` is
-    asked with that ``rollout_id``, which with a temperature above 0 gives other answers.
+    Both play every example `seeds` times. The test is over examples, because repetitions of one example are not
+    independent. A program whose `forward` takes a ``seed`` is given 0, 1, ...; for any other, the language models of
+    `dspy.settings` and of its predictors get the seed as ``rollout_id``, which changes their answers at a temperature
+    above 0.
 
-    Raises `UsageError` for no examples, seeds or a level out of range, or a metric that gives no number; and whatever a
-    program or the metric raises: an error is no score.
+    Raises `UsageError` for no examples, an example given twice, seeds or a level out of range, or a metric that gives
+    no number; and what a program or the metric raises: an error is no score.
     """
     if not examples:
         raise UsageError("there are no examples to confirm by")
+    repeats = len(examples) - sum(example not in examples[:place] for place, example in enumerate(examples))
+    if repeats:
+        raise UsageError(
+            f"{repeats} of the {len(examples)} examples equal an earlier one, and would count as independent: give "
+            "each once, and seeds=... to play it several times"
+        )
     if not 1 <= seeds <= MOST_SEEDS:
         raise UsageError(f"cannot play an example {seeds} times; ask for 1 to {MOST_SEEDS} seeds")
     if not 0 < level < 0.5:
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
-    jobs = [(program, example, n) for example in examples for n in range(seeds) for program in (program_a, program_b)]
+    pairs = [tuple(_set_rollout(program, n) for program in (program_a, program_b)) for n in range(seeds)]
+    jobs = [(program, example, n) for example in examples for n, pair in enumerate(pairs) for program in pair]
     failed: list[BaseException] = []
 
     def score_one(job: tuple[dspy.Module, dspy.Example, int]) -> float:
@@ -113,10 +121,30 @@ def confirm(
     return Comparison(compare_pairs([y - x for x, y in zip(a, b, strict=True)], level), seeds, a, b)
 
 
+def _set_rollout(program: dspy.Module, seed: int) -> dspy.Module:
+    """Return the program, or a copy whose predictors' own models answer under this rollout."""
+    if seed == 0 or _takes_seed(program) or not any(each.lm for each in _list_predictors(program)):
+        return program
+    copy = program.deepcopy()
+    for predictor in _list_predictors(copy):
+        if predictor.lm:
+            predictor.lm = predictor.lm.copy(rollout_id=seed)
+    return copy
+
+
+def _list_predictors(program: dspy.Module) -> list[dspy.Predict]:
+    """Return all predictors, also those of modules that are marked as compiled."""
+    return [each for _, each in program.named_sub_modules(dspy.Predict)]
+
+
+def _takes_seed(program: dspy.Module) -> bool:
+    forward = getattr(type(program), "forward", None)
+    return forward is not None and "seed" in signature(forward).parameters
+
+
 def _play(program: dspy.Module, example: dspy.Example, seed: int) -> Any:
     inputs: Mapping[str, Any] = example.inputs()
-    forward = getattr(type(program), "forward", None)
-    if forward is not None and "seed" in signature(forward).parameters and "seed" not in inputs:
+    if _takes_seed(program) and "seed" not in inputs:
         return program(**inputs, seed=seed)
     if seed == 0 or dspy.settings.lm is None:
         return program(**inputs)
@@ -125,7 +153,7 @@ def _play(program: dspy.Module, example: dspy.Example, seed: int) -> Any:
 
 
 def _read_number(said: Any) -> float:
-    """What a metric said, which may be a truth value or a prediction with a ``score``."""
+    """Read a metric's result, which may be a number, a truth value or a prediction with a ``score``."""
     value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
     try:
         number = float(value)

@@ -1,4 +1,5 @@
-"""A model that says a gold path, one action an answer: what it plays is the whole agent, and leaves whole prompts."""
+"""A stand-in for a model that answers with a gold path, one action at a time. The whole agent is played, so its prompts
+are complete."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,13 +13,13 @@ FIELDS: dict[Scaffold, tuple[str, ...]] = {
     "flat": ("thought", "action"),
     "sso": ("reasoning", "current_subgoal", "next_action"),
 }
-"""Output fields of a scaffold's actor: what it thinks first, what it does last."""
+"""Output fields of a scaffold's actor, the thought first and the action last."""
 
 IDLE = "wait"
-"""Said when the path is at its end and the variant is not."""
+"""Answered when the path has ended and the trial has not."""
 
 QUESTION = "mbiguous request"
-"""In what the simulator asks when an action has several meanings; a path answers it with a number."""
+"""Part of the simulator's question when an action has several meanings; a path answers it with a number."""
 
 _ACTED = "ction: "
 """Ends every answer in the history."""
@@ -27,9 +28,9 @@ _OPTION = re.compile(r"^\d+:", re.M)
 
 
 class GoldPlayer:
-    """Walks a path, from its beginning whenever a history shows no action yet: a trial may be played again. A number of
-    the path answers a question, and is not said without one; a question that the path does not expect is answered with
-    its first option."""
+    """Follows a path. It starts from the beginning whenever the history shows no action yet, because a trial may be
+    played again. A number in the path answers a question and is left out where none is asked; a question that the path
+    does not expect is answered with its first option."""
 
     def __init__(self, path: Sequence[str], scaffold: Scaffold):
         self._path = tuple(path)
@@ -62,7 +63,7 @@ class GoldPlayer:
         return now
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "GoldPlayer":
         return self

@@ -27,11 +27,11 @@ def metric(
     pred_name: str | None = None,
     pred_trace: Sequence[tuple[Any, dict[str, Any], Any]] | None = None,
 ) -> "float | ScoreWithFeedback":
-    """DSPy's and GEPA's metric of a prediction with ``trials``, with ``progress`` (the goals of every trial) where that
-    is known, and with ``benchmark`` (its name) where it is not the default one. A number, 0 to 1, on the scale of
-    `score_trials`: the prediction's own ``score`` where it has one (a mean over several seeds, or an estimate for a
-    candidate that a compile gave up), else that of its trials. When a predictor is named, the same number with feedback
-    on that predictor's call."""
+    """The metric for DSPy and GEPA, of a prediction with ``trials``, with ``progress`` (the goals of every trial) if
+    known, and with ``benchmark`` (its name) unless it is the default one. Returns a number from 0 to 1, on the scale of
+    `score_trials`: the prediction's own ``score`` if it has one (a mean over several seeds, or an estimate for a
+    candidate that was dropped), else that of its trials. When a predictor is named, returns the same number with
+    feedback on that predictor's call."""
     known = prediction.get("score")
     number = score_trials(prediction.trials) if known is None else float(known)
     if pred_name is None:

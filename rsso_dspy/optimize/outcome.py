@@ -1,4 +1,4 @@
-"""What came of a compile, as the content of its file."""
+"""The result of a compile, as the content of its file."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,28 +12,29 @@ from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.optimize.acceptance import choose_candidate, judge_candidate, measure_noise
 from rsso_dspy.optimize.candidates import CandidateProgram
-from rsso_dspy.optimize.compiled import Compiled, KeptCandidate, ProgramScores, TriedProgram, hash_schema
+from rsso_dspy.optimize.compiled import Compiled, KeptCandidate, ProgramScores, TriedProgram
 from rsso_dspy.optimize.optimizers.search import BUDGET_SPENT, NOTHING_LEFT
+from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.optimize.request import CompileRequest
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.modules import ROLE_OF
 from rsso_dspy.records import Variant
 
 ENDED = {
-    "rollouts": "the rollouts were spent",
-    "lm-calls": "the model calls were spent",
-    "cost": "the money was spent",
+    "rollouts": "the rollouts of --max-rollouts were spent",
+    "lm-calls": "the model calls of --max-lm-calls were spent",
+    "cost": "the dollars of --max-cost were spent",
     "interrupted": "it was interrupted",
     "error": "an error cut it short",
 }
-"""Ends of a compile that was cut short, in words."""
+"""How a compile was cut short, in words."""
 
 
 def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts: Rollouts) -> Compiled:
-    """The file of a compile that came to an end, whichever."""
-    start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # when nothing at all was begun
+    """The content of the file of a compile, finished or cut short."""
+    start = CandidateProgram(fingerprint_program(agent), agent.dump_state())  # in case nothing was begun
     start = rollouts.candidates.get(start.program, start)
     calibration, seeds = wanted.calibration, wanted.calibration.seeds
     chosen = choose_candidate(rollouts)
@@ -96,7 +97,7 @@ def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts
 
 
 def make_compile_identity(config: Config, protocol: NamedProtocol, wanted: CompileRequest) -> dict[str, Any]:
-    """What all results of a compile depend on besides its request: those of a run, and how a teacher answers."""
+    """What the result of a compile depends on besides its request: what a run depends on, and how a teacher answers."""
     taught = {"teacher": wanted.teacher.describe()} if wanted.teacher else {}
     return {**make_run_identity(config, protocol), **taught}
 
@@ -117,7 +118,7 @@ def _explain_search_end(rollouts: Rollouts) -> str:
 
 
 def _describe_candidate(candidate: CandidateProgram, val: Sequence[Variant], seeds: int) -> TriedProgram | None:
-    """A candidate that met all of `val`, or was dropped there; None for any other."""
+    """The row of a candidate that was played on all of `val`, or dropped there; None for any other."""
     met = [variant for variant in val if variant in candidate.rollouts] if candidate.dropped else val
     scores = _compute_scores(candidate, met, seeds)
     if scores is None:

@@ -1,18 +1,21 @@
-"""What paired differences allow to be said of two programs that met the same variants: a one-sided sign-flip test, and
-the interval that the same test leaves.
+"""Compares two programs that met the same variants: a one-sided sign-flip test over the paired differences, and the
+interval of the differences that the same test does not exclude.
 
     compare_pairs([0.45, 0.0, 0.45, 0.4, 0.5, 0.45, 0.0])
     # PairedTest(difference=0.32, low=0.15, high=0.47, p=0.03, level=0.05, pairs=7)
 
 If the two programs were equally good, every difference could as well have had the other sign. `p` is the share of all
-2^n arrangements of signs whose sum is not below the one seen: exact, and without a guess about how scores are spread.
+2^n arrangements of signs whose sum is not below the observed one. It assumes no distribution of the scores. The twelve
+largest differences are arranged one by one, so up to twelve are exact and an outlier hides nothing. The others are
+added in whole steps: of their decimal unit where they have one (0.01, say), which is exact too, else of at most a
+thousandth of the largest among them.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,10 +27,18 @@ FLIPPED = 0.28
 FLIP = 0.45
 """By how much they then differ, on the scale of 0 to 1."""
 POWER = 0.80
-"""How often a gain is to be confirmed that is called confirmable: in four of five compiles."""
+"""Share of compiles that must confirm a gain for it to be called confirmable: four of five."""
 
+_ONE_BY_ONE = 12
+"""The largest differences, whose arrangements are counted one by one."""
 _GRID = 1000
-"""Steps that the largest difference is divided into: the metric is compared in thousandths."""
+"""Steps at least that the largest of the others is divided into; `compute_p` adds whole steps."""
+_CELLS = 40_000
+"""Steps that the others together may take: where they are few or uneven, the grid is finer."""
+_UNITS = (1.0, 0.1, 0.01, 0.001, 0.0001)
+"""Units that scores are often whole multiples of."""
+_FEWEST_EQUAL = 6
+"""Differences that are all equal give no interval when they are fewer: it would have no width."""
 _HALVINGS = 24
 
 Verdict = Literal["confirmed", "unconfirmed", "not better"]
@@ -41,10 +52,10 @@ class PairedTest:
     """Mean."""
     low: float | None
     high: float | None
-    """What the test, turned either way, does not exclude: an interval of 1 - 2 `level`. None when so few pairs exclude
-    nothing."""
+    """Differences that the test does not exclude in either direction: an interval of 1 - 2 `level`. None when there are
+    too few pairs to exclude any, or fewer than six that are all equal."""
     p: float
-    """One-sided: that two equally good programs would differ as much or more."""
+    """One-sided: the probability that two equally good programs differ by as much or more."""
     level: float
     pairs: int
 
@@ -61,19 +72,46 @@ def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedT
     if not differences:
         raise ValueError("no pairs to test")
     mean = fmean(differences)
-    fallen, high = (_find_upper_bound(each, level) for each in ([-d for d in differences], differences))
+    narrow = len(differences) < _FEWEST_EQUAL and len(set(differences)) == 1
+    fallen, high = (
+        None if narrow else _find_upper_bound(each, level) for each in ([-d for d in differences], differences)
+    )
     low = None if fallen is None else -fallen
     return PairedTest(mean, low, high, compute_p(differences), level, len(differences))
 
 
 def compute_p(differences: Sequence[float]) -> float:
-    """One-sided p of the sign-flip test, counted sum by sum on a grid."""
-    largest = max(map(abs, differences), default=0.0)
-    if largest <= 0:
+    """One-sided p of the sign-flip test: exact for up to twelve differences, then as near as the others' grid."""
+    given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
+    sizes = np.abs(given)
+    if not sizes.any():
         return 1.0
-    steps = np.rint(np.asarray(differences, dtype=float) * (_GRID / largest)).astype(int)
-    sizes = np.abs(steps)
-    share = np.zeros(2 * int(sizes.sum()) + 1)  # of arrangements, by their sum from the lowest one
+    if step := _choose_step(given):  # large ones too in whole steps, so that sums which are equal stay equal
+        given, sizes = np.rint(given / step), np.rint(sizes / step)
+    share = _share_by_sum(sizes[_ONE_BY_ONE:].astype(int))
+    at_least = np.append(np.cumsum(share[::-1])[::-1], 0.0)
+    sums = np.zeros(1)
+    for size in sizes[:_ONE_BY_ONE]:
+        sums = np.concatenate([sums + size, sums - size])
+    slack = 1e-9 * float(sizes.sum())
+    needed = np.ceil(given.sum() - sums - slack + (len(share) - 1) / 2)
+    return float(min(1.0, at_least[np.clip(needed, 0, len(share)).astype(int)].mean()))
+
+
+def _choose_step(given: Any) -> float:
+    """The width of the grid for all but the largest; 0 if there are no others."""
+    rest = np.abs(given[_ONE_BY_ONE:])
+    if not rest.any():
+        return 0.0
+    for unit in _UNITS:
+        if rest.sum() <= _CELLS * unit and np.allclose(given / unit, np.rint(given / unit), rtol=0, atol=1e-6):
+            return unit
+    return float(min(rest[0] / _GRID, rest.sum() / _CELLS))
+
+
+def _share_by_sum(sizes: Any) -> Any:
+    """The share of arrangements by their sum, from the lowest sum on; one arrangement of nothing."""
+    share = np.zeros(2 * int(sizes.sum()) + 1)
     share[0] = 1.0
     reached = 0
     for size in sizes[sizes > 0]:
@@ -81,12 +119,11 @@ def compute_p(differences: Sequence[float]) -> float:
         moved[2 * size : reached + 2 * size + 1] = share[: reached + 1]
         share = (share + moved) / 2
         reached += 2 * int(size)
-    return float(min(1.0, share[int(steps.sum() + sizes.sum()) :].sum()))
+    return share
 
 
 def _find_upper_bound(differences: Sequence[float], level: float) -> float | None:
-    """The smallest gain that these differences rule out: where the test of "it is less than that" turns. None when
-    there are too few of them."""
+    """The smallest gain that these differences rule out, found by bisection. None when there are too few of them."""
     inside, outside = fmean(differences), max(differences) + 1e-9
     if 0.5 ** len(differences) >= level:
         return None
@@ -110,7 +147,7 @@ class Discordance:
 
     @classmethod
     def measure(cls, differences: Sequence[float]) -> "Discordance | None":
-        """Of these differences; None when they are too few to tell."""
+        """The discordance of these differences; None when there are fewer than ten."""
         if len(differences) < 10:
             return None
         flips = [each for each in differences if abs(each) >= 0.05]
@@ -126,9 +163,9 @@ USUAL = Discordance()
 
 
 def find_smallest_gain(pairs: int, seeds: int = 1, usual: Discordance = USUAL, level: float = LEVEL) -> float | None:
-    """The smallest true gain that so many pairs confirm in four of five compiles; None when they can confirm nothing,
-    however large it is: then even differences of one sign are no rarer than the level. Flips are taken to be
-    independent from seed to seed."""
+    """The smallest true gain that so many pairs confirm in four of five compiles. None when they can confirm no gain,
+    however large: then even differences that all have one sign are no rarer than the level. Flips are assumed to be
+    independent between seeds."""
     if pairs < 1 or 0.5**pairs >= level:
         return None
     gain = (_quantile(1 - level) + _quantile(POWER)) * usual.deviation / sqrt(pairs * seeds)
@@ -136,7 +173,7 @@ def find_smallest_gain(pairs: int, seeds: int = 1, usual: Discordance = USUAL, l
 
 
 def count_needed_pairs(gain: float, seeds: int = 1, usual: Discordance = USUAL, level: float = LEVEL) -> int:
-    """Confirm variants that confirm a true gain in four of five compiles."""
+    """How many confirm variants it takes to confirm a true gain in four of five compiles."""
     pairs = 1
     while (found := find_smallest_gain(pairs, seeds, usual, level)) is None or found > gain:
         pairs += 1

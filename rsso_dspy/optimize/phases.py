@@ -17,19 +17,19 @@ NO_ROOM = "the budget left too few rollouts to confirm it"
 
 
 def play_phases(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Play all of a compile, as far as its budget goes. What came of it is in `rollouts`."""
+    """Play all phases of a compile, as far as its budget goes. `rollouts` holds the results."""
     with suppress(CompileStopped):
         search_candidates(agent, wanted, rollouts, jobs)
     confirm_choice(agent, wanted, rollouts, jobs)
 
 
 def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Score the program as it is and the placebos, and let the optimizer try what it comes up with."""
+    """Score the program to improve and the placebos, then let the optimizer try candidates."""
     calibration, optimizer = wanted.calibration, wanted.optimizer
     with silence_output(), race_in_evaluations(rollouts, jobs):
         rollouts.play_all(agent, calibration.val, jobs, calibration.seeds)
         play_placebos(agent, wanted, rollouts, jobs)
-        if wanted.teacher:
+        if wanted.teacher and optimizer.name != "clauses":
             sets = 1 if optimizer.name == "bootstrap" else SETS
             try_lessons(agent, rollouts, calibration.train, wanted.teacher.demo_tokens, wanted.seed, sets, jobs)
             return
@@ -38,9 +38,10 @@ def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, 
 
 
 def play_placebos(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Score rewordings that mean nothing on all of `val`, as many as leave enough for one candidate."""
+    """Score placebos on all of `val`, as many as leave enough budget for one candidate."""
     calibration = wanted.calibration
-    needed = wanted.optimizer.least(calibration)  # with what the program as it is has cost, which a placebo costs too
+    # This counts the program to improve, which was played already: as many rollouts as a placebo takes.
+    needed = wanted.optimizer.least(calibration)
     for number in range(wanted.placebos):
         if has_perfect_candidate(rollouts) or rollouts.rollouts_left < needed:
             return
@@ -50,7 +51,7 @@ def play_placebos(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs
 
 
 def confirm_choice(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, jobs: int) -> None:
-    """Have the best candidate and the program as it was meet `confirm`, where the budget reaches for all of it."""
+    """Play the best candidate and the program to improve on `confirm`, if the budget covers all of it."""
     rollouts.release_reserve()
     chosen, calibration = choose_candidate(rollouts), wanted.calibration
     if chosen is None or rollouts.is_halted:

@@ -1,4 +1,5 @@
-"""Rewordings that mean nothing. What they gain on `val` is luck, and shows how much of a candidate's gain may be."""
+"""Placebos: rewordings that mean nothing. What they gain on `val` is luck, and shows how much of a candidate's gain may
+be luck too."""
 
 from collections.abc import Collection
 
@@ -14,12 +15,12 @@ SENTENCES = (
     "The lines above and this one belong together.",
     "This line ends the description.",
 )
-"""Each is added to an instruction as a paragraph of its own. None says anything about what to do."""
+"""Each becomes a paragraph of its own at the end of an instruction. None says what to do."""
 
 
 def make_placebo(agent: Agent, tuned: Collection[str], seed: int, interface: Interface = "sso") -> Agent:
-    """The program with an empty sentence, another one for another seed, at the end of every instruction that may be
-    changed, as it is sent under this interface."""
+    """The program with a meaningless sentence, chosen by the seed, at the end of every instruction that may be changed,
+    as it is sent under this interface."""
     placebo = Agent(agent.method.name)
     placebo.load_state(agent.dump_state())
     show_sent_instructions(placebo, interface)

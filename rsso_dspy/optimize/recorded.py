@@ -1,10 +1,10 @@
-"""The recordings of a compile: a file a rollout, and one of what the proposer was asked.
+"""The recordings of a compile: a file per rollout, and one of the proposer's exchanges.
 
     FILE.recordings/rollouts/PROGRAM/TASK-VARIANT.jsonl.gz     further seeds: TASK-VARIANT-seed-N
     FILE.recordings/proposals.jsonl.gz                        one member a question
 
-They stay when the compile has come to its end, unlike ``FILE.rollouts``. A compile that was cut short asks its proposer
-anew: what he said before is given up.
+They stay when the compile has finished, unlike ``FILE.rollouts``. A compile that was cut short asks its proposer anew
+and discards the earlier answers.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,8 +27,8 @@ PROPOSALS = "proposals"
 
 
 class RecordedCompile:
-    """Where exchanges of a compile go, and where its answers come from; neither when there is no folder and no source.
-    Thread-safe."""
+    """Where a compile records its exchanges (`folder`) and where its answers are replayed from (`source`); either may
+    be None. Thread-safe."""
 
     def __init__(
         self, folder: Path | None = None, place: GuardedFolder | None = None, source: Recordings | None = None
@@ -43,8 +43,11 @@ class RecordedCompile:
             self.files.cut_recording(PROPOSALS, 0)
 
     @contextmanager
-    def rollout(self, program: str, variant: Variant, repeat: int = 0) -> Iterator[Callable[[TrialResult, Any], None]]:
-        """Models in the block speak for this rollout. Give what it yields every finished trial."""
+    def record_rollout(
+        self, program: str, variant: Variant, repeat: int = 0
+    ) -> Iterator[Callable[[TrialResult, Any], None]]:
+        """Record or replay the model calls inside the block as those of this rollout. Yields a function to call after
+        every finished trial."""
         name = f"rollouts/{program}/{name_rollout(variant, repeat)}"
         if self.files:
             self.files.cut_recording(name, 0)
@@ -58,8 +61,8 @@ class RecordedCompile:
             yield finished
 
     @contextmanager
-    def proposal(self, number: int) -> Iterator[None]:
-        """The proposer answers its question of this number in the block."""
+    def record_proposal(self, number: int) -> Iterator[None]:
+        """Record or replay the proposer's answer to question `number` inside the block."""
         if self.source and not self._proposals:
             self._proposals = Replay(PROPOSALS, self.source.trials(PROPOSALS))
         tape = Tape(self._proposals, self.files is not None) if self.files or self._proposals else None

@@ -1,14 +1,15 @@
-"""What a compile is asked to do, checked and forecast before anything is played."""
+"""The request of a compile, checked and forecast before anything is played."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from rsso_dspy.config import MOST_TRIALS
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.plan import TEACHING, Forecast, Plan, compute_step_budgets
+from rsso_dspy.errors import GoldUnknown, UsageError
+from rsso_dspy.experiment.forecast import TEACHING, Forecast, choose_sizes
+from rsso_dspy.experiment.plan import Plan, compute_step_budgets
 from rsso_dspy.experiment.protocols import NamedProtocol
 from rsso_dspy.experiment.run_programs import CompileEnvironment, check_environment
 from rsso_dspy.optimize.calibration import Calibration
@@ -18,7 +19,8 @@ from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.optimize.teacher import TAUGHT, Teacher
 from rsso_dspy.programs.methods import Method
-from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.modules import ROLE_OF
+from rsso_dspy.programs.roles import list_modules
 from rsso_dspy.records import ZERO_SHOT, Variant
 from rsso_dspy.store.units import Arm, Unit
 
@@ -26,27 +28,48 @@ TRIALS = 2
 """Trials per rollout: enough to see whether a reflection helped."""
 
 STEPS = 60
-"""Steps per trial at most. Some worlds get slower with every step, and most of what can be learnt comes early."""
+"""Maximum steps per trial. Some worlds get slower with every step, and most of what can be learned comes early."""
 
 SWEEPS = 4
 """Default budget of the search: this many times all train and val variants. Confirming comes on top."""
 
 PLACEBOS = 1
-"""Rewordings without meaning that play beside the candidates."""
+"""Default number of placebos."""
 
 MOST_SEEDS = 20
-"""Seeds per variant at most."""
+"""Maximum seeds per variant."""
 
 ROLES = ("actor", "reflector", "verbalizer", "advisor")
-"""Roles that are asked while a program plays."""
+"""Roles that are called while a program plays."""
 
 MOST_ROLLOUTS = 100_000
-"""Rollouts at most."""
+"""Maximum rollouts."""
+
+
+class StepBudgets(Mapping[Variant, int]):
+    """Steps per trial by variant, each computed on first access: an unknown gold length can take minutes, and most
+    spare variants are never played."""
+
+    def __init__(self, variants: Iterable[Variant], find: Callable[[Variant], int]):
+        self._known: dict[Variant, int | None] = dict.fromkeys(variants)
+        self._find = find
+
+    def __getitem__(self, variant: Variant) -> int:
+        known = self._known[variant]
+        if known is None:
+            known = self._known[variant] = self._find(variant)
+        return known
+
+    def __iter__(self) -> Iterator[Variant]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
 
 
 @dataclass(frozen=True)
 class CompileRequest:
-    """What a compile is asked to do, checked: it can be forecast and run."""
+    """A checked request of a compile, ready to be forecast and run."""
 
     method: Method
     calibration: Calibration
@@ -55,38 +78,37 @@ class CompileRequest:
     optimizer: Optimizer
     trials: int
     steps: int
-    """Bound on `budgets`."""
+    """Upper bound of every budget."""
     seed: int
     limits: CompileLimits
     tuned: tuple[str, ...] = tuple(ROLE_OF)
     """Predictors that may be changed."""
     start: str = ZERO_SHOT
-    """Fingerprint of the compiled program that is improved on; zero-shot when it is none."""
+    """Fingerprint of the compiled program that the compile starts from, or zero-shot."""
     seen: tuple[str, ...] = ()
-    """Keys of the variants that program was compiled on."""
+    """Keys of the variants that the program of `start` was compiled on."""
     max_idle: int | None = None
-    """Steps in a row that may earn nothing before a trial is ended."""
+    """Steps in a row without reward after which a trial is ended; None for no limit."""
     placebos: int = 0
-    """Rewordings without meaning that play beside the candidates, where the budget reaches for them."""
+    """How many placebos play beside the candidates, if the budget covers them."""
     teacher: Teacher | None = None
-    """Who plays train in place of the student, for demonstrations."""
+    """The teacher, who plays train in place of the student."""
 
     @property
     def reserved(self) -> int:
-        """Rollouts that the search leaves to confirm with; 0 when the budget does not reach for both, or nothing is
-        searched for."""
+        """Rollouts that the search leaves for confirming; 0 without a search or with a budget too small for both."""
         wanted = self.calibration.confirm_rollouts if self.optimizer.searches else 0
         return wanted if self.limits.rollouts >= self.optimizer.least(self.calibration) + wanted else 0
 
     def forecast(self, protocol: NamedProtocol) -> Forecast:
-        """Calls at most, by role: what the search may play is spread evenly over train and over val, in the proportion
-        that costs most; the rest is confirm. Tokens are an estimate."""
+        """Maximum calls by role. The search's rollouts are spread evenly over train and over val, in the proportion
+        that costs most; the rest goes to confirm. Tokens are an estimate."""
         calibration = self.calibration
         costs = {variant: self._forecast_variant_calls(protocol, variant) for variant in calibration.variants}
         reserved, total = self.reserved, self.limits.rollouts - self.reserved
         lessons: Counter[str] = Counter()
         if self.teacher:
-            total -= len(calibration.train)
+            total -= len(calibration.train) if self.teacher.backend else 0  # what a gold teacher plays costs no rollout
             taught = [costs[v] for v in calibration.train] if self.teacher.backend else []
             lessons.update({f"{TEACHING}{role}": sum(each.get(role, 0) for each in taught) for role in ROLES})
         train = _accumulate_costliest_calls([costs[v] for v in (*calibration.train, *calibration.spare)], total)
@@ -100,11 +122,14 @@ class CompileRequest:
         roles = {role: calls[role] for role in ROLES}
         predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
-        return Forecast({role: count for role, count in (roles | lessons).items() if count})
+        sizes = choose_sizes(calibration.benchmark, protocol.rules.interface)
+        return Forecast({role: count for role, count in (roles | lessons).items() if count}, sizes)
 
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)
-        unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant])
+        of = get_benchmark(self.calibration.benchmark)
+        known = variant not in self.calibration.spare or of.is_length_known(variant)
+        unit = Unit(Arm(self.method), variant, self.seed, self.budgets[variant] if known else self.steps)
         alone = protocol.skills.pairs == "any"
         return Plan("", rules, (unit,), writings=protocol.constitution, alone=alone).forecast_calls().calls
 
@@ -128,8 +153,8 @@ def build_request(
     placebos: int = PLACEBOS,
     teacher: Teacher | None = None,
 ) -> CompileRequest:
-    """A checked request. Raises `UnknownName` for an optimizer, `UsageError` for a budget below one candidate, and for
-    a program to start from that is of another method or environment. Gold lengths that are not known are computed;
+    """Build a checked request. Raises `UnknownName` for an unknown optimizer, `UsageError` for a budget below one
+    candidate or a program to start from that is of another method or environment. Unknown gold lengths are computed;
     `say` is told."""
     if "constitution" in method.memories and method.writing is None:
         raise UsageError(
@@ -149,12 +174,12 @@ def build_request(
     rollouts = usual if max_rollouts is None else max_rollouts
     if rollouts < least:
         raise UsageError(
-            f"{rollouts} rollouts do not reach for one candidate: {chosen.name} on {len(calibration.train)} train and "
+            f"{rollouts} rollouts are too few for one candidate: {chosen.name} on {len(calibration.train)} train and "
             f"{len(calibration.val)} val variants needs --max-rollouts {least} at least"
         )
     if max_lm_calls is not None and max_lm_calls < least:
         raise UsageError(
-            f"{max_lm_calls} model calls do not reach for one candidate: that takes {least} rollouts of one call or "
+            f"{max_lm_calls} model calls are too few for one candidate: that takes {least} rollouts of one call or "
             f"more each, so --max-lm-calls {least} at the very least"
         )
     placebos = placebos if chosen.searches else 0
@@ -168,8 +193,15 @@ def build_request(
         check_environment(
             start, "the program to start from", CompileEnvironment(played.name, played.version, simplification)
         )
-    budgets = compute_step_budgets(protocol, calibration.variants, say, played)
-    capped = {variant: min(budget, steps) for variant, budget in budgets.items()}
+    compute_step_budgets(protocol, (*calibration.train, *calibration.val, *calibration.confirm), say, played)
+
+    def find_budget(variant: Variant) -> int:
+        try:
+            return min(protocol.find_budget(variant, played), steps)
+        except GoldUnknown:  # only of a spare variant: the others are known from above
+            return steps
+
+    budgets = StepBudgets(calibration.variants, find_budget)
     if start is not None and start.method != method.name:
         raise UsageError(
             f"the program to start from is of {start.method}, not {method.name}; give --method {start.method}"
@@ -184,7 +216,7 @@ def build_request(
     return CompileRequest(
         method,
         calibration,
-        capped,
+        budgets,
         chosen,
         trials,
         steps,
@@ -200,23 +232,17 @@ def build_request(
 
 
 def choose_optimizer(teacher: str | None) -> str:
-    """The usual optimizer: under a teacher one that takes demonstrations."""
+    """The default optimizer: gepa, or under a teacher one that takes demonstrations."""
     return TAUGHT[-1] if teacher else "gepa"
 
 
 def _is_predictor_used(method: Method, predictor: str) -> bool:
     """Whether the method ever calls the predictor."""
-    needs = {
-        "actor": True,
-        "reflector": "reflections" in method.memories,
-        "verbalizer": "skills" in method.memories,
-        "advisor": method.writing in ("neural", "neuro-symbolic"),
-    }
-    return needs.get(ROLE_OF[predictor], False)
+    return predictor.partition(".")[0] in ("actor", *list_modules(method))
 
 
 def _accumulate_costliest_calls(costs: Sequence[dict[str, int]], count: int) -> list[Counter[str]]:
-    """Calls of the dearest 0, 1, ... `count` rollouts when all variants take turns."""
+    """Calls of the most expensive 0, 1, ... `count` rollouts when all variants take turns."""
     ranked = sorted(costs, key=lambda calls: -sum(calls.values()))
     turns = (Counter(ranked[n % len(ranked)]) for n in range(count))
     return list(accumulate(turns, initial=Counter()))

@@ -1,5 +1,5 @@
-"""Rollouts that were paid for, on disk beside the compiled program until the compile has come to its end: killed at any
-moment and run again, it plays none of them twice.
+"""Keeps rollouts that were paid for on disk, beside the compiled program, until the compile has finished. A compile
+that is killed at any moment and run again plays none of them twice.
 
     FILE.rollouts/request.json                  what the rollouts depend on; another compile is refused
     FILE.rollouts/PROGRAM/TASK-VARIANT.json     one rollout, under the fingerprint of its program; those with further
@@ -49,7 +49,7 @@ _FORM = TypeAdapter(_StoredRollout)
 
 
 def _is_plausible_rollout(stored: _StoredRollout) -> bool:
-    """Whether the trials can have been, and earned that score."""
+    """Whether the trials are possible and earn that score."""
     return (
         bool(stored.trials)
         and not find_trials_fault(stored.trials, stored.variant)
@@ -68,16 +68,17 @@ class RolloutCache:
 
     @classmethod
     def for_output(cls, out: Path) -> "RolloutCache":
-        """The shelf of the compile that writes to `out`."""
+        """The cache of the compile that writes to `out`."""
         return cls(out.with_name(f"{out.name}.rollouts"))
 
     @property
     def begun(self) -> bool:
-        """Whether a compile is to be gone on with."""
+        """Whether a compile was begun and can be continued."""
         return self._request_file.exists()
 
     def check_request(self, request: dict[str, Any]) -> int:
-        """How many rollouts are there. Raises `RunMismatch` when they were played for another request."""
+        """Return how many rollouts are cached. Raises `RunMismatch` when they were played for another request, and
+        `UsageError` for a folder of something else."""
         if not self._request_file.exists():
             if self.folder.exists() and any(not entry.name.startswith(".") for entry in self.folder.iterdir()):
                 raise UsageError(
@@ -101,16 +102,15 @@ class RolloutCache:
         return len(list(self.folder.glob("*/*.json")))
 
     def open_for_request(self, request: dict[str, Any]) -> None:
-        """Keep rollouts of this request from now on; raises what `check_request` raises. The folder has to stay where
-        it is."""
+        """Start keeping rollouts of this request. Raises what `check_request` raises. The folder must not move
+        afterwards."""
         self.check_request(request)
         self.place.hold()
         self.place.write(self._request_file, json.dumps(request, indent=1) + "\n")
         self.place.watch_file(self._request_file.name)
 
     def find_rollout(self, program: str, variant: Variant, repeat: int = 0) -> Rollout | None:
-        """The rollout of a program on a variant; None when it was never played, or its file is damaged or tells what
-        cannot have been."""
+        """The rollout of a program on a variant; None when it was never played or its file is damaged or impossible."""
         stored = _read_rollout(self._rollout_file(program, variant, repeat))
         if stored is None or (stored.variant, stored.repeat) != (variant, repeat):
             return None
@@ -139,7 +139,7 @@ class RolloutCache:
             self.place.append(self._usage_file, format_usage_line(role, usage))
 
     def sum_abandoned_usage(self) -> dict[str, Usage]:
-        """What was paid for that is in no rollout here, by role."""
+        """Usage that is in no cached rollout, by role."""
         noted: dict[str, Usage] = {}
         for role, usage, _ in parse_usage_lines(read_lines(self._usage_file)):
             noted[role] = noted.get(role, Usage()) + usage
@@ -149,7 +149,7 @@ class RolloutCache:
         return {role: usage for role, usage in sorted(left.items()) if usage != Usage()}
 
     def remove_folder(self) -> None:
-        """The compile has come to its end: its file tells all that is needed."""
+        """Remove the folder after the compile has finished and written its file."""
         self.place.check_exists()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -166,12 +166,12 @@ class RolloutCache:
 
 
 def name_rollout(variant: Variant, repeat: int = 0) -> str:
-    """What a rollout's files are called: after its variant, and after which further seed it is of."""
+    """File name of a rollout: its variant and, for a further seed, the seed's number."""
     return f"{variant.task}-{variant.index}" + (f"-seed-{repeat}" if repeat else "")
 
 
 def _read_rollout(file: Path) -> _StoredRollout | None:
-    """A rollout in a file; None when there is none, or it is damaged or tells what cannot have been."""
+    """The rollout in a file; None when there is none, or it is damaged or impossible."""
     try:
         stored = _FORM.validate_python(read_json(file))
     except (FileNotFoundError, ValidationError, DamagedFile):

@@ -1,4 +1,4 @@
-"""Keeps the bars, notes and prints of DSPy and gepa off the terminal, where a compile has its own."""
+"""Keeps the progress bars and logs of DSPy and gepa off the terminal, where a compile shows its own."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ _lock = threading.RLock()
 
 @contextmanager
 def silence_output() -> Iterator[None]:
-    """No tqdm bar is drawn inside the block, and of the optimizers' logs only errors come through."""
+    """Inside the block, draw no tqdm bar and let only errors of the optimizers' logs through."""
     drawn = tqdm.tqdm.__init__
     levels = {name: logging.getLogger(name).level for name in _LOGGERS}
 

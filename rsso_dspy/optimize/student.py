@@ -14,16 +14,16 @@ from rsso_dspy.optimize.acceptance import estimate_score, race_on_val
 from rsso_dspy.optimize.proposing.instructions import keep_instructions, show_sent_instructions
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.modules import ROLE_OF
 from rsso_dspy.programs.state import OLD_NAMES
 from rsso_dspy.records import Variant
 
 
 class Student(Agent):
-    """An `Agent` whose rollouts come from `Rollouts`. Its copies share them, and its trace, which optimizers sample
-    from, holds the calls that `shown` lets through. Its instructions are those that are sent under the interface in
-    force. Predictors that are not to be changed are none of its named ones, so that no optimizer can reach them; they
-    play all the same."""
+    """An `Agent` whose rollouts come from `Rollouts`. Its copies share them. Its trace, which optimizers sample from,
+    holds only the calls that `shown` accepts. Its instructions are those that are sent under the current interface.
+    Predictors that must not change are left out of its named ones, so that no optimizer can reach them; they play all
+    the same."""
 
     def __init__(
         self, agent: Agent, rollouts: Rollouts, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True
@@ -39,14 +39,14 @@ class Student(Agent):
         return [(name, predictor) for name, predictor in self.predictors_by_name.items() if name in self.rollouts.tuned]
 
     def get_program(self) -> Agent:
-        """The program that is played: what is sent unchanged is kept as the program words it."""
+        """The program that is played. Instructions that are sent unchanged keep the program's own words."""
         program = Agent(self.method.name)
         program.load_state(self.dump_state())
         keep_instructions(program, self.rollouts.live.runtime.rules.interface)
         return program
 
     def may_play(self, program: Agent, variants: Collection[Variant]) -> bool:  # noqa: ARG002
-        """Whether a program may be played on these."""
+        """Whether a program may be played on these variants."""
         return True
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
@@ -60,15 +60,15 @@ class Student(Agent):
         return self.make_prediction(rollout)
 
     def make_prediction(self, rollout: Rollout) -> dspy.Prediction:
-        """What the metric is given of a rollout."""
+        """The prediction that the metric reads, made of a rollout."""
         played = self.rollouts.live.runtime.benchmark
         other = {"benchmark": played} if played else {}
         return dspy.Prediction(trials=rollout.trials, progress=rollout.progress, score=rollout.score, **other)
 
 
 def play_or_estimate(rollouts: Rollouts, program: Agent, variant: Variant) -> Rollout:
-    """The rollout of a candidate, its score the mean over all seeds that were played; of a candidate that was dropped
-    on `val`, where it was not played an estimate without trials."""
+    """The rollout of a candidate, its score the mean over all seeds that were played. For a val variant that a dropped
+    candidate did not play, an estimate without trials."""
     candidate = rollouts.register_candidate(program)
     if candidate.dropped and variant in rollouts.val and variant not in candidate.rollouts:
         best = rollouts.best_candidate or candidate
@@ -79,14 +79,14 @@ def play_or_estimate(rollouts: Rollouts, program: Agent, variant: Variant) -> Ro
 
 @contextmanager
 def race_in_evaluations(rollouts: Rollouts, jobs: int) -> Iterator[None]:
-    """Inside the block, whatever `dspy.Evaluate` plays on `val` has been raced before it asks, and what it plays
-    elsewhere on several threads is paid for in the order of its variants."""
+    """Inside the block, a program that `dspy.Evaluate` plays on `val` races there first; on other variants the budget
+    goes to them in their order, whatever the threads do."""
     with dspy.context(callbacks=[*dspy.settings.callbacks, _EvaluationListener(rollouts, jobs)]):
         yield
 
 
 class _EvaluationListener(BaseCallback):
-    """DSPy tells it of every evaluation before it begins."""
+    """DSPy calls it before every evaluation."""
 
     def __init__(self, rollouts: Rollouts, jobs: int):
         self.rollouts = rollouts
@@ -103,16 +103,15 @@ class _EvaluationListener(BaseCallback):
 
 
 def list_open_predictors(tuned: Sequence[str], deaf: Collection[str]) -> tuple[str, ...]:
-    """The predictors that a search may change: those asked for; where nobody asked for any, all whose role reads its
-    instruction."""
+    """The predictors that a search may change: those asked for, or else all whose role reads its instruction."""
     if tuple(tuned) != tuple(ROLE_OF):
         return tuple(tuned)
     return tuple(name for name, role in ROLE_OF.items() if role not in deaf)
 
 
 def resolve_predictors(names: Collection[str] | None) -> tuple[str, ...]:
-    """The predictors that these names mean, all of them when None: a predictor's own name (that of version 0.1.0 too),
-    or a role's, for all its predictors. Raises `UnknownName`."""
+    """The predictors that these names mean, all of them when None. A name is a predictor's own (also that of version
+    0.1.0) or a role's, which stands for all its predictors. Raises `UnknownName`."""
     if names is None:
         return tuple(ROLE_OF)
     names = [OLD_NAMES.get(name, name) for name in names]

@@ -1,12 +1,12 @@
-"""A teacher: who plays the train variants in place of the program that is compiled, for demonstrations.
+"""A teacher plays the train variants in place of the program that is compiled, to make demonstrations.
 
     teacher = choose_teacher("gold", config)          # or the name of a [backends.NAME] table
     teacher.check(calibration, "bootstrap")           # SplitError, UsageError: before anything is played
     lead = open_lead(teacher, calibration, live)      # given to `Rollouts`, which asks it on train variants
 
-Whoever teaches, it is the student's own program that is played, with its prompts and fields: a `gold` teacher says the
-benchmark's solution of a training variant step by step, another backend answers as it can. What that costs stands on
-the account under ``teacher-ROLE``.
+Every teacher plays the student's own program, with its prompts and fields: a `gold` teacher answers with the
+benchmark's solution of a training variant, step by step; another backend answers as its model does. Its cost is booked
+under ``teacher-ROLE``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from rsso_dspy.bounds import LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS, USUAL_DEMO_TOK
 from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.plan import TEACHING
+from rsso_dspy.experiment.forecast import TEACHING
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.adapters import ChatAdapter
@@ -30,38 +30,41 @@ from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.records import TrialResult, Variant
 
 GOLD = "gold"
-"""Names the teacher that plays gold paths."""
+"""Name of the teacher that plays gold paths."""
 
-TAUGHT = ("bootstrap", "bootstrap-random")
-"""Optimizers that take demonstrations and nothing else."""
+TAUGHT = ("clauses", "bootstrap", "bootstrap-random")
+"""Optimizers that learn from a teacher: `clauses` from the order of its steps, the others from demonstrations."""
+
+GOLD_SHOWN, SHOWN = 5, 2
+"""Maximum variants of a task type that `gold`, and that a backend, plays when spare variants are used."""
 
 SLACK = 20
-"""Steps that a gold path may take more than it has actions: the simulator may ask which of several things is meant."""
+"""Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """Who teaches, and how much of it a prompt holds."""
+    """Who teaches, and how many tokens of demonstrations a prompt may hold."""
 
     name: str
     """`gold`, or the name of a backend."""
     demo_tokens: int = USUAL_DEMO_TOKENS
     backend: BackendConfig | None = None
-    """None of gold."""
+    """None for `gold`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What its answers depend on, as JSON data."""
     same: bool = False
-    """It is the student's own model."""
+    """Whether it is the student's own model."""
 
     @property
     def models(self) -> dict[str, str]:
-        """Role, as the account has it, to the model that answers; none of gold."""
+        """Role, as it is booked, to the model that answers; empty for `gold`."""
         models = Backend(self.backend).models if self.backend else {}
         return {f"{TEACHING}{role}": model for role, model in models.items()}
 
     @property
     def model(self) -> str:
-        """`gold`, or the model that acts."""
+        """`gold`, or the model of the actor."""
         return self.models[f"{TEACHING}actor"] if self.backend else GOLD
 
     @property
@@ -69,8 +72,8 @@ class Teacher:
         """What a reader of the scores should know."""
         if not self.backend:
             return (
-                "taught by gold: its demonstrations are taken from solutions of the train variants, which no player "
-                "of the paper was shown",
+                "taught by gold: demonstrations, or the order of steps, are taken from solutions of training variants, "
+                "which no player of the paper was shown",
             )
         if self.same:
             return (
@@ -80,14 +83,12 @@ class Teacher:
         return ()
 
     def check(self, calibration: Calibration, optimizer: str, tuned: Sequence[str]) -> None:
-        """Raise `UsageError` for an optimizer that has no use for demonstrations alone, for a benchmark without gold
-        paths and for roles that gold does not play; `SplitError` when gold would be asked for anything but training
-        variants."""
+        """Raise `UsageError` for an optimizer that cannot use a teacher, for a benchmark without gold paths and for
+        roles that `gold` does not play; `SplitError` when `gold` would play anything but training variants."""
         if optimizer not in TAUGHT:
             raise UsageError(
-                f"a teacher gives demonstrations, and {optimizer} does not search for those alone: compile with "
-                f"--optimizer {' or '.join(TAUGHT)} first, then improve on a confirmed file with --optimizer "
-                f"{optimizer} --from FILE"
+                f"{optimizer} has no use for a teacher: compile with --optimizer {' or '.join(TAUGHT)} first, then "
+                f"improve on a confirmed file with --optimizer {optimizer} --from FILE"
             )
         if not LEAST_DEMO_TOKENS <= self.demo_tokens <= MOST_DEMO_TOKENS:
             raise UsageError(
@@ -97,14 +98,22 @@ class Teacher:
         if self.backend:
             return
         played = get_benchmark(calibration.benchmark)
-        played.check_gold_paths(calibration.train)
+        for part in dict.fromkeys(played.find_part(variant.task) for variant in calibration.train):
+            part.check_gold_paths(each for each in calibration.train if played.find_part(each.task) is part)
         if "actor" not in tuned:
             raise UsageError("gold paths teach the actor alone, and --roles leaves it out: name it, or another teacher")
 
-    def describe_play(self, variants: int) -> str:
-        """What it will do, in a line of the plan."""
+    @property
+    def shown(self) -> int:
+        """Maximum variants of a task type that it plays when spare variants are used."""
+        return GOLD_SHOWN if self.backend is None else SHOWN
+
+    def describe_play(self, calibration: Calibration, optimizer: str) -> str:
+        """What the teacher will play, as a line of the plan."""
+        variants = len(calibration.train)
+        spare = len(calibration.list_studied(self.shown)) - variants if optimizer == "clauses" else 0
         who = "gold plays the solutions of" if self.backend is None else f"{self.name} ({self.model}) plays"
-        parts = f"{variants} train variant{'s' * (variants != 1)}"
+        parts = f"{variants} train variant{'s' * (variants != 1)}" + f" and {spare} spare ones at most" * bool(spare)
         free = "; no model is asked for that" if self.backend is None else ""
         return f"teacher: {who} {parts}{free}; demonstrations take {self.demo_tokens:,} tokens at most"
 
@@ -128,17 +137,17 @@ def choose_teacher(name: str, config: Config, demo_tokens: int = USUAL_DEMO_TOKE
 
 @dataclass(frozen=True)
 class Lead:
-    """A teacher who is ready to play. `Rollouts` asks it on `variants`."""
+    """A teacher that is ready to play. `Rollouts` has it play `variants`."""
 
     variants: frozenset[Variant]
     adapter: dspy.Adapter
-    """The format that its answers are asked for in."""
+    """The format of its answers."""
     asks_models: bool
     take_over: Callable[[Runtime, Variant], Runtime]
-    """The runtime of a rollout, with the teacher in place of the student."""
+    """Returns the runtime of a rollout with the teacher in place of the student."""
 
     def bill(self, trials: tuple[TrialResult, ...]) -> tuple[TrialResult, ...]:
-        """The trials with what they cost under the teacher's roles; a gold path costs nothing."""
+        """The trials with their usage booked under the teacher's roles; a gold path costs nothing."""
         return tuple(
             replace(
                 trial,
@@ -151,9 +160,12 @@ class Lead:
 def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffold: Scaffold) -> Lead:
     """The teacher, ready to play. Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when its backend cannot
     work."""
-    variants = frozenset(calibration.train)
+    variants = frozenset(calibration.list_studied(teacher.shown))
     if teacher.backend is None:
-        return Lead(variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, scaffold))
+        data = live.config.active_benchmark.locate_data(live.config.environment.data)
+        return Lead(
+            variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, scaffold, data)
+        )
     backend = Backend(teacher.backend, Runtime.is_stopping)
     backend.check(live.protocol.rules.retry_temperature)
     backend.check_connections()
@@ -165,10 +177,12 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffol
     return Lead(variants, backend.adapter, True, play_backend)
 
 
-def play_gold(runtime: Runtime, variant: Variant, calibration: Calibration, scaffold: Scaffold) -> Runtime:
-    """The runtime with the gold path of a training variant in place of a model: one trial, to the path's end, in which
-    nothing is learnt. Raises `SplitError` for any other variant."""
-    path = get_benchmark(calibration.benchmark).find_gold_path(variant)
+def play_gold(
+    runtime: Runtime, variant: Variant, calibration: Calibration, scaffold: Scaffold, data: str | None = None
+) -> Runtime:
+    """The runtime with the gold path of a training variant in place of a model: one trial, to the end of the path,
+    without learning. ``data``: the user's data folder. Raises `SplitError` for any other variant."""
+    path = get_benchmark(calibration.benchmark).find_gold_path(variant, data, runtime.rules.interface)
     player = dspy.LM("gold/path", engine=GoldPlayer(path, scaffold), cache=False)
     rules = replace(
         runtime.rules,

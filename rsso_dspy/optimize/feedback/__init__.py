@@ -16,6 +16,7 @@ from rsso_dspy.environments.goals import Goal
 from rsso_dspy.optimize.feedback import constitution, verbalizer
 from rsso_dspy.optimize.feedback.actor import find_answer_steps, judge_actor
 from rsso_dspy.optimize.feedback.equivalence import judge_skill_equivalence
+from rsso_dspy.optimize.feedback.memory_writers import judge_memory_writer
 from rsso_dspy.optimize.feedback.predictor_call import PredictorCall, report_results
 from rsso_dspy.optimize.feedback.reflector import judge_reflector
 from rsso_dspy.optimize.feedback.remarks import render_remarks
@@ -32,6 +33,12 @@ RULES: dict[str, Callable[[PredictorCall], Iterator[str]]] = {
     "skill_equivalence": judge_skill_equivalence,
     "constitution_writer.write": constitution.judge_rule_writer,
     "constitution_writer.summarize": constitution.judge_summarizer,
+    "reflection_distiller": judge_memory_writer,
+    "insight_writer": judge_memory_writer,
+    "workflow_writer": judge_memory_writer,
+    "strategy_writer": judge_memory_writer,
+    "playbook_reviewer": judge_memory_writer,
+    "cheatsheet_writer": judge_memory_writer,
 }
 """Predictor to the rule that knows what its answers are for."""
 
@@ -44,13 +51,15 @@ def build_feedback(
     progress: Sequence[Sequence[Goal]] = (),
     of: Benchmark | None = None,
 ) -> str:
-    """What one call of the predictor ``name`` had to do with how the trials went, and what to do better.
+    """How one call of the predictor ``name`` affected the trials, and what to do better.
 
     ``inputs`` and ``outputs`` are the call's fields by name; ``progress`` is the goals of every trial, empty when
-    unknown. Texts are read in the grammar of the benchmark ``of``, the default one when None. A predictor without a
-    rule of its own gets the result of the trials alone.
+    unknown. Texts are read in the grammar of the benchmark ``of``, the default one when None, or of its part. A
+    predictor without a rule of its own gets the result of the trials alone.
     """
-    call = PredictorCall(inputs, outputs, tuple(trials), progress, of or get_benchmark())
+    of = of or get_benchmark()
+    tasks = [trial.trajectory.variant.task for trial in trials if trial.trajectory]
+    call = PredictorCall(inputs, outputs, tuple(trials), progress, of.find_part(tasks[0]) if tasks else of)
     return render_remarks(RULES.get(name, _judge_results_only)(call), call.solved)
 
 

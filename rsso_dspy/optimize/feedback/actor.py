@@ -21,12 +21,12 @@ from rsso_dspy.optimize.feedback.remarks import Advice, Guess
 from rsso_dspy.records import Step, Trajectory, TrialResult
 
 _LED = 3
-"""Steps before a gain that are named with it."""
+"""How many steps before a gain are named with it."""
 _ANSWERED = re.compile(r"^(?:Next action|Action): (.*)$", re.M)
 
 
 def judge_actor(call: PredictorCall) -> Iterator[str]:
-    """This answer first, then the trials; what the variant suggests beyond them is a guess."""
+    """Report on this answer first, then on the trials; further suggestions from the variant are guesses."""
     yield from _judge_answer(call)
     yield from report_results(call.trials)
     yield from report_goal_progress(call.goals, call.benchmark)
@@ -56,7 +56,7 @@ def _judge_answer(call: PredictorCall) -> Iterator[str]:
 
 
 def _report_effect(trial: Trajectory, index: int) -> Iterator[str]:
-    """What the action brought, or why it brought nothing."""
+    """Yield what the action gained, or why it gained nothing."""
     step = trial.steps[index]
     if step.reward:
         yield f"The score {'rose' if step.reward > 0 else 'fell'} by {abs(step.reward)} points at this action."
@@ -76,12 +76,12 @@ def _report_effect(trial: Trajectory, index: int) -> Iterator[str]:
 
 
 def _find_continued_circle(trial: Trajectory, index: int) -> Circle | None:
-    """The circle that this step goes on with; the first round is not to blame, it may have been worth a try."""
+    """The circle that this step continues; None in its first round, which may have been worth a try."""
     return next((each for each in find_circles(trial) if each.start + len(each.actions) <= index < each.end), None)
 
 
 def _check_against_plan(call: PredictorCall, trial: Trajectory, index: int) -> Iterator[str]:
-    """A right plan that was read and not followed: the actor's fault, not the reflector's."""
+    """Report a right plan that was read and not followed: the actor's fault, not the reflector's."""
     plans = call.get_input("plans_from_past_attempts")
     step = trial.steps[index]
     if not plans:

@@ -1,6 +1,6 @@
-"""The two calls of a constitution, judged by what they were given and what they made of it.
+"""Judges the two calls of a constitution by their inputs and outputs.
 
-Rules are called by their numbers: quoting one would hand it to the proposer as advice.
+Rules are named by their numbers: a quoted rule would reach the proposer as advice.
 """
 
 import re
@@ -13,24 +13,24 @@ from rsso_dspy.optimize.feedback.remarks import Advice
 from rsso_dspy.optimize.feedback.wording import WordingComparer, measure_coverage
 
 MOST_RULES = 50
-"""Rules of one kind that a constitution holds at most."""
+"""Maximum rules of one kind in a constitution."""
 LONGEST_RULE = 300
-"""Characters of one rule at most: two or three sentences."""
+"""Maximum characters of a rule: two or three sentences."""
 KEPT = 0.5
-"""Share of its words from which on a rule counts as kept in another."""
+"""Share of its words that another rule must contain for a rule to count as kept."""
 
 _DONE = re.compile(r"^Step \d+\. > (.+)$", re.M)
 
 
 class NumberedRule(NamedTuple):
-    """A rule by its place, e.g. "abstract rule 2"."""
+    """A rule with its number, e.g. "abstract rule 2"."""
 
     place: str
     text: str
 
 
 def judge_rule_writer(call: PredictorCall) -> Iterator[str]:
-    """Against the rules that stood already and the stretch of play that was read."""
+    """Judge new rules against the known ones and the stretch of play that was read."""
     known = [
         NumberedRule("a known rule", line)
         for line in call.get_input("known_rules").splitlines()
@@ -48,7 +48,7 @@ def judge_rule_writer(call: PredictorCall) -> Iterator[str]:
 
 
 def judge_summarizer(call: PredictorCall) -> Iterator[str]:
-    """Against the rules that were gathered."""
+    """Judge a summary against the gathered rules."""
     gathered = [
         *_list_rules("abstract", call.inputs, "gathered_abstract_rules"),
         *_list_rules("error", call.inputs, "gathered_error_rules"),
@@ -104,7 +104,7 @@ def _report_contradictions(
 
 
 def _report_unmade_mistakes(call: PredictorCall) -> Iterator[str]:
-    """Mistakes that no action of the stretch has a word in common with."""
+    """Report mistakes that share no word with any action of the stretch."""
     done = extract_content_words("\n".join(_DONE.findall(call.get_input("transcript"))))
     errors = [
         (rule.place, extract_content_words(rule.text.partition("\n")[0])) for rule in _list_rules("error", call.outputs)
@@ -118,7 +118,7 @@ def _report_unmade_mistakes(call: PredictorCall) -> Iterator[str]:
 def _report_dropped_rules(
     gathered: Sequence[NumberedRule], made: Sequence[NumberedRule], wording: WordingComparer
 ) -> Iterator[str]:
-    """Rules that nothing is left of. One that another gathered rule contradicts may have been settled against."""
+    """Report rules that were lost, except those that another gathered rule contradicts."""
     lost = [
         rule.place
         for rule in gathered

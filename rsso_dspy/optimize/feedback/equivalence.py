@@ -1,4 +1,4 @@
-"""The judge of equivalence: its answer against the words of the skills that the library held when it was asked."""
+"""Judges the check of equivalence: its answer against the words of the skills in the library at that time."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _ENTRY = re.compile(r"^(\d+)\. (.*(?:\n(?!\d+\. ).*)*)", re.M)
 
 
 def judge_skill_equivalence(call: PredictorCall) -> Iterator[str]:
-    """Near-duplicates that were kept, distinct skills that were lost, numbers that do not exist."""
+    """Report near-duplicates that were kept, distinct skills that were lost, and numbers that do not exist."""
     library = {int(number): text for number, text in _ENTRY.findall(call.get_input("library"))}
     given = list(call.outputs.get("equivalent") or ())
     inside = [number for number in given if number in library]
@@ -49,8 +49,8 @@ def _report_lost_skill(new: str, chosen: dict[int, str]) -> Iterator[str]:
 
 
 def _is_duplicate(one: str, other: str) -> bool:
-    """Nearly the same words, and in the steps no word on either side that the other side has another one for: skills
-    that differ in the object alone share nearly all their words and are two."""
+    """Whether two skills have nearly the same words, and steps in which neither side replaces a word of the other.
+    Skills that differ only in the object share nearly all words, yet are two skills."""
     ours, theirs = extract_content_words(_extract_steps(one)), extract_content_words(_extract_steps(other))
     return measure_overlap(one, other) >= NEARLY_ALL and (ours <= theirs or theirs <= ours)
 

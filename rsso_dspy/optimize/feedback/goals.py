@@ -1,6 +1,6 @@
-"""What the simulator's own account of progress says about trials, by kinds of goals alone.
+"""Feedback from the simulator's own account of progress, by kinds of goals only.
 
-A goal's description names the answer and never gets here. Its class does not leave this file either: prompts read a
+A goal's description names the answer and never gets here. Its class does not leave this file either: prompts contain a
 phrase that stands for every goal of that class.
 """
 
@@ -12,8 +12,8 @@ from rsso_dspy.optimize.feedback.remarks import Guess
 
 
 def report_goal_progress(goals: Sequence[Sequence[Goal]], benchmark: Benchmark) -> Iterator[str]:
-    """How many required goals were reached, by which kinds; then guesses for the kinds that were missed. ``goals`` are
-    those of one variant after each of its trials; nothing is said when they are unknown."""
+    """Yield how many required goals were reached, and of which kinds; then guesses for the kinds that were missed.
+    ``goals`` are those of one variant after each of its trials; nothing is yielded when they are unknown."""
     yield from describe_goal_kinds(goals, benchmark)
     yield from map(Guess, advise_on_goals(goals, benchmark))
 

@@ -1,4 +1,4 @@
-"""One answer of one predictor, and what became of it: all that a rule of feedback looks at."""
+"""One answer of one predictor with the trials it belongs to: everything that a rule of feedback reads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ _ENDINGS = {
     "budget": "ended with the task undone",
     "stalled": "brought the simulator to a standstill",
     "repeated": "was ended because one action was repeated over and over",
+    "exhausted": "was ended because it went in circles",
     "error": "was cut short",
 }
 
@@ -27,12 +28,12 @@ class PredictorCall:
     outputs: Any
     results: tuple[TrialResult, ...]
     goals: Sequence[Sequence[Goal]]
-    """Per trial; empty when unknown."""
+    """Goals per trial; empty when unknown."""
     benchmark: Benchmark
 
     @property
     def wording(self) -> WordingComparer:
-        """How texts are read."""
+        """Compares texts in the benchmark's grammar."""
         return WordingComparer(self.benchmark.grammar)
 
     @property
@@ -41,7 +42,7 @@ class PredictorCall:
 
     @property
     def solved(self) -> bool:
-        """Whether a trial solved the variant: then there is nothing to do better."""
+        """Whether a trial solved the variant; then no advice is needed."""
         return any(trial.solved for trial in self.trials)
 
     def get_output(self, *names: str) -> str:
@@ -49,12 +50,12 @@ class PredictorCall:
         return next((str(text) for name in names if (text := self.outputs.get(name))), "")
 
     def get_input(self, name: str) -> str:
-        """An input field as text; empty when it was not there."""
+        """An input field as text; empty when the call had none."""
         return str(self.inputs.get(name) or "")
 
 
 def report_results(trials: Sequence[Trajectory]) -> Iterator[str]:
-    """How each trial ended."""
+    """Yield how each trial ended."""
     for each in trials:
         yield f"Trial {each.trial} {_ENDINGS[each.outcome]}, at {each.environment_score} of 100 points."
 

@@ -1,4 +1,5 @@
-"""The reflector: whether the trial after its plan did better, and, if not, whether the plan or the player was wrong."""
+"""Judges the reflector: whether the trial after its plan did better and, if not, whether the plan or the player was
+wrong."""
 
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ from rsso_dspy.records import Trajectory
 
 
 def judge_reflector(call: PredictorCall) -> Iterator[str]:
-    """The attempt reflected on is the one whose transcript was read; the trial after it read the plan."""
+    """Judge a plan by the trial whose transcript was read and the next one, which read the plan."""
     yield from _judge_plan(call)
     yield from report_results(call.trials)
 
@@ -35,8 +36,8 @@ def _judge_plan(call: PredictorCall) -> Iterator[str]:
 
 
 def _compare_trials(before: Trajectory, after: Trajectory, plan: str, wording: WordingComparer) -> str:
-    """The verdict, by what was earned and by how it ended: points that are lost again are no gain. A plan that was not
-    followed neither helped nor did harm."""
+    """The verdict, by points earned and by final score: points that are lost again are no gain. A plan that was not
+    followed neither helped nor harmed."""
     old, new = (before.accumulator, before.environment_score), (after.accumulator, after.environment_score)
     if new[0] >= old[0] and new[1] >= old[1] and new != old:
         verdict = "the plan helped"
@@ -57,7 +58,7 @@ def _compare_trials(before: Trajectory, after: Trajectory, plan: str, wording: W
 
 
 def _report_costly_orders(after: Trajectory, plan: str, wording: WordingComparer) -> Iterator[str]:
-    """What the plan orders and what then cost points."""
+    """Report actions that the plan orders and that then cost points."""
     costly = {step.action: -step.reward for step in after.steps if step.reward < 0 and step.action}
     for action, points in list(costly.items())[:MOST]:
         if wording.orders_action(plan, action):
@@ -66,7 +67,8 @@ def _report_costly_orders(after: Trajectory, plan: str, wording: WordingComparer
 
 
 def _is_plan_ignored(before: Trajectory, after: Trajectory, plan: str, wording: WordingComparer) -> bool:
-    """The next trial made a mistake that the plan forbids, or did not do what the plan orders and what had paid."""
+    """Whether the next trial made a mistake that the plan forbids, or left out an ordered action that had earned
+    points."""
     done = {step.action for step in after.steps}
     again = any(
         step.action in _list_mistaken_actions(before) and wording.forbids_action(plan, step.action)
@@ -80,7 +82,8 @@ def _is_plan_ignored(before: Trajectory, after: Trajectory, plan: str, wording: 
 def _report_mistakes(
     before: Trajectory, after: Trajectory | None, wrong: str, plan: str, wording: WordingComparer
 ) -> Iterator[str]:
-    """Every mistake of the attempt: not named, named and not forbidden, or forbidden. The last is the player's own."""
+    """Report every mistake of the attempt as not named, named but not forbidden, or forbidden. Repeating a forbidden
+    one is the player's fault."""
     again = {step.action for step in list_mistakes(after)} if after else set()
     for action in _list_mistaken_actions(before)[:MOST]:
         if not wording.names_action(f"{wrong}\n{plan}", action):

@@ -1,14 +1,14 @@
-"""What a rule of feedback may say: a fact of these trials, advice that holds wherever it stands, or a guess.
+"""The remarks of feedback: facts about these trials, advice for every variant, and guesses.
 
-A fact names what it likes: it is evidence. Advice and guesses can stand in an instruction that serves other variants,
-so they name no object of the variant they come from.
+A fact is evidence and may name anything. Advice and guesses may end up in an instruction for other variants, so they
+name no object of their variant.
 """
 
 from collections.abc import Iterable, Sequence
 
 FACTS, ADVICE = "Facts:", "Advice:"
 PERHAPS = "Perhaps: "
-"""Begins a guess: a sentence that one variant alone speaks for."""
+"""Begins a guess."""
 
 
 class Advice(str):
@@ -18,14 +18,13 @@ class Advice(str):
 
 
 class Guess(Advice):
-    """A sentence that one variant alone speaks for."""
+    """A sentence that only one variant supports."""
 
     __slots__ = ()
 
 
 def render_remarks(remarks: Iterable[str], solved: bool) -> str:
-    """Facts, then advice, each once and under its heading. A solved variant has facts alone: it has nothing to do
-    better."""
+    """Facts, then advice, each once and under its heading. A solved variant gets only facts."""
     said: Sequence[str] = list(dict.fromkeys(remarks))
     facts = [each for each in said if not isinstance(each, Advice)]
     advice = [_format_advice(each) for each in said if isinstance(each, Advice)] if not solved else []

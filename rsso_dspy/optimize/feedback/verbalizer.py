@@ -1,5 +1,5 @@
-"""The three calls that word a skill. Its summary is judged by the excerpts it was made from; its target by whether the
-skill was pursued; its steps by whether points followed."""
+"""Judges the three calls that describe a skill: the summary by the excerpts it was made from, the target by whether the
+skill was pursued, the steps by whether points followed."""
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -16,14 +16,14 @@ _EXCERPT = re.compile(r"^Excerpt \d+\s*$", re.M)
 _ACTION = re.compile(r"^Action \d+: (.+)$", re.M)
 _SUBGOAL = re.compile(r"^Subgoal \d+: (.+)\n((?: +\d+\. .+\n?)*)", re.M)
 _SHORTEST_NAME, _LONGEST_NAME = 2, 5
-"""Words of a skill's name, as its signature asks for them."""
+"""Fewest and most words of a skill's name, as its signature asks for them."""
 
 ShownSkill = tuple[str, list[str]]
 """Target and steps of a skill as a prompt shows them."""
 
 
 def judge_skill_summary(call: PredictorCall) -> Iterator[str]:
-    """The first call. Nothing that it says stands in a later prompt of the actor, so no trial can blame it."""
+    """Judge the first call. The actor reads nothing of its answer, so no trial can be blamed on it."""
     excerpts = [
         _collect_action_words(part) for part in _EXCERPT.split(call.get_input("examples")) if _ACTION.search(part)
     ]
@@ -44,7 +44,8 @@ def judge_skill_summary(call: PredictorCall) -> Iterator[str]:
 
 
 def judge_skill_steps(call: PredictorCall) -> Iterator[str]:
-    """The second call. Steps that no points followed are its fault; a skill that was not pursued is the target's."""
+    """Judge the second call. Steps that no points followed are its fault; a skill that was not pursued is the fault of
+    the target."""
     written = [first_line(step) for step in call.outputs.get("steps") or () if first_line(step)]
     kept = list(
         filter_instructions(written, call.get_input("action_templates"), _ACTION.findall(call.get_input("examples")))
@@ -63,7 +64,8 @@ def judge_skill_steps(call: PredictorCall) -> Iterator[str]:
 
 
 def judge_skill_target(call: PredictorCall) -> Iterator[str]:
-    """The third call. A skill that was offered and never pursued is its fault; what came of a pursuit is the steps'."""
+    """Judge the third call. A skill that was offered and never pursued is its fault; the result of a pursuit is due to
+    the steps."""
     said = " ".join(call.get_output("target").split())
     seen, pursued = yield from _report_skill_use(call, lambda shown: bool(said) and shown[0] == said)
     if seen and not pursued:
@@ -82,8 +84,8 @@ def _collect_action_words(excerpt: str) -> frozenset[str]:
 def _report_skill_use(
     call: PredictorCall, is_it: Callable[[ShownSkill], bool]
 ) -> Generator[str, None, tuple[int, list[bool]]]:
-    """Says how the skill was used, and gives it back: steps that offered it, and of each that pursued it whether points
-    followed. A step that pursues a subgoal copied its target from the prompt."""
+    """Report how the skill was used. Returns how many steps offered it and, for each step that pursued it, whether
+    points followed. A step that pursues a subgoal copied its target from the prompt."""
     mine = [(skill, shown) for skill, shown in _list_shown_skills(call.results) if is_it(shown)]
     ids, targets = {skill for skill, _ in mine}, {shown[0] for _, shown in mine}
     seen = sum(bool(ids & set(step.recalled)) for trial in call.trials for step in trial.steps)
@@ -98,7 +100,7 @@ def _report_skill_use(
 
 
 def _list_shown_skills(given: Iterable[TrialResult]) -> Iterator[tuple[str, ShownSkill]]:
-    """Id, target and steps of every skill that stood in a prompt."""
+    """Yield id, target and steps of every skill that was in a prompt."""
     for result in given:
         for region, text in result.shown.items():
             name, _, ids = region.partition(":")

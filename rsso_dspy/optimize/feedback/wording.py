@@ -1,6 +1,6 @@
-"""How two texts compare: which words they share, which actions they order and which they forbid.
+"""Compares two texts: the words they share, the actions they order and the actions they forbid.
 
-Actions are read in the grammar of the benchmark that is played, whoever plays it.
+Actions are parsed with the grammar of the benchmark that is played, whichever model plays it.
 """
 
 import re
@@ -11,9 +11,9 @@ from typing import NamedTuple
 from rsso_dspy.environments.grammar import Grammar, extract_content_words, normalize_words
 
 NEARLY_ALL = 0.8
-"""Share of common words from which on two texts say the same."""
+"""Two texts with at least this share of common words say the same."""
 FEW = 1 / 3
-"""Share of common words below which they are about different things."""
+"""Two texts with less than this share of common words are about different things."""
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|[\n;]")
 _CONDITION = re.compile(r"\b(?:if|when|whenever|once|after|before|while|unless|until|where)\b", re.I)
@@ -26,29 +26,29 @@ class Claim(NamedTuple):
     action: str
     orders: bool
     condition: frozenset[str]
-    """The words of the condition it stands under; empty when it holds always."""
+    """The words of its condition; empty when it always holds."""
 
 
 def measure_overlap(one: str, other: str) -> float:
-    """Common content words of two texts, as a share of all of theirs; 0 when there are none."""
+    """Share of common content words among all content words of two texts, 0 to 1; 0 without any."""
     ours, theirs = extract_content_words(one), extract_content_words(other)
     return len(ours & theirs) / len(ours | theirs) if ours | theirs else 0.0
 
 
 def measure_coverage(one: str, other: str) -> float:
-    """Content words of one text that stand in the other, as a share of its own."""
+    """Share of the first text's content words that are in the other, 0 to 1; 1 without any."""
     ours = extract_content_words(one)
     return len(ours & extract_content_words(other)) / len(ours) if ours else 1.0
 
 
 @dataclass(frozen=True)
 class WordingComparer:
-    """Texts, read in a grammar."""
+    """Compares texts in a grammar."""
 
     grammar: Grammar
 
     def is_same_text(self, one: str, other: str) -> bool:
-        """Nearly the same words, and nothing that one orders and the other forbids."""
+        """Whether two texts have nearly the same words, and not only one of them forbids something."""
         if normalize_words(one) == normalize_words(other):
             return True
         return measure_overlap(one, other) >= NEARLY_ALL and not self._has_prohibition(one) ^ self._has_prohibition(
@@ -56,14 +56,14 @@ class WordingComparer:
         )
 
     def is_contradiction(self, one: str, other: str) -> bool:
-        """One orders an action that the other forbids, both always or both under the same condition."""
+        """Whether one text orders an action that the other forbids, both always or both under the same condition."""
         theirs = set(self.extract_claims(other))
         return any(
             Claim(claim.action, not claim.orders, claim.condition) in theirs for claim in self.extract_claims(one)
         )
 
     def extract_claims(self, text: str) -> Iterator[Claim]:
-        """The actions that a text orders or forbids, sentence by sentence."""
+        """Yield the actions that a text orders or forbids, sentence by sentence."""
         for sentence in _SENTENCES.split(text):
             conditional = bool(_CONDITION.search(sentence))
             for line in self.grammar.parse_advice(sentence):
@@ -77,7 +77,7 @@ class WordingComparer:
                     yield Claim(self.normalize_action(line.text), line.positive, condition)
 
     def normalize_action(self, text: str) -> str:
-        """An action in the form in which two are compared, less what is said of repeating it."""
+        """An action in the form used for comparison, without words about repeating it."""
         return self.grammar.canonicalize(_TAIL.sub("", normalize_words(text)))
 
     def names_action(self, text: str, doing: str) -> bool:

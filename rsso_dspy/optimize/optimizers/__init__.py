@@ -1,7 +1,6 @@
 """DSPy's optimizers by name, each set up for programs that play episodes. Adding one is a function and a row.
 
-What a compile returns is chosen by `compile_agent` among all candidates that were played; an optimizer only has to try
-them.
+An optimizer only tries candidates; `compile_agent` chooses among all that were played.
 """
 
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from importlib.util import find_spec
 
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers import copro_mipro, demonstrations, gepa, simba
+from rsso_dspy.optimize.optimizers import clauses, copro_mipro, demonstrations, gepa, simba
 from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, is_exemplary
 from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, GepaProposer, select_called_predictors
 from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT
@@ -41,17 +40,17 @@ class Optimizer:
     name: str
     source: str
     least: Callable[[Calibration], int]
-    """Rollouts below which not one candidate can be compared with the program to improve."""
+    """Fewest rollouts with which one candidate can be compared with the program to improve."""
     most: Callable[[Calibration], int | None]
-    """Rollouts that it can make use of; None for any number."""
+    """Most rollouts that it can use; None for any number."""
     proposals: Callable[[Calibration, int], int]
-    """Proposer calls per predictor at most, given the rollouts."""
+    """Maximum proposer calls per predictor, given the rollouts."""
     run: Callable[[Agent, Calibration, Rollouts, int, int], Agent]
-    """(program to improve, calibration, rollouts, seed, jobs) to the optimizer's own choice."""
+    """Takes program to improve, calibration, rollouts, seed and jobs; returns the optimizer's own choice."""
     searches: bool = True
-    """Whether it tries anything but the program as it is."""
+    """Whether it tries anything but the program to improve."""
     needs: str | None = None
-    """A package that comes with the extra of the optimizer's name."""
+    """The package that it needs, in the extra of the optimizer's name."""
 
 
 def get_optimizer(name: str) -> Optimizer:
@@ -66,7 +65,7 @@ def get_optimizer(name: str) -> Optimizer:
 
 
 def run_none(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
-    """The program as it is: a baseline, scored on the same variants and written down in the same form."""
+    """Return the program as it is: a baseline that is scored on the same variants and saved in the same form."""
     return agent
 
 
@@ -80,6 +79,14 @@ OPTIMIZERS = {
             most=lambda _: None,
             proposals=gepa.count_proposals,
             run=gepa.run_gepa,
+        ),
+        Optimizer(
+            "clauses",
+            "this project",
+            least=clauses.count_least_rollouts,
+            most=lambda _: None,
+            proposals=clauses.count_proposals,
+            run=clauses.run_clauses,
         ),
         Optimizer(
             "mipro",

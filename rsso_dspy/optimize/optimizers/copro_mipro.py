@@ -20,18 +20,18 @@ from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
 
 DEPTH = 3
-"""Most rounds of COPRO, each proposing from the scores of the rounds before (its own default)."""
+"""Maximum rounds of COPRO, each proposing from the scores of earlier rounds (its own default)."""
 
 BREADTH = 3
-"""Proposals per predictor and round below which COPRO does better with fewer rounds."""
+"""Fewest proposals per predictor and round; with less, COPRO does better with fewer rounds."""
 
 PROPOSALS = 12
-"""Most instructions per predictor that MIPROv2 combines (its "medium" setting)."""
+"""Maximum instructions per predictor that MIPROv2 combines (its "medium" setting)."""
 
 
 def run_copro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
     """Coordinate ascent: predictor by predictor, the best of several instructions, in as many rounds as the budget
-    reaches for."""
+    covers."""
 
     def compile_student(student: SearchStudent) -> None:
         depth, breadth = plan_copro_rounds(
@@ -47,8 +47,8 @@ def run_copro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
 
 
 def plan_copro_rounds(predictors: int, candidates: int) -> tuple[int, int]:
-    """COPRO's depth and breadth for so many candidates. Of several predictors it plays all earlier instructions again
-    in every round, since the others have changed."""
+    """COPRO's depth and breadth for this many candidates. With several predictors it plays all earlier instructions
+    again in every round, because the other predictors have changed."""
     for depth in range(DEPTH, 1, -1):
         played = depth if predictors == 1 else depth * (depth + 1) // 2
         breadth = int((candidates / predictors + 1) / played)
@@ -83,8 +83,8 @@ def run_mipro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
                 valset=build_examples(calibration.val),
                 num_trials=CIRCLES * trials,
                 minibatch=False,
-                program_aware_proposer=False,  # the program is this package's, and no description of the task
-                data_aware_proposer=False,  # the data are names of variants
+                program_aware_proposer=False,  # the program's code says nothing of the task
+                data_aware_proposer=False,  # the data are only keys of variants
             )
 
     search = Search(agent, rollouts, seed)
@@ -93,17 +93,17 @@ def run_mipro(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
 
 
 def count_combined_instructions(trials: int) -> int:
-    """Instructions per predictor, and sets of demonstrations, for so many trials of their combinations."""
+    """How many instructions per predictor, and sets of demonstrations, to combine in this many trials."""
     return max(2, min(2 * trials // 3, PROPOSALS))
 
 
 def count_least_copro_rollouts(calibration: Calibration) -> int:
-    """Zero-shot on the val variants, and one candidate."""
+    """Rollouts of zero-shot and one candidate on the val variants."""
     return 2 * calibration.val_rollouts
 
 
 def count_copro_proposals(calibration: Calibration, rollouts: int) -> int:
-    """One for every candidate."""
+    """One proposal for every candidate."""
     return max(1, count_affordable_candidates(calibration, rollouts) - 1)
 
 

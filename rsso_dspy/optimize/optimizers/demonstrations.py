@@ -1,4 +1,4 @@
-"""Demonstrations from rollouts that went well, once or in several random sets. No instruction is changed and no
+"""Demonstrations from rollouts that went well, in one set or in several random ones. No instruction is changed and no
 proposer asked."""
 
 import random
@@ -16,18 +16,18 @@ from rsso_dspy.programs.transcript import is_transcript_of
 from rsso_dspy.records import TrialResult, Variant
 
 DEMONSTRATIONS = 4
-"""Most demonstrations per predictor (BootstrapFewShot's own default)."""
+"""Maximum demonstrations per predictor (BootstrapFewShot's own default)."""
 
 WORTH_SHOWING = 0.5
 """Lowest metric of a rollout that demonstrations are taken from."""
 
 SETS = 16
-"""Most random sets that are compared (BootstrapFewShotWithRandomSearch's own default)."""
+"""Maximum random sets that are compared (BootstrapFewShotWithRandomSearch's own default)."""
 
 
 def run_bootstrap(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:  # noqa: ARG001
-    """One set of demonstrations: of the actor, actions that earned points; of the reflector, plans after which the next
-    trial did better."""
+    """Try one set of demonstrations: of the actor, actions that earned points; of the reflector, plans after which the
+    next trial did better."""
     few_shot = dspy.BootstrapFewShot(
         metric=metric,
         metric_threshold=WORTH_SHOWING,
@@ -47,8 +47,7 @@ def run_bootstrap(agent: Agent, calibration: Calibration, rollouts: Rollouts, se
 
 
 def run_bootstrap_random(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
-    """Random sets of such demonstrations, as many as the budget reaches for, each played on the variants to val
-    by."""
+    """Try random sets of such demonstrations, as many as the budget covers, each played on the val variants."""
     if has_perfect_candidate(rollouts):
         return agent
     rollouts.play_all(agent, calibration.train, jobs)
@@ -65,7 +64,8 @@ def run_bootstrap_random(agent: Agent, calibration: Calibration, rollouts: Rollo
             student,
             trainset=build_examples(_shuffle_trainset(calibration, seed)),
             valset=build_examples(calibration.val),
-            restrict=range(-1, SETS - 1),  # less the program without demonstrations and the one with labels, of none
+            # Not the program without demonstrations, nor the one with labels: there are none.
+            restrict=range(-1, SETS - 1),
         )
 
     search = Search(agent, rollouts, seed, narrow=False)
@@ -74,18 +74,18 @@ def run_bootstrap_random(agent: Agent, calibration: Calibration, rollouts: Rollo
 
 
 def count_one_set_rollouts(calibration: Calibration) -> int:
-    """Rollouts for a look at the train variants, and one set of demonstrations."""
+    """Rollouts to play the train variants and one set of demonstrations."""
     return 2 * calibration.val_rollouts + len(calibration.train)
 
 
 def count_all_sets_rollouts(calibration: Calibration) -> int:
-    """Rollouts for a look at the train variants, and all random sets."""
+    """Rollouts to play the train variants and all random sets."""
     return (1 + SETS) * calibration.val_rollouts + len(calibration.train)
 
 
 def is_exemplary(rollout: Rollout, call: TracedCall) -> bool:
-    """Whether a call is worth showing to others: an action that earned points, a plan after which the next trial did
-    better, anything else that was said in a rollout that went well."""
+    """Whether a call is worth showing: an action that earned points, a plan after which the next trial did better, or
+    any other predictor's answer in a rollout that went well."""
     return is_worth_showing(rollout.trials, call)
 
 

@@ -26,11 +26,11 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import Variant
 
 MINIBATCH = 3
-"""Rollouts that GEPA looks at before it proposes, and that a proposal has to do better on (gepa's own default)."""
+"""Rollouts that GEPA studies before it proposes, and on which a proposal must do better (gepa's own default)."""
 
 
 def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
-    """Reflective evolution of the instructions of every role that was called."""
+    """Evolve the instructions of every role that was called, by reflection."""
     candidate = compute_minibatch_size(calibration) + calibration.val_rollouts
 
     def is_search_done(_: Any) -> bool:
@@ -63,12 +63,12 @@ def run_gepa(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: i
 
 
 def count_least_rollouts(calibration: Calibration) -> int:
-    """Zero-shot on the val variants, and one candidate."""
+    """Rollouts of zero-shot and one candidate on the val variants and a minibatch each."""
     return 2 * calibration.val_rollouts + 2 * compute_minibatch_size(calibration)
 
 
 def count_proposals(calibration: Calibration, rollouts: int) -> int:
-    """One for every two minibatches, recalled ones counted."""
+    """One proposal for every two minibatches, recalled ones included."""
     return ceil((CIRCLES * rollouts - calibration.val_rollouts) / (2 * compute_minibatch_size(calibration)))
 
 
@@ -78,22 +78,22 @@ def compute_minibatch_size(calibration: Calibration) -> int:
 
 
 class UnsolvedBatches:
-    """GEPA's batch sampler: train variants in a shuffled order, round by round, those left out that the best candidate
-    solved at its first trial. When fewer are left than a minibatch holds, fresh ones are drawn from the spare variants;
-    when there are none, solved ones fill it up, which a proposal must not spoil. Raises `SearchDone` when all train
-    variants are solved and none is spare."""
+    """GEPA's batch sampler: train variants in a shuffled order, round by round, without those that the best candidate
+    solved at its first trial. When fewer are left than a minibatch holds, fresh ones are drawn from the spare variants.
+    When there are none, solved ones fill it up, on which a proposal must not get worse. Raises `SearchDone` when all
+    train variants are solved and none is spare."""
 
     def __init__(self, calibration: Calibration, rollouts: Rollouts, seed: int):
         self.variants = (*calibration.train, *calibration.spare)
         self.size = compute_minibatch_size(calibration)
         self.at_hand = list(range(len(calibration.train)))
-        """Places of the variants drawn so far."""
+        """Indices of the variants drawn so far."""
         self.rollouts = rollouts
         self._dice = random.Random(seed)
         self._round: list[int] = []
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:  # noqa: ARG002
-        """Places of the next minibatch's variants in the trainset."""
+        """Indices of the next minibatch's variants in the trainset."""
         open_ = self._draw_until_open()
         self._round = [place for place in self._round if place in open_]
         taken: list[int] = []
@@ -105,7 +105,7 @@ class UnsolvedBatches:
         return taken + self._dice.sample(rest, min(len(rest), self.size - len(taken)))
 
     def _draw_until_open(self) -> list[int]:
-        """Places of variants that are not known to be solved."""
+        """Indices of the drawn variants that are not known to be solved, after drawing fresh ones where needed."""
         while True:
             open_ = [place for place in self.at_hand if not self._is_solved(self.variants[place])]
             if len(open_) >= self.size or len(self.at_hand) == len(self.variants):
@@ -123,9 +123,9 @@ class UnsolvedBatches:
 
 
 class GepaProposer:
-    """What GEPA calls for new instructions. Its own samples, one random call a rollout, are not looked at: the request
-    tells of whole rollouts of the candidate (`proposing/request.py`). A predictor that nothing unsolved is known of is
-    not asked about."""
+    """Proposes instructions for GEPA. GEPA's own samples, one random call a rollout, are not used: the request shows
+    whole rollouts of the candidate (`proposing/request.py`). No proposal is asked for a predictor without unsolved
+    rollouts."""
 
     def __init__(self, student: Student, rollouts: Rollouts, seed: int):
         self.student = student
@@ -155,7 +155,7 @@ def select_called_predictors(
     candidate_idx: int,  # noqa: ARG001
     candidate: dict[str, str],
 ) -> list[str]:
-    """GEPA's component selector: every predictor that was called in these rollouts. Predictors that were not have
-    nothing to learn from."""
+    """GEPA's component selector: every predictor that was called in these rollouts. The others have nothing to learn
+    from."""
     said = {call[0].signature.instructions for data in trajectories for call in data["trace"]}
     return [name for name, instruction in candidate.items() if instruction in said]

@@ -25,13 +25,13 @@ from rsso_dspy.records import Variant
 NOTHING_TAUGHT = "the teacher did nothing that is short enough and good enough to show"
 
 SIZES = (1.0, 0.5, 0.25)
-"""Shares of the bound on tokens that sets take in turn."""
+"""Shares of the token bound that sets use in turn."""
 
 RECENT = 600
-"""Characters of earlier steps that are kept of a history, besides what is seen now."""
+"""Maximum characters of earlier steps in a demonstration's history, beside the present state."""
 
 ELSEWHERE = "(as in the task at hand)"
-"""Stands for what a demonstration would only repeat."""
+"""Stands for text that a demonstration would only repeat."""
 
 REPEATED = ("action_templates",)
 DROPPED = ("constitution", "plans_from_past_attempts", "progress", "skills")
@@ -49,19 +49,19 @@ class Lesson:
     predictor: str
     task: str
     earns: bool
-    """It earned points by itself."""
+    """Whether it earned points by itself."""
     demo: Mapping[str, str]
 
     @property
     def tokens(self) -> int:
-        """An estimate; there is no tokenizer for every model."""
+        """Estimated tokens; there is no tokenizer for every model."""
         return count_tokens(self.demo)
 
 
 def try_lessons(
     agent: Agent, rollouts: Rollouts, train: Sequence[Variant], tokens: int, seed: int, sets: int, jobs: int
 ) -> None:
-    """Have the teacher play, and race so many sets of demonstrations, as far as the budget goes."""
+    """Have the teacher play, and race `sets` sets of demonstrations, as far as the budget goes."""
     if has_perfect_candidate(rollouts):
         return rollouts.end_search(ALL_SOLVED)
     rollouts.play_all(agent, train, jobs)
@@ -82,8 +82,8 @@ def try_lessons(
 
 
 def list_lessons(rollout: Rollout, tuned: Sequence[str]) -> list[Lesson]:
-    """What can be shown of a rollout that went well: of the actor its actions that earned points, and of a trial that
-    solved the variant all; of other predictors what did some good."""
+    """The lessons in a rollout that went well: of the actor, actions that earned points and all actions of a trial that
+    solved the variant; of other predictors, calls that helped."""
     if rollout.score < WORTH_SHOWING:
         return []
     found = []
@@ -98,8 +98,8 @@ def list_lessons(rollout: Rollout, tuned: Sequence[str]) -> list[Lesson]:
 
 
 def choose_lessons(lessons: Sequence[Lesson], tokens: int, dice: str) -> dict[str, list[Lesson]]:
-    """Predictor to the lessons of a set, of so many tokens at most: task types take turns, and in every other turn what
-    earned points comes first."""
+    """Predictor to the lessons of a set, of at most `tokens` tokens. Task types take turns, and in every other turn an
+    action that earned points comes first."""
     throw = random.Random(dice)
     chosen: dict[str, list[Lesson]] = {}
     for name in dict.fromkeys(each.predictor for each in lessons):
@@ -129,8 +129,8 @@ def show_lessons(agent: Agent, chosen: Mapping[str, Sequence[Lesson]]) -> Agent:
 
 
 def shorten_demo(name: str, given: Mapping[str, Any], said: Any) -> dict[str, str] | None:
-    """A call as a demonstration: of an actor the newest steps of its history alone, and nothing of memories, on which
-    its answer may not rest; None when it does. Of any other predictor the whole call."""
+    """A call as a demonstration. Of an actor's call only the newest steps of the history remain, and no memory; None if
+    the answer depends on a memory or is a bare number. Of any other predictor the whole call."""
     texts = {key: str(value) for key, value in {**given, **dict(said)}.items()}
     if name != "actor":
         return texts
@@ -145,14 +145,14 @@ def shorten_demo(name: str, given: Mapping[str, Any], said: Any) -> dict[str, st
 
 
 def cut_history(history: str) -> str:
-    """What is seen now, and as many whole steps before it as are short enough."""
+    """The present state, and as many whole steps before it as fit `RECENT`."""
     starts = [0, *(match.end() for match in _ACTED.finditer(history))]
     newest = starts[-1]
     return history[next(start for start in starts if newest - start <= RECENT) :]
 
 
 def count_tokens(demo: Mapping[str, str]) -> int:
-    """Tokens of a demonstration, four characters each, the names of its fields among them."""
+    """Estimated tokens of a demonstration, four characters each, field names included."""
     return -(-sum(len(key) + len(value) for key, value in demo.items()) // CHARACTERS_PER_TOKEN)
 
 
@@ -163,7 +163,7 @@ def _is_step_of_solution(rollout: Rollout, call: TracedCall) -> bool:
 
 
 def _order_lessons(lessons: Sequence[Lesson], throw: random.Random) -> list[Lesson]:
-    """Shuffled, those that earned points in every other place as long as there are any."""
+    """Shuffle the lessons, with those that earned points in every other place as long as there are any."""
     earning = [each for each in lessons if each.earns]
     others = [each for each in lessons if not each.earns]
     throw.shuffle(earning)

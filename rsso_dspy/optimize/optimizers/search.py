@@ -1,5 +1,5 @@
-"""What a search by one of DSPy's optimizers goes through here: a student that shows no more than it should, and an end
-when there is nothing more to gain or to spend.
+"""The frame of a search by one of DSPy's optimizers: a student that shows only what it may, and an end when there is
+nothing more to gain or to spend.
 """
 
 import sys
@@ -24,29 +24,29 @@ from rsso_dspy.programs.scoring import SOLVED
 from rsso_dspy.records import Variant
 
 PERFECT = SOLVED
-"""The metric of a rollout whose first trial solved its variant, or more."""
+"""Lowest metric of a rollout whose first trial solved its variant."""
 
 NOTHING_LEFT = "the optimizer had nothing left to propose"
 ALL_SOLVED = "a candidate solved every val variant at its first trial"
 TRAIN_SOLVED = "every train variant was solved at the first trial, and no fresh one was left to draw"
-BUDGET_SPENT = "the budget reached for no further candidate"
+BUDGET_SPENT = "the budget was too small for another candidate"
 
 CIRCLES = 2
-"""Some optimizers count recalled rollouts too; at this many times the budget, one that goes in circles ends."""
+"""Some optimizers count recalled rollouts too. One that goes in circles ends at this many times the budget."""
 
 
 class SearchDone(BaseException):
-    """The search ends here, with what was tried so far. Not an `Exception`, because optimizers swallow those."""
+    """Ends the search with what was tried so far. Not an `Exception`, because optimizers swallow those."""
 
 
 def has_perfect_candidate(rollouts: Rollouts) -> bool:
-    """Whether a candidate is perfect on the val variants."""
+    """Whether the best candidate solved every val variant at its first trial."""
     best = rollouts.best_candidate
     return best is not None and is_solved(best, rollouts.val)
 
 
 def find_search_end(rollouts: Rollouts, needed: int) -> str | None:
-    """Why a search should end before it begins so many rollouts more; None when it should not."""
+    """Why a search should end instead of beginning `needed` more rollouts; None when it should not."""
     if has_perfect_candidate(rollouts):
         return ALL_SOLVED
     if rollouts.rollouts_left < needed or rollouts.has_spent_search_share:
@@ -57,8 +57,7 @@ def find_search_end(rollouts: Rollouts, needed: int) -> str | None:
 class Search:
     """One search: the program to improve, and which predictors it may change. Copies of a student share it.
 
-    With `narrow` those are the predictors that were called so far: the others have nothing to learn from, and trying
-    them would be in vain.
+    With `narrow` these are the predictors that were called so far: the others have nothing to learn from.
     """
 
     def __init__(self, agent: Agent, rollouts: Rollouts, seed: int, narrow: bool = True):
@@ -67,7 +66,7 @@ class Search:
         self.agent = agent
         played = [rollout for candidate in rollouts.candidates.values() for rollout in candidate.rollouts.values()]
         self.open = {call[0] for rollout in played for call in rollout.calls} if narrow else set(rollouts.tuned)
-        """Predictors that are in sight."""
+        """Predictors that the optimizer sees."""
         self.proposer = EditProposer(rollouts, seed)
         self._lock = threading.Lock()
         self._paid: dict[str, bool] = {}
@@ -76,17 +75,17 @@ class Search:
         return self
 
     def run(self, student: "SearchStudent", compile: Callable[["SearchStudent"], Any]) -> None:
-        """Let an optimizer compile the student: its questions go to the proposer role, what it prints nowhere."""
+        """Let an optimizer compile the student. Its questions go to the proposer role, its prints are dropped."""
         if not student.predictors():
             return
-        stand_in = dspy.BaseLM("the proposer role")  # optimizers want to see and copy one; nothing is sent to it
+        stand_in = dspy.BaseLM("the proposer role")  # optimizers inspect and copy a model; nothing is sent to this one
         settings = dspy.context(lm=stand_in, adapter=ProposerAdapter(self.proposer, student))
         with settings, redirect_stdout(StringIO()), suppress(SearchDone):
             compile(student)
 
     def check_worth_playing(self, program: Agent, variant: Variant) -> None:
-        """Raise `SearchDone` when nothing better can be found, or when the program is new and the budget does not reach
-        for all the val variants: those it would be played on would be wasted."""
+        """Raise `SearchDone` when nothing better can be found, or when the program is new and the budget does not cover
+        all val variants: playing it on some of them would be wasted."""
         if why := self.find_end(program, variant in self.rollouts.val):
             self.rollouts.end_search(why)
             raise SearchDone
@@ -108,16 +107,16 @@ class Search:
 
 
 class SearchStudent(Student):
-    """A `Student` with only those predictors in sight that its search is about. Of what an optimizer does to it,
-    instructions and demonstrations are played and nothing else: no prefixes, which are in no prompt and would make a
-    candidate of its own of the same words, and no models."""
+    """A `Student` that shows only the predictors of its search. Of an optimizer's changes, only instructions and
+    demonstrations are played: no prefixes, which are in no prompt and would make another candidate of the same words,
+    and no models."""
 
     def __init__(self, search: Search, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True):
         super().__init__(search.agent, search.rollouts, shown)
         self.search = search
 
     def named_predictors(self) -> list[tuple[str, dspy.Predict]]:
-        """The predictors that may be changed and are in sight."""
+        """The predictors that may be changed and that the optimizer sees."""
         return [(name, predictor) for name, predictor in super().named_predictors() if name in self.search.open]
 
     def get_program(self) -> Agent:
@@ -133,7 +132,7 @@ class SearchStudent(Student):
         return program
 
     def may_play(self, program: Agent, variants: Collection[Variant]) -> bool:
-        """Whether a program may be played on these."""
+        """Whether a program may be played on these variants."""
         return self.search.find_end(program, any(variant in self.rollouts.val for variant in variants)) is None
 
     def forward(self, variant: str) -> dspy.Prediction:  # type: ignore[override]
@@ -153,13 +152,14 @@ class SearchStudent(Student):
 
 
 def count_affordable_candidates(calibration: Calibration, rollouts: int) -> int:
-    """Candidates that this many rollouts reach for, each played on all the val variants."""
+    """How many candidates this many rollouts cover, each played on all val variants."""
     return rollouts // calibration.val_rollouts
 
 
 def _intern_texts(fields: Any) -> dict[str, Any]:
-    """The fields with one object for equal texts. DSPy throws dice by a pickle of the demonstrations, which tells
-    equal texts from the same text, and so a rollout that was played from one that was read from a file."""
+    """The fields with one object for equal texts. DSPy seeds its sampling with a pickle of the demonstrations, which
+    differs between equal texts and one shared text, and so between a rollout that was played and one read from a
+    file."""
     return {
         sys.intern(name): sys.intern(value) if type(value) is str else value for name, value in dict(fields).items()
     }

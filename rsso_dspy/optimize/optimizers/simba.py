@@ -26,18 +26,18 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 
 BATCH = 4
-"""Variants to train from that a batch looks at, and candidates that it makes: one of each."""
+"""Train variants in a batch; each gives one candidate."""
 
 PROGRAMS = 3
-"""Programs that a batch samples from. One less than `BATCH`, since SIMBA makes one candidate more than that."""
+"""Programs that a batch samples from: one less than `BATCH`, because SIMBA makes one candidate more."""
 
 SimbaRollout = dict[str, Any]
-"""A rollout as SIMBA keeps it: prediction, trace, score, example, output_metadata."""
+"""A rollout as SIMBA keeps it, by field: prediction, trace, score, example, output_metadata."""
 
 
 def run_simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: int, jobs: int) -> Agent:
-    """Batch by batch, a rule or a demonstration from each variant looked at; the best of a batch, when it did better
-    than the program as it was, is played on the val variants."""
+    """In batches, make a candidate with a new rule or demonstration from each variant of the batch. The best candidate
+    of a batch is played on the val variants if it beat the program to improve."""
     search = Search(agent, rollouts, seed)
     batches = SimbaBatches(search, calibration, jobs)
 
@@ -58,8 +58,8 @@ def run_simba(agent: Agent, calibration: Calibration, rollouts: Rollouts, seed: 
 
 
 class SimbaBatches:
-    """What happens around SIMBA's strategies, the functions that make a candidate out of a rollout, and in the one that
-    makes a rule: the one place where its search can be looked into."""
+    """Wraps SIMBA's strategies, the functions that make a candidate out of a rollout, and replaces the one that makes a
+    rule. Only there can its search be observed."""
 
     def __init__(self, search: Search, calibration: Calibration, jobs: int):
         self.search = search
@@ -76,7 +76,7 @@ class SimbaBatches:
         """Keys of the variants that they were made from."""
 
     def wrap_strategy(self, strategy: Callable[..., bool]) -> Callable[..., bool]:
-        """The strategy, seeing of a rollout what a prompt or a demonstration may hold and nothing else."""
+        """The strategy, shown only the parts of a rollout that a prompt or a demonstration may hold."""
 
         @wraps(strategy)
         def make_candidate(bucket: list[SimbaRollout], system: SearchStudent, **given: Any) -> bool:
@@ -96,8 +96,8 @@ class SimbaBatches:
     def _append_lines(
         self, bucket: list[SimbaRollout], system: SearchStudent, names: Mapping[int, str], bounds: tuple[float, float]
     ) -> None:
-        """SIMBA's rule, as edits: from the best and the worst rollout on a variant, unless both are among the lowest or
-        both among the highest of the batch (its own condition, by the 10th and the 90th percentile)."""
+        """SIMBA's rule, as edits drawn from the best and the worst rollout on a variant. Nothing changes if the best is
+        at or below the batch's 10th percentile or the worst at or above its 90th (SIMBA's own condition)."""
         good, bad = bucket[0], bucket[-1]
         if good["score"] <= bounds[0] or bad["score"] >= bounds[1]:
             return
@@ -111,20 +111,20 @@ class SimbaBatches:
                     predictor.signature = predictor.signature.with_instructions(text)
 
     def _make_rollout(self, output: SimbaRollout, names: Mapping[int, str]) -> Rollout:
-        """The rollout that SIMBA keeps as an output."""
+        """Convert a rollout as SIMBA keeps it back."""
         played = output["prediction"]
         calls = tuple((names[id(call[0])], call[1], call[2]) for call in output["trace"] if id(call[0]) in names)
         variant = self.rollouts.find_variant(output["example"].variant)
         return Rollout(variant, output["score"], tuple(played.trials), tuple(played.progress), calls)
 
     def _register_candidate(self, program: Agent, variant: str) -> None:
-        """Enter a candidate before several threads play it, so that the order does not depend on them."""
+        """Register a candidate before several threads play it, so that the order does not depend on them."""
         self.rollouts.register_candidate(program)
         self.made.append(program)
         self.looked_at.append(variant)
 
     def _begin_batch(self) -> None:
-        """Settle the batch before and begin another. Raises `Enough` when there is nothing left to gain or to spend."""
+        """Finish the last batch and begin another. Raises `SearchDone` when nothing is left to gain or to spend."""
         self._try_best()
         self.begun += 1
         why = find_search_end(self.rollouts, self.cost)
@@ -152,7 +152,7 @@ class SimbaBatches:
 
 
 def build_demonstration_view(output: SimbaRollout, names: Mapping[int, str]) -> SimbaRollout:
-    """A rollout as demonstrations are taken from it: the calls that are worth showing."""
+    """A rollout reduced to the calls that are worth showing, from which demonstrations are taken."""
     trials = output["prediction"].trials
     calls = [call for call in output["trace"] if id(call[0]) in names]
     kept = [call for call in calls if is_worth_showing(trials, (names[id(call[0])], call[1], call[2]))]
@@ -165,21 +165,21 @@ def compute_batch_size(calibration: Calibration) -> int:
 
 
 def compute_batch_cost(calibration: Calibration) -> int:
-    """Rollouts from the candidates of one batch to those of the next, at most: they are played on the batch, the best
-    of them on the val variants, and programs so far on the next batch."""
+    """Maximum rollouts from the candidates of one batch to those of the next: the candidates are played on the batch,
+    the best one on the val variants, and programs so far on the next batch."""
     size = compute_batch_size(calibration)
     others = 0 if size == len(calibration.train) else PROGRAMS * size
     return size * size + calibration.val_rollouts + others
 
 
 def count_most_batches(calibration: Calibration, rollouts: int) -> int:
-    """Batches at most, those counted that cost nothing because their rollouts were recalled."""
+    """Maximum batches, including those that cost nothing because their rollouts were recalled."""
     cost = compute_batch_size(calibration) ** 2 + calibration.val_rollouts
     return max(1, CIRCLES * (rollouts - calibration.val_rollouts) // cost)
 
 
 def count_least_rollouts(calibration: Calibration) -> int:
-    """Zero-shot on the val variants and on a batch, and the candidates of that batch. Raises `UsageError` for
+    """Rollouts of zero-shot on the val variants and on a batch, and of that batch's candidates. Raises `UsageError` for
     a single train variant: without contrast there is no candidate."""
     if len(calibration.train) < 2:
         raise UsageError(
@@ -190,5 +190,5 @@ def count_least_rollouts(calibration: Calibration) -> int:
 
 
 def count_proposals(calibration: Calibration, rollouts: int) -> int:
-    """Edits for every candidate."""
+    """One proposal for every candidate."""
     return compute_batch_size(calibration) * count_most_batches(calibration, rollouts)

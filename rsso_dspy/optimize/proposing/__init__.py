@@ -1,5 +1,5 @@
-"""What a proposer is shown while a program is compiled, and what becomes of its answer. docs/PROPOSALS.md shows two
-whole exchanges.
+"""Asks a proposer for better instructions while a program is compiled, and applies its answer. docs/PROPOSALS.md shows
+two whole exchanges.
 
     digest          a trial in a few lines
     names           names of things, and what stands for them

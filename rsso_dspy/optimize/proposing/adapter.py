@@ -1,4 +1,4 @@
-"""COPRO's and MIPROv2's questions, asked in this project's form."""
+"""Turns the questions of COPRO and MIPROv2 into this project's requests."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from rsso_dspy.optimize.proposing.proposer import EditProposer
 
 
 class ProposerAdapter:
-    """Stands in DSPy's settings for the adapter, through which every question of an optimizer goes. Whatever it asks
-    about an instruction becomes a request for edits of that instruction; one question for several answers becomes
-    several, since not every provider gives several; an answer that cannot be read becomes one that changes nothing.
-    Temperatures and rollout numbers are the role's own."""
+    """Takes the adapter's place in DSPy's settings, so that every question of an optimizer comes here. Each becomes a
+    request for edits of its instruction. A question for several answers is asked several times, because not every
+    provider gives several. An unreadable answer becomes one that changes nothing. Temperature and rollout number are
+    the role's own."""
 
     def __init__(self, proposer: EditProposer, student: dspy.Module):
         self.proposer = proposer
@@ -25,7 +25,7 @@ class ProposerAdapter:
         demos: list[dict[str, Any]],  # noqa: ARG002
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
-        """As many answers as are wanted, each the output fields by name."""
+        """As many answers as were asked for, each as output fields by name."""
         current = find_instruction(inputs)
         name = self._find_predictor(current)
         empty = dict.fromkeys(signature.output_fields, "")
@@ -40,14 +40,14 @@ class ProposerAdapter:
         return self.proposer.propose(name, predictor, current, self.proposer.find_rollouts({name: current}))
 
     def _find_predictor(self, instruction: str) -> str:
-        """The predictor in sight that an instruction is of, its own or one that was proposed for it."""
+        """The predictor whose present or proposed instruction this is."""
         said, known = instruction.strip(), dict(self.student.named_predictors())
         own = next((name for name, each in known.items() if each.signature.instructions.strip() == said), "")
         return own or self.proposer.history.find_predictor(instruction)
 
 
 def find_instruction(inputs: dict[str, Any]) -> str:
-    """The instruction that a question is about: the one it gives, or the best of those that it lists (COPRO:
-    instruction, prefix and score of each, the best at the end)."""
+    """The instruction that a question is about: the one it contains, or the best of those that it lists (COPRO lists
+    instruction, prefix and score of each, the best last)."""
     tried = [text for text in inputs.get("attempted_instructions", ()) if text.startswith("Instruction #")]
     return str(inputs.get("basic_instruction") or (tried[-1].partition(": ")[2] if tried else ""))

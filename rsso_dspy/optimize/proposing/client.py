@@ -1,4 +1,4 @@
-"""The questions that optimizers put to a prompt model, put to the backend's proposer role, on the compile's account."""
+"""Sends an optimizer's questions to the backend's proposer role, and books them on the compile's account."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,15 +11,15 @@ from rsso_dspy.optimize.rollouts import CompileStopped, Rollouts
 from rsso_dspy.programs.agent import ROLLOUTS_PER_SEED
 from rsso_dspy.programs.role_calls import TrialLedger
 
-PROPOSAL_CHARACTERS = 6000
-"""Longest instruction that may be proposed. It stands in every prompt of its role."""
+PROPOSAL_CHARACTERS = 9000
+"""Maximum characters of a proposed instruction, which is in every prompt of its role."""
 
 T = TypeVar("T")
 
 
 class ProposerClient:
-    """Asks the proposer role. The questions of one compile are numbered, so that equal ones get other answers, and the
-    same compile the same."""
+    """Asks the proposer role. Its questions are numbered, so that equal questions get different answers, and a repeated
+    compile the same ones."""
 
     def __init__(self, rollouts: Rollouts, seed: int):
         self.rollouts = rollouts
@@ -27,12 +27,12 @@ class ProposerClient:
         self.asked = 0
 
     def ask(self, question: Callable[[dspy.LM], T]) -> T | None:
-        """What comes of a question to the model. None when the answer cannot be read, or says nothing, or too much: a
-        proposal less. A model that fails ends the compile."""
+        """Return what `question` makes of the model's answer; None when the answer cannot be read, is empty or too
+        long, which skips a proposal. Raises `CompileStopped` when the model fails, which ends the compile."""
         self.asked += 1
         lm = self.rollouts.live.runtime.lm("proposer", self.seed * ROLLOUTS_PER_SEED + self.asked)
         ledger = TrialLedger(self.rollouts.record_usage, trial=self.asked)
-        tape = self.rollouts.tapes.proposal(self.asked)
+        tape = self.rollouts.tapes.record_proposal(self.asked)
         try:
             with tape, self.rollouts.count_requests(), ledger.book_under_role("proposer"), dspy.context(lm=lm):
                 return question(lm)

@@ -1,11 +1,12 @@
-"""A whole trial in a few lines: what was done, how the score changed, what was seen for the first time, what failed.
+"""Digests a whole trial in a few lines: what was done, how the score changed, what was seen for the first time, what
+failed.
 
     1. teleport to greenhouse +8 | new: fern, moss
     2-13. wait x12
     14. focus on rock -133 | new: rock | "You focus on the rock." | it thought: "Rocks live long."
     In sight and never acted on: fern, moss
 
-Repeats and circles are one line. Of the player's own words only those of decisive steps are shown, without its notes.
+Repeats and circles take one line. The player's reasoning is shown only at decisive steps, without its notes.
 """
 
 import re
@@ -22,9 +23,9 @@ from rsso_dspy.optimize.proposing.names import is_named_by, list_names
 from rsso_dspy.records import Step, Trajectory
 
 LINES = 10
-"""Most lines of steps of a trial; later trials of the rollout get half."""
+"""Maximum lines of steps of a trial; later trials of the rollout get half."""
 _NAMES, _UNTOUCHED, _QUOTE, _THOUGHT, _START = 5, 8, 80, 110, 8
-"""Most new names at a step, untouched names of a trial, characters of an answer of the world and of a thought, names at
+"""Maximum new names at a step, untouched names of a trial, characters of an observation and of a thought, and names at
 the start."""
 _IN_SIGHT = "In sight"
 _NOTES = re.compile(r"\bNotes?:.*", re.S)
@@ -32,23 +33,23 @@ _NOTES = re.compile(r"\bNotes?:.*", re.S)
 
 @dataclass(frozen=True)
 class _Entry:
-    """Steps that are told in one line."""
+    """Steps that share one line."""
 
     first: int
     last: int
     """Indices of its steps."""
     text: str
     weight: int
-    """How much it matters: decisive 3, scoring or failed 2, new things 1, else 0."""
+    """How much the line matters: decisive 3, scoring or failed 2, new things 1, else 0."""
 
 
 def digest_rollout(rollout: Rollout, benchmark: Benchmark) -> str:
-    """All trials of a rollout, for whoever has not seen them. The task comes first."""
+    """All trials of a rollout, for a reader who has not seen them. The task comes first."""
     trials = [result.trajectory for result in rollout.trials if result.trajectory is not None]
     if not trials:
         return ""
     lines = [f"Task: {' '.join(trials[0].task.split())}", f"Metric: {rollout.score:.2f} of 1."]
-    lines += describe_goal_kinds(rollout.progress, benchmark)
+    lines += describe_goal_kinds(rollout.progress, benchmark.find_part(rollout.variant.task))
     told: set[str] = set()
     for number, trial in enumerate(trials):
         here = digest_trial(trial, LINES if number == 0 else LINES // 2)
@@ -81,8 +82,8 @@ def digest_trial(trial: Trajectory, most: int = LINES) -> list[str]:
 
 
 def list_untouched(trial: Trajectory) -> list[str]:
-    """Things that were seen and that no action names: those that the task names come first, then those that came in
-    sight with a gain; those in sight at the start come last."""
+    """Things that were seen but that no action names: first those that the task names, then those that came in sight
+    with a gain, last those in sight at the start."""
     done = f" {' . '.join(normalize_words(step.action) for step in trial.steps)} "
     start = list_names(trial.start)
     gained = {name for step in trial.steps if step.reward > 0 for name in list_names(step.state)}
@@ -92,7 +93,7 @@ def list_untouched(trial: Trajectory) -> list[str]:
 
 
 def find_decisive_steps(trial: Trajectory) -> dict[int, str]:
-    """Index of a step to why it decides: the first missed chance, the last gain, the loss or the end."""
+    """Index of a decisive step to why it decides: the first missed chance, the last gain, the first loss or the end."""
     steps = trial.steps
     decisive: dict[int, str] = {}
     if steps:
@@ -108,7 +109,7 @@ def find_decisive_steps(trial: Trajectory) -> dict[int, str]:
 
 
 def _find_missed_chance(trial: Trajectory) -> tuple[int, str] | None:
-    """The first step after which a thing that the task names was in sight, for the first time and for nothing."""
+    """The first step that brought a thing that the task names into sight, but that the player never acted on."""
     untouched = {name for name in list_untouched(trial) if is_named_by(trial.task, name)}
     seen = set(list_names(trial.start))
     for index, step in enumerate(trial.steps):

@@ -14,13 +14,13 @@ from typing import Literal
 from rsso_dspy.environments.grammar import normalize_words
 
 HEADING = "Advice from earlier attempts:"
-"""Stands between the text that people wrote and the lines that proposals added."""
+"""The line between the text that people wrote and the lines that proposals added."""
 MOST_EDITS = 4
-"""Lines that one proposal may add, change and drop."""
-LONGEST_LINE = 240
-"""Characters of a line that is added."""
-MOST_LINES = 16
-"""Lines below the heading at most."""
+"""Maximum edits of one proposal."""
+LONGEST_LINE = 700
+"""Maximum characters of an added line."""
+MOST_LINES = 24
+"""Maximum lines below the heading."""
 
 _SENTENCES = re.compile(r"(?<=[.!?])(\s+)")
 _EDIT = re.compile(
@@ -35,9 +35,9 @@ class Edit:
 
     op: Literal["add", "change", "drop"]
     text: str = ""
-    """The new line; empty for one that is dropped."""
+    """The new line; empty for a dropped one."""
     line: str = ""
-    """The line that is changed or dropped; empty for one that is added."""
+    """The line that is changed or dropped; empty for an added one."""
 
     def __str__(self) -> str:
         if self.op == "add":
@@ -47,10 +47,10 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class InstructionLines:
-    """An instruction in lines."""
+    """An instruction split into lines."""
 
     pieces: tuple[str, ...]
-    """Sentences of the text that people wrote, and between each two the space that parts them."""
+    """Sentences of the text that people wrote, alternating with the white space between them."""
     added: tuple[str, ...]
     """Lines below the heading."""
 
@@ -76,8 +76,8 @@ def number_lines(instruction: str) -> str:
 
 
 def apply_edits(instruction: str, said: Iterable[str]) -> tuple[str, list[Edit]]:
-    """The instruction with the first of these edits that are any, and what they came to. What says nothing new, names
-    no line or is too long is left out. Without any edit the instruction comes back as it was."""
+    """The instruction with the first `MOST_EDITS` valid edits applied, and these edits. An edit that says nothing new,
+    names no line or is too long is left out. Without any valid edit the instruction is unchanged."""
     parts = split_lines(instruction)
     lines: list[str | None] = list(parts.lines)
     edits: list[Edit] = []
@@ -94,10 +94,17 @@ def apply_edits(instruction: str, said: Iterable[str]) -> tuple[str, list[Edit]]
         else:
             at = parts.lines.index(edit.line)
             if lines[at] != edit.line:
-                continue  # two edits of one line
+                continue  # a second edit of the same line
             lines[at] = edit.text or None
         edits.append(edit)
     return (_join_lines(parts, lines) if edits else instruction), edits
+
+
+def add_lines(instruction: str, lines: Sequence[str]) -> str:
+    """The instruction with these lines added below it, known ones left out."""
+    parts = split_lines(instruction)
+    new = [line for line in lines if normalize_words(line) not in {normalize_words(each) for each in parts.lines}]
+    return _join_lines(parts, [*parts.lines, *new]) if new else instruction
 
 
 def _read_edit(text: str, lines: Sequence[str]) -> Edit | None:
@@ -116,7 +123,7 @@ def _read_edit(text: str, lines: Sequence[str]) -> Edit | None:
 
 
 def _join_lines(parts: InstructionLines, lines: Sequence[str | None]) -> str:
-    """The text that people wrote keeps its line breaks where its sentences stand unchanged."""
+    """Join the lines. The text that people wrote keeps its line breaks where its sentences are unchanged."""
     own = len(parts.pieces[::2])
     base = ""
     for at, line in enumerate(lines[:own]):

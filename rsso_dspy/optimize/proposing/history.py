@@ -1,5 +1,5 @@
-"""What was proposed before in this compile, and what came of it on the same variants: those to learn from; where an
-optimizer plays none of them (COPRO), those that it chooses by, whose scores are all that it goes by."""
+"""Earlier proposals of a compile, and what they gained on the same variants: train variants, or val variants for an
+optimizer that plays no others (COPRO)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rsso_dspy.optimize.proposing.task_types import make_topic
 from rsso_dspy.optimize.rollouts import Rollouts
 
 SHOWN = 6
-"""Earlier proposals that a proposer is told of, the newest."""
+"""How many earlier proposals a proposer is shown, the newest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class ProposalHistory:
         return next((each.name for each in reversed(self.made) if each.after.strip() == said), "")
 
     def describe_proposals(self, name: str, wordings: Mapping[str, str]) -> str:
-        """The newest proposals for a predictor with what they won or lost; empty when there were none. Those that were
-        never played are left out."""
+        """The newest proposals for a predictor with what they gained or lost; empty when there are none. Proposals that
+        were never played are left out."""
         told = [text for each in self.made if each.name == name if (text := self._describe(each, wordings))]
         return "\n".join(told[-SHOWN:])
 

@@ -1,4 +1,4 @@
-"""Names of things: which stand in an observation, and what stands for them in a line that other variants read."""
+"""Names of things: finds them in an observation, and replaces them in a line that other variants read."""
 
 import re
 from collections.abc import Iterable
@@ -14,34 +14,36 @@ _NAMED = re.compile(
 _PLACES = re.compile(r"\bdoors? to (?:the )?[a-z -]+|\broom is called (?:the )?[a-z -]+")
 _NO_NAMES = frozenset({"agent", "air", "room", "substance", "inventory", "liquid", "ground", "temperature"})
 _ROLES = ("substance", "animal", "plant", "living thing", "box", "container", "device", "component", "place", "thing")
-"""What a task calls the thing that it is about, the most telling first."""
+"""Words by which a task calls its thing, the most telling first."""
+_GOALS = ("substance", "animal", "plant", "living thing", "thing")
+"""Roles of a thing whose own name does not tell its role."""
 
 
 def list_names(state: State) -> list[str]:
-    """The things that a state names, in the order of the text, each once: those of the surroundings, of the observation
-    where there are none."""
+    """The things that a state names, in the order of the text, each once. Taken from the surroundings, or from the
+    observation where there are none."""
     text = _PLACES.sub("", (state.look or state.observation).lower())
     found = (normalize_words(name.removeprefix("substance called ")) for name in _NAMED.findall(text))
     return list(dict.fromkeys(name for name in found if name and name not in _NO_NAMES and not name.endswith(" door")))
 
 
 def is_named_by(task: str, part: str) -> bool:
-    """Whether a task names a thing: all words of it stand there."""
+    """Whether a task names a thing: it contains all of its words."""
     words = extract_content_words(part)
     return bool(words) and words <= extract_content_words(task)
 
 
 def describe_role(task: str, part: str) -> str:
-    """What stands for a thing that the task names: ``the substance named in the task``."""
+    """The words that replace a thing that the task names: ``the substance named in the task``."""
     head = (normalize_words(part).split() or [""])[-1]
     said = task.lower()
-    role = head if head in _ROLES else next((each for each in _ROLES if f"the {each}" in said), "thing")
+    role = head if head in _ROLES else next((each for each in _GOALS if f"the {each}" in said), "thing")
     return f"the {role} named in the task"
 
 
 def generalize_action(action: str, task: str, grammar: Grammar) -> str | None:
-    """The action with what the task names in place of the names; None when a name is left that the task does not
-    hold, or when there is nothing to be put in place of one."""
+    """The action with roles in place of the names that the task contains; None when the task lacks one of the names, or
+    the action names nothing."""
     done = grammar.parse_command(action)
     if done is None or not done.thing:
         return None

@@ -1,6 +1,6 @@
-"""The question for better instructions, asked of the backend's proposer role in the same form for every optimizer."""
+"""Asks the backend's proposer role for better instructions, in the same form for every optimizer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import dspy
 
@@ -31,11 +31,34 @@ class EditProposer:
         rollouts: Sequence[Rollout] = (),
         contrast: bool = False,
     ) -> str | None:
-        """A better instruction of a predictor, from rollouts on training variants with the instruction as it is. None
-        when the answer cannot be read or changes nothing: a proposal less. Raises what `ProposerClient.ask` raises."""
+        """A better instruction of a predictor, from rollouts on train variants with the present instruction. None when
+        the answer cannot be read or changes nothing. Raises what `ProposerClient.ask` raises."""
         turn = sum(each.name == name and each.before == instruction for each in self.history.made)
         evidence = Evidence(rollouts, self._list_tasks(), turn, contrast)
         tried = self.history.describe_proposals(name, word_evidence(evidence))
+        answer = self._ask_for_edits(name, predictor, instruction, evidence, tried)
+        if answer is None:
+            return None
+        self.history.add_proposal(Proposal(name, instruction, answer[0], tuple(answer[1])))
+        return answer[0]
+
+    def propose_lines(
+        self, name: str, predictor: dspy.Predict, instruction: str, rollouts: Sequence[Rollout], failed: Collection[str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Lines to add for the task type of these rollouts, which may be none, and the wording of every task type.
+        `failed` holds lines that were tried and did not help. Raises what `ProposerClient.ask` raises."""
+        taught = bool(self.rollouts.taught)
+        tasks = {**self._list_tasks()}
+        for rollout in rollouts:
+            tasks.setdefault(rollout.variant.task, [])
+        evidence = Evidence(rollouts, tasks, taught=taught)
+        tried = "\n".join(f"+ {line}\n  did not raise its task type, not kept" for line in failed)
+        answer = self._ask_for_edits(name, predictor, instruction, evidence, tried)
+        return [edit.text for edit in (answer[1] if answer else ()) if edit.op == "add"], word_evidence(evidence)
+
+    def _ask_for_edits(
+        self, name: str, predictor: dspy.Predict, instruction: str, evidence: Evidence, tried: str
+    ) -> tuple[str, list[Edit]] | None:
         request = build_request(name, predictor, instruction, evidence, tried, self.benchmark)
 
         def ask_for_edits(lm: dspy.LM) -> tuple[str, list[Edit]]:
@@ -46,14 +69,10 @@ class EditProposer:
                 raise ValueError("no edit that can be made")
             return text, edits
 
-        answer = self.client.ask(ask_for_edits)
-        if answer is None:
-            return None
-        self.history.add_proposal(Proposal(name, instruction, answer[0], tuple(answer[1])))
-        return answer[0]
+        return self.client.ask(ask_for_edits)
 
     def find_rollouts(self, instructions: Mapping[str, str]) -> list[Rollout]:
-        """Rollouts of the program with these instructions on training variants."""
+        """Rollouts on train variants of the candidate with these instructions; empty when there is none."""
         interface = self.rollouts.live.runtime.rules.interface
         for candidate in list(self.rollouts.candidates.values()):
             said = read_instructions(candidate.state, interface)
@@ -62,22 +81,26 @@ class EditProposer:
         return []
 
     def list_training_rollouts(self, candidate: CandidateProgram) -> list[Rollout]:
-        """A candidate's rollouts, less those that candidates are chosen by, in an order that no thread decides."""
+        """A candidate's rollouts without those on val variants, in an order that does not depend on threads."""
         choose = set(self.rollouts.val)
         kept = [rollout for variant, rollout in list(candidate.rollouts.items()) if variant not in choose]
         return sorted(kept, key=lambda rollout: rollout.variant.key)
 
     def _list_tasks(self) -> dict[str, list[str]]:
-        """Task type to the tasks of its variants that were played so far, in a fixed order."""
+        """Task type to the task texts of its variants that were played so far, in a fixed order."""
         tasks: dict[str, dict[str, str]] = {}
         for candidate in list(self.rollouts.candidates.values()):
             for variant, rollout in list(candidate.rollouts.items()):
                 for result in rollout.trials[:1]:
                     if result.trajectory is not None:
                         tasks.setdefault(variant.task, {})[variant.key] = result.trajectory.task
+        for variant, rollout in self.rollouts.taught.items():
+            for result in rollout.trials[:1]:
+                if result.trajectory is not None:
+                    tasks.setdefault(variant.task, {})[variant.key] = result.trajectory.task
         return {kind: [tasks[kind][key] for key in sorted(tasks[kind])] for kind in sorted(tasks)}
 
 
 def _clean(text: object) -> str:
-    """Fit to be written to a file."""
+    """The text without characters that UTF-8 cannot encode."""
     return str(text).encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
-"""What a proposer is shown of a compile: the fields of `ProposeEdits` for one predictor.
+"""Builds a proposer's request: the fields of `ProposeEdits` for one predictor.
 
-Training variants alone are told of, unsolved ones first; of the tasks of the others only the wording of their type.
+It shows only train variants, unsolved ones first; of val variants only the wording of their task type.
 """
 
 import re
@@ -23,13 +23,13 @@ from rsso_dspy.optimize.proposing.task_types import scope_lines, word_task_types
 from rsso_dspy.records import Trajectory
 
 ATTEMPTS = 3
-"""Rollouts that one request tells of."""
+"""Maximum rollouts in one request."""
 CALLS = 2
-"""Calls of a role other than the actor that are shown of a rollout."""
+"""Maximum calls per rollout of a role other than the actor."""
 _LONGEST = 500
-"""Characters of a field of such a call."""
+"""Maximum characters of a field of such a call."""
 _TOLD_ELSEWHERE = ("action_templates", "transcript", "outcome", "task", "history")
-"""Inputs of a call that the digest holds, or the request once."""
+"""Inputs of a call that the digest contains, or that the request contains once."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,21 @@ class Evidence:
     """What a compile knows so far, for one program."""
 
     rollouts: Sequence[Rollout]
-    """Of the program, on training variants."""
+    """Rollouts of the program on train variants."""
     tasks: Mapping[str, Sequence[str]]
     """Task type to the tasks of its variants that were played, as the agent read them."""
     turn: int = 0
-    """How often the program was asked about before: other attempts are shown each time."""
+    """How often the proposer was asked about the program before; each time it is shown other attempts."""
     contrast: bool = False
     """The rollouts are of several programs on one variant, the best first: all of them are shown."""
+
+    taught: bool = False
+    """The rollouts are a teacher's: solutions to learn from, which say nothing about how the program does."""
 
     @property
     def of_program(self) -> Sequence[Rollout]:
         """Rollouts that say how the program itself does."""
-        return () if self.contrast else self.rollouts
+        return () if self.contrast or self.taught else self.rollouts
 
 
 def build_request(
@@ -57,22 +60,23 @@ def build_request(
     """The inputs of `ProposeEdits`; empty ones are left out of the prompt."""
     wordings = word_evidence(evidence)
     shown = select_attempts(name, evidence)
+    kind = "Solution" if evidence.taught else "Attempt"
     request = {
         "role": describe_role(name, predictor),
         "current_instruction": number_lines(instruction),
         "task_types": describe_task_types(evidence, wordings),
-        "action_templates": _find_templates(evidence.rollouts) if name == "actor" else "",
+        "action_templates": _find_templates(evidence.rollouts, benchmark) if name == "actor" else "",
         "shared_by_variants": "",
         "tried_before": tried,
         "attempts": "\n\n".join(
-            f"Attempt {number}, of {wordings.get(rollout.variant.task, 'other tasks')}\n"
+            f"{kind} {number}, of {wordings.get(rollout.variant.task, 'other tasks')}\n"
             f"{describe_attempt(name, rollout, benchmark)}"
             for number, rollout in enumerate(shown, start=1)
         ),
     }
     if name == "actor":
         request["shared_by_variants"] = describe_shared_lines(
-            find_shared_lines(evidence.of_program, benchmark), wordings
+            find_shared_lines(() if evidence.contrast else evidence.rollouts, benchmark), wordings
         )
     return request
 
@@ -84,10 +88,10 @@ def word_evidence(evidence: Evidence) -> dict[str, str]:
 
 
 def select_attempts(name: str, evidence: Evidence) -> list[Rollout]:
-    """Rollouts to tell of: those in which the predictor was called, unsolved ones first, of as many task types as
-    there are, other ones from turn to turn; none that was solved at once."""
+    """Rollouts to show: those in which the predictor was called, unsolved ones first, of as many task types as
+    possible, others from turn to turn. Rollouts solved at the first trial are left out."""
     called = [rollout for rollout in evidence.rollouts if any(call[0] == name for call in rollout.calls)]
-    if evidence.contrast:
+    if evidence.contrast or evidence.taught:
         return called[:ATTEMPTS]
     open_ = [rollout for rollout in called if not _is_solved_at_once(rollout)]
     unsolved = [rollout for rollout in open_ if not any(trial.solved for trial in _list_trials([rollout]))]
@@ -98,15 +102,15 @@ def select_attempts(name: str, evidence: Evidence) -> list[Rollout]:
 
 
 def describe_role(name: str, predictor: dspy.Predict) -> str:
-    """Whose instruction it is."""
+    """The predictor's name, with the fields that it reads and answers."""
     signature = predictor.signature
     reads, says = (", ".join(fields) for fields in (signature.input_fields, signature.output_fields))
     return f"{name}. Besides the instruction it reads: {reads}. It answers: {says}."
 
 
 def describe_task_types(evidence: Evidence, wordings: Mapping[str, str]) -> str:
-    """A line for each type: its wording, variants played, solved ones, mean metric. Task types without a training
-    variant so far have their wording alone."""
+    """A line per type: its wording, mean metric, solved and played variants. Task types without a played train variant
+    have only their wording."""
     lines = []
     for kind, wording in wordings.items():
         played = [rollout for rollout in evidence.of_program if rollout.variant.task == kind]
@@ -120,18 +124,20 @@ def describe_task_types(evidence: Evidence, wordings: Mapping[str, str]) -> str:
 
 
 def describe_shared_lines(shared: SharedLines, wordings: Mapping[str, str]) -> str:
-    """A line for what several types share, and one for each type."""
+    """A line of what several types share, and one for each type."""
     lines = [f"Several task types: {' '.join(shared.general)}"] if shared.general else []
     for kind, each in shared.types.items():
         guesses = [line for line in each.guesses if line not in shared.general]
-        said = [*each.shared, *(f"{PERHAPS}{line}" for line in guesses)]
+        general = [each.text for each in each.procedures if not each.topic]
+        lines += [scope_lines(found.topic, [found.text]) for found in each.procedures if found.topic]
+        said = [*general, *each.shared, *(f"{PERHAPS}{line}" for line in guesses)]
         if said:
             lines.append(scope_lines(wordings.get(kind, ""), said))
     return "\n".join(lines)
 
 
 def describe_attempt(name: str, rollout: Rollout, benchmark: Benchmark) -> str:
-    """The digest of a rollout; of another role than the actor its calls too, the faulty ones first."""
+    """The digest of a rollout; for a role other than the actor also its calls, faulty ones first."""
     digest = digest_rollout(rollout, benchmark)
     if name == "actor":
         return digest
@@ -144,7 +150,7 @@ def describe_attempt(name: str, rollout: Rollout, benchmark: Benchmark) -> str:
 
 
 def find_benchmark(name: str) -> Benchmark:
-    """The benchmark of a runtime, which names none for the default one."""
+    """The benchmark of this name; the default one for an empty name."""
     return get_benchmark(name) if name else get_benchmark()
 
 
@@ -162,7 +168,7 @@ def _shorten(text: str) -> str:
 
 
 def _take_turns(rollouts: Sequence[Rollout]) -> list[Rollout]:
-    """The lowest metric first, and every type once before one comes again."""
+    """Sort by metric, lowest first, with task types taking turns."""
     ranked = sorted(rollouts, key=lambda rollout: (rollout.score, rollout.variant.key))
     seen: dict[str, int] = {}
     order = []
@@ -181,10 +187,12 @@ def _list_trials(rollouts: Iterable[Rollout]) -> list[Trajectory]:
     return [r.trajectory for rollout in rollouts for r in rollout.trials if r.trajectory is not None]
 
 
-def _find_templates(rollouts: Iterable[Rollout]) -> str:
-    """The forms of actions, once, without what is said around them."""
+def _find_templates(rollouts: Iterable[Rollout], benchmark: Benchmark) -> str:
+    """The action templates of every benchmark that is played, each once, without the text around them."""
+    found: dict[str, str] = {}
     for rollout in rollouts:
         for name, given, _ in rollout.calls:
-            if name == "actor" and given.get("action_templates"):
-                return ", ".join(list_templates(str(given["action_templates"])))
-    return ""
+            part = benchmark.find_part(rollout.variant.task).name
+            if name == "actor" and part not in found and given.get("action_templates"):
+                found[part] = ", ".join(list_templates(str(given["action_templates"])))
+    return "\n".join(found.values())

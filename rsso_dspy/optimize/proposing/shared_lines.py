@@ -1,8 +1,8 @@
-"""What the unsolved variants of a task type have in common, and what several task types agree on.
+"""Finds lines that the unsolved variants of a task type share, and lines that several task types share.
 
-A line counts as shared when at least two variants of a type speak for it and none against it; what one variant alone
-speaks for is a guess, and then it names nothing of that variant. Only shared lines may name a place, or a thing that
-an action was done to on the way. What gives an answer (`Grammar.commits`) names what the task names or nothing.
+A line is shared when at least two variants of a type support it and none refutes it. A line that one variant alone
+supports is a guess, and must name nothing of that variant. Only shared lines may name a place, or a thing that was
+handled on the way. A line about an action that commits to an answer (`Grammar.commits`) names only what the task names.
 """
 
 import re
@@ -16,27 +16,30 @@ from rsso_dspy.optimize.action_advice import find_destination, list_earning_acti
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.feedback.goals import advise_on_goals
 from rsso_dspy.optimize.proposing.names import generalize_action, is_named_by
+from rsso_dspy.optimize.proposing.procedures import Procedure, derive_procedures
 from rsso_dspy.records import Trajectory
 
 ENOUGH = 2
-"""Variants of a type, or types, from which on they agree."""
+"""How many variants of a type, or types, must agree."""
 _MOST, _MOST_GUESSES = 5, 3
-"""Shared lines and guesses of a type."""
+"""Maximum shared lines and guesses of a type."""
 
 
 @dataclass(frozen=True)
 class TypeLines:
-    """Of one task type."""
+    """The lines of one task type."""
 
     variants: int
-    """Unsolved variants that were looked at."""
+    """How many unsolved variants they are drawn from."""
     shared: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
+    procedures: tuple[Procedure, ...] = ()
+    """Procedures from its solved variants."""
 
 
 @dataclass(frozen=True)
 class SharedLines:
-    """Of all rollouts of a program on training variants."""
+    """The lines of all rollouts of a program on train variants."""
 
     types: Mapping[str, TypeLines] = field(default_factory=dict)
     """By task type."""
@@ -45,14 +48,15 @@ class SharedLines:
 
 
 def find_shared_lines(rollouts: Iterable[Rollout], benchmark: Benchmark) -> SharedLines:
-    """What rollouts share, one a variant. Solved variants only speak against a line, never for one."""
+    """Find what rollouts, one per variant, share. Solved variants only refute lines, they never support one."""
     by_type: dict[str, list[Rollout]] = {}
     for rollout in rollouts:
         by_type.setdefault(rollout.variant.task, []).append(rollout)
-    types = {kind: _find_type_lines(each, benchmark) for kind, each in by_type.items()}
+    types = {kind: _find_type_lines(each, benchmark.find_part(kind)) for kind, each in by_type.items()}
     agreed = Counter(line for each in types.values() for line in each.shared)
     general = tuple(line for line, count in agreed.most_common() if count >= ENOUGH)[:_MOST]
-    return SharedLines({kind: each for kind, each in types.items() if each.variants}, general)
+    told = {kind: each for kind, each in types.items() if each.variants or each.procedures}
+    return SharedLines(told, general)
 
 
 def _find_type_lines(rollouts: Sequence[Rollout], benchmark: Benchmark) -> TypeLines:
@@ -66,11 +70,19 @@ def _find_type_lines(rollouts: Sequence[Rollout], benchmark: Benchmark) -> TypeL
     shared = [line for line in ordered if votes[line] >= ENOUGH]
     shared += [line for line, count in concrete.most_common() if count >= ENOUGH and line not in refuted]
     guesses = [line for line in ordered if votes[line] < ENOUGH]
-    return TypeLines(len(unsolved), tuple(shared[:_MOST]), tuple(guesses[:_MOST_GUESSES]))
+    ways = [min(solved, key=lambda trial: len(trial.steps)) for r in rollouts if (solved := _list_solved(r))]
+    return TypeLines(
+        len(unsolved), tuple(shared[:_MOST]), tuple(guesses[:_MOST_GUESSES]), tuple(derive_procedures(ways, grammar))
+    )
+
+
+def _list_solved(rollout: Rollout) -> list[Trajectory]:
+    return [trial for trial in _get_trials(rollout) if trial.solved]
 
 
 def _list_general_lines(rollout: Rollout, benchmark: Benchmark) -> Iterator[str]:
-    """Lines without a name: by kinds of missed goals, by faults, by what earned points and the task names."""
+    """Yield lines without a name: from kinds of missed goals, from faults, from actions that earned points on things
+    that the task names."""
     trials = _get_trials(rollout)
     yield from advise_on_goals(rollout.progress, benchmark)
     yield from suggest_lines(trials, benchmark.grammar)
@@ -81,7 +93,7 @@ def _list_general_lines(rollout: Rollout, benchmark: Benchmark) -> Iterator[str]
 
 
 def _list_concrete_lines(rollout: Rollout, grammar: Grammar) -> Iterator[str]:
-    """Lines that name a place, or a thing that the task does not name and that is no answer."""
+    """Yield lines that name a place, or a thing that the task does not name and that is no answer."""
     trials = _get_trials(rollout)
     for action in list_earning_actions(trials):
         if find_destination(action, grammar):
@@ -95,7 +107,7 @@ def _list_concrete_lines(rollout: Rollout, grammar: Grammar) -> Iterator[str]:
 
 
 def _list_refuted_lines(rollout: Rollout, grammar: Grammar) -> Iterator[str]:
-    """What this rollout speaks against: it earned where others did not, or earned nothing where others did."""
+    """Yield the lines that this rollout refutes: it earned points where others did not, or none where others did."""
     trials = _get_trials(rollout)
     vain = set(list_vain_searches(trials, grammar))
     for action in dict.fromkeys(step.action for trial in trials for step in trial.steps if step.understood):

@@ -1,9 +1,9 @@
-"""How tasks of a type are worded, less what differs from variant to variant: what a clause is scoped by.
+"""Words a task type by what its tasks have in common. The wording is the scope of a clause.
 
     word_task_types({"boil": ["Your task is to boil water. ...", "Your task is to boil lead. ..."]})
     # {"boil": "boil …"}
 
-Internal names of task types are in no prompt; the wording is what the agent reads.
+The internal name of a task type is in no prompt; the agent reads its wording.
 """
 
 import re
@@ -14,12 +14,12 @@ GAP = "…"
 _OPENING = re.compile(r"^\s*(?:task description:\s*)?(?:your task is to\s+)?", re.I)
 _SENTENCE = re.compile(r"\.(?:\s|$)|\n")
 _LONGEST, _LONGEST_TOPIC = 120, 50
-"""Characters of a wording and of a topic."""
+"""Maximum characters of a wording and of a topic."""
 
 
 def word_task_types(texts: Mapping[str, Sequence[str]], names: Collection[str] = ()) -> dict[str, str]:
-    """Task type to the words that all its tasks share, with gaps; of a single task less the names that were seen in
-    the world. Types whose words would be the same are told apart by more of their text."""
+    """Task type to the words that all its tasks share, with gaps. A type with a single task loses the names that were
+    seen in the world. Types that would share a wording use more of their text."""
     for sentences in (1, 3):
         found = {
             kind: _word_type([_take_sentences(text, sentences) for text in each], names) for kind, each in texts.items()
@@ -36,7 +36,7 @@ def make_topic(wording: str) -> str:
 
 
 def scope_lines(wording: str, lines: Sequence[str]) -> str:
-    """Lines as they hold for tasks of that wording: ``In tasks about boil: wait.``"""
+    """Lines scoped to tasks of that wording: ``In tasks about boil: wait.``"""
     return f"In tasks about {make_topic(wording)}: {' '.join(lines)}"
 
 

@@ -1,0 +1,157 @@
+"""Reads the file of a compiled program. The whole file is checked before any of it is used.
+
+load("compiled.json")                       # raises UsageError or SplitError, with what to do
+derive_program_name("runs/compiled.json")   # "compiled": what it is called in runs and tables
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rsso_dspy.errors import DamagedFile, SplitError, UsageError
+from rsso_dspy.optimize.calibration import Calibration, rename_old_parts
+from rsso_dspy.optimize.compiled import ELSEWHERE, FILE, KIND, SCHEMA, Compiled
+from rsso_dspy.optimize.program_schema import hash_schema
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
+from rsso_dspy.programs.methods import ADDITIONS
+from rsso_dspy.programs.state import OLD_NAMES, is_plain_state, read_state, rename_predictors
+from rsso_dspy.records import ZERO_SHOT
+from rsso_dspy.safe_read import read_json
+
+
+def derive_program_name(path: Path | str) -> str:
+    """The name of a program in runs and tables: its file's name. Raises `UsageError` for a name that cannot stand in a
+    folder name or a comma-separated list, or that is reserved."""
+    name = Path(path).stem
+    taken = (ZERO_SHOT, *ADDITIONS)
+    if not re.fullmatch(r"[\w.-]+", name) or name in taken:
+        raise UsageError(
+            f"{path}: a compiled program is called after its file, and {name!r} is not a name of letters, digits, '.', "
+            f"'_' and '-' other than {', '.join(taken)}; rename the file, or name another"
+        )
+    return name
+
+
+def load(path: Path | str) -> Compiled:
+    """The compiled program in a file. Raises `UsageError` for a file that is damaged, of another version, made for
+    other signatures or changed since, `SplitError` when it was compiled on held-out variants."""
+    path = Path(path)
+    try:
+        data = read_json(path)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the compiled program {path}: {error.strerror}; `rsso-dspy compile -o FILE` makes one"
+        ) from None
+    except DamagedFile as error:
+        raise UsageError(
+            f"{path} is damaged or no compiled program ({error.why}); restore it, or compile again"
+        ) from None
+    if is_plain_state(data):
+        return _load_saved_agent(path)
+    if not isinstance(data, dict) or data.get("kind") != KIND:
+        raise UsageError(
+            f"{path} is no compiled program; `rsso-dspy compile -o FILE` makes one, and agent.save(FILE) a state"
+        )
+    if data.get("schema") != SCHEMA:
+        raise UsageError(
+            f"{path} is of schema version {data.get('schema')}, this program reads {SCHEMA}: "
+            "use the rsso-dspy it was made with, or compile again"
+        )
+    try:
+        compiled = FILE.validate_python(rename_old_parts(data))
+        if compiled.signatures in OLD_SCHEMAS:
+            compiled = _convert_old_program(compiled)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path} is damaged ({where}: {first['msg']}); restore it, or compile again") from None
+    try:
+        _check_compiled(compiled)
+    except SplitError as error:
+        raise SplitError(f"{path}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    return compiled
+
+
+OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}
+"""`hash_schema` of the two scaffolds in version 0.1.0, whose programs held eight predictors whatever the method."""
+
+OLD_ZERO_SHOT = {"fb8ed3534803", "4058cf5903eb"}
+"""Fingerprints of the zero-shot programs of version 0.1.0."""
+
+
+def _convert_old_program(compiled: Compiled) -> Compiled:
+    """Convert a program of version 0.1.0, after that version's own check. Raises `UsageError` when its prompts were
+    changed."""
+    if (found := fingerprint_state(compiled.state)) != compiled.program:
+        raise UsageError(_explain_changed_prompts(found))
+    names = Agent(compiled.method).predictors_by_name
+    state = {name: each for name, each in rename_predictors(compiled.state).items() if name in names}
+    now = {**dict.fromkeys(OLD_ZERO_SHOT, fingerprint_program(Agent(compiled.method))), found: fingerprint_state(state)}
+    return replace(
+        compiled,
+        state=state,
+        program=now[found],
+        start=now.get(compiled.start, compiled.start),
+        tried=tuple(replace(tried, program=now.get(tried.program, tried.program)) for tried in compiled.tried),
+        roles=tuple(OLD_NAMES.get(name, name) for name in compiled.roles if OLD_NAMES.get(name, name) in names),
+        signatures=hash_schema(Agent(compiled.method)),
+    )
+
+
+def _load_saved_agent(path: Path) -> Compiled:
+    """The program in a file that `agent.save` wrote."""
+    saved = read_state(path)
+    if not saved.method:
+        raise UsageError(
+            f"{path} does not say which method it is of: load it into an agent, Agent(METHOD).load(PATH), and save that"
+        )
+    agent = Agent(saved.method)
+    if (missing := agent.predictors_by_name.keys() - saved.predictors.keys()) or (
+        saved.predictors.keys() - agent.predictors_by_name.keys()
+    ):
+        raise UsageError(
+            f"{path} does not fit the method {saved.method}"
+            + (f": it lacks {', '.join(sorted(missing))}" if missing else "")
+            + "; save an agent of that method, with its own modules"
+        )
+    agent.load_state({name: {**state, "lm": None} for name, state in saved.predictors.items()})
+    return Compiled.from_agent(agent)
+
+
+def _explain_changed_prompts(found: str) -> str:
+    return (
+        f"its prompts were changed after compiling, so its scores are another program's; restore it, or, to play "
+        f'it all the same, write "program": "{found}" into it'
+    )
+
+
+def _check_compiled(compiled: Compiled) -> None:
+    if "protocol" not in compiled.identity:
+        raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
+    of = compiled.benchmark
+    if compiled.optimizer != ELSEWHERE:
+        given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
+        train, val, confirm, fresh = (tuple(map(of.table.parse, keys)) for keys in given)
+        Calibration(train, val, confirm, benchmark=of.name, spare=fresh)
+    elif held_out := of.select_held_out((*compiled.train, *compiled.val)):
+        raise SplitError(f"it was made on held-out variants: {', '.join(held_out)}")
+    if held_out := of.select_held_out(compiled.seen):
+        raise SplitError(f"the program it was made from was compiled on held-out variants: {', '.join(held_out)}")
+    if compiled.signatures != hash_schema(Agent(compiled.method)):  # raises for an unknown method
+        raise UsageError(
+            f"it was compiled for other signatures (other fields) than those of {compiled.method} here; compile "
+            "again, or use the rsso-dspy it was made with"
+        )
+    for each in (compiled, compiled.select_candidate()):
+        if (found := fingerprint_program(each.agent())) != each.program:
+            raise UsageError(_explain_changed_prompts(found))
+    if compiled.confirmation and compiled.improved != (compiled.confirmation.verdict == "confirmed"):
+        raise UsageError(
+            f"its verdict is {compiled.confirmation.verdict!r} and `improved` says otherwise: it was changed after "
+            "compiling; restore it, or compile again"
+        )
