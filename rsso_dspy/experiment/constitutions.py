@@ -13,30 +13,14 @@ from pathlib import Path
 from rsso_dspy.config import Config
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.experiment.guards import check_sources
+from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
-from rsso_dspy.experiment.unit_runner import InitialMemories
 from rsso_dspy.memory.constitution import LASTING, Constitution, merge_lasting_rules
-from rsso_dspy.memory.constitution.file import ConstitutionFile, apply_edited_rules, format_rules, read_constitution
+from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
 from rsso_dspy.memory.constitution.rules import normalize_lesson
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.store.memory_sources import describe, sources_of
 from rsso_dspy.store.unit_store import Store
-
-__all__ = [
-    "ConstitutionFile",
-    "apply_edited_rules",
-    "check_examples",
-    "check_streams",
-    "extract_constitution",
-    "format_rules",
-    "get_stream_position",
-    "list_unique_rules",
-    "load_initial_constitution",
-    "load_stream_constitution",
-    "merge_constitution_files",
-    "open_constitution",
-    "read_constitution",
-]
 
 
 def load_initial_constitution(file: Path, config: Config, plan: Plan, say: Callable[[str], None]) -> InitialMemories:
@@ -115,12 +99,11 @@ def load_stream_constitution(folder: Path, arm: str | None = None) -> Constituti
 
     Raises `UsageError` that lists the arms that have one.
     """
-    store = Store(folder)
-    store.read_only = True
+    store = Store(folder, read_only=True)
     _, arms = store.read_identity()
     streams: dict[str, list[UnitRecord]] = {}
     for record in store.units():
-        if record.stream and not record.has_errors:
+        if record.stream and not record.has_errors and "constitution" in record.memories:
             streams.setdefault(record.arm, []).append(record)
     if arm is None:
         arm = next((name for name in arms if name in streams), None)

@@ -5,7 +5,9 @@
 
 A unit is expected to take as many calls and tokens per allowed step as observed units of its method, in the roles that
 it uses. The interval covers 90% of totals resampled from observed units. These are units of the run itself; while an
-arm has fewer than `ENOUGH`, units played on the embedded backend are used (`benchmarks/observed.py` makes their table).
+arm has fewer than `ENOUGH`, units played on the embedded backend on the same benchmark (the default one's under its
+interface) are used, and the default one's for a benchmark without any (`benchmarks/observed.py` makes their table). An
+offline run of a few units uses what was expected within a factor of two; language models may differ more.
 """
 
 import json
@@ -16,13 +18,16 @@ from importlib import resources
 
 import numpy as np
 
+from rsso_dspy.environments import Interface
+from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
+from rsso_dspy.experiment.forecast import OBSERVED
 from rsso_dspy.experiment.plan import NOTHING_PLAYED, Plan
 from rsso_dspy.pricing import PriceOf, compute_cost
 from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import UnitRecord, Usage
+from rsso_dspy.records import PART, UnitRecord, Usage, sum_usage
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.units import Job, Training
+from rsso_dspy.store.units import Arm, Job, Training
 
 ENOUGH = 5
 RESAMPLES = 1000
@@ -59,6 +64,8 @@ class CostEstimate:
     """Number of observed units of the run itself."""
     shipped: int
     """Number of observed units of the embedded backend."""
+    on: tuple[str, ...] = ()
+    """Benchmarks that these were played on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,9 @@ class ObservedUnit:
     """Steps allowed over all its trials."""
     usage: Mapping[str, Usage]
     """By role."""
+    interface: Interface = "complete"
+    benchmark: str = ""
+    """Where it was played, if that is known."""
 
 
 def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
@@ -86,21 +96,22 @@ def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
 
 
 def make_observed_unit(record: UnitRecord, trials: int) -> ObservedUnit:
-    """Observe a unit with this number of allowed trials."""
-    usage: dict[str, Usage] = {}
-    for trial in record.trials:
-        for role, spent in trial.usage.items():
-            usage[role] = usage.get(role, Usage()) + spent
-    return ObservedUnit(record.arm, record.method, trials * record.budget, usage)
+    part, usage = record.provenance.get(PART, ""), sum_usage(record.trials)
+    return ObservedUnit(record.arm, record.method, trials * record.budget, usage, benchmark=part)
 
 
 @cache
 def load_shipped_units() -> tuple[ObservedUnit, ...]:
-    """Load the shipped units, played on the embedded backend under sso-adapt/1-cap60."""
-    text = resources.files(__package__).joinpath("data/observed.json").read_text(encoding="utf-8")
+    """Load the shipped units, played on the embedded backend under adapt/2-cap60 and sso-adapt/1-cap60."""
+    text = resources.files(__package__).joinpath(OBSERVED).read_text(encoding="utf-8")
     return tuple(
         ObservedUnit(
-            row["method"], row["method"], row["allowed"], {r: Usage(*spent) for r, spent in row["usage"].items()}
+            row["method"],
+            row["method"],
+            row["allowed"],
+            {role: Usage(*spent) for role, spent in row["usage"].items()},
+            row.get("interface", "complete"),
+            row.get("benchmark", DEFAULT),
         )
         for row in json.loads(text)["units"]
     )
@@ -125,12 +136,17 @@ def estimate_cost(
     rng = np.random.default_rng(seed)
     draws = np.zeros((RESAMPLES, 4))
     judges = {"own": 0, "shipped": 0}
-    for arm in dict.fromkeys(each.arm for each in work):
-        pool, whose = [unit for unit in own if unit.arm == arm.name], "own"
-        if len(pool) < ENOUGH:
-            pool, whose = _select_similar_units(arm.method), "shipped"
+    on: dict[str, None] = {}
+    groups: dict[tuple[Arm, str], list[Job]] = {}
+    for each in work:
+        groups.setdefault((each.arm, _name_benchmark(each, plan.benchmark)), []).append(each)
+    for (arm, benchmark), mine in groups.items():
+        pool = [unit for unit in own if unit.arm == arm.name and unit.benchmark in ("", benchmark)]
+        whose = "own" if len(pool) >= ENOUGH else "shipped"
+        if whose == "shipped":
+            pool = _select_similar_units(arm.method, plan.rules.interface, benchmark)
+            on |= {unit.benchmark: None for unit in pool}
         judges[whose] += len(pool)
-        mine = [each for each in work if each.arm == arm]
         most = plan.forecast_calls(mine, played)
         if whose == "shipped":
             pool = [_scale_prompts(unit, _compare_layouts(plan.rules, mine)) for unit in pool]
@@ -142,15 +158,27 @@ def estimate_cost(
         draws += totals
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     calls, sent, answered, dollars = map(ExpectedRange, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
-    return CostEstimate(calls, sent, answered, dollars if price_known else None, **judges)
+    return CostEstimate(calls, sent, answered, dollars if price_known else None, **judges, on=tuple(on))
 
 
-def _select_similar_units(method: Method) -> list[ObservedUnit]:
-    """Return the shipped units of the method, or of the method without its added constitution."""
-    known = {unit.method for unit in load_shipped_units()}
+def _name_benchmark(work: Job, benchmark: str) -> str:
+    """Name the benchmark that work is on: one of several in a mixed run."""
+    if "," not in benchmark:
+        return benchmark
+    return get_benchmark(benchmark).find_part(work.task if isinstance(work, Training) else work.variant.task).name
+
+
+def _select_similar_units(method: Method, interface: Interface, benchmark: str) -> list[ObservedUnit]:
+    """Return the shipped units of the method, or of the method without its added constitution, on this benchmark.
+
+    Units of the default benchmark, in this interface, stand in for a benchmark without any.
+    """
+    units = [unit for unit in load_shipped_units() if benchmark == unit.benchmark != DEFAULT]
+    units = units or [u for u in load_shipped_units() if u.benchmark == DEFAULT and u.interface == interface]
+    known = {unit.method for unit in units}
     bare = "react" if method.scaffold == "flat" else "react-sso"
     name = next(name for name in (method.name, method.name.partition("+")[0], bare) if name in known)
-    return [unit for unit in load_shipped_units() if unit.method == name]
+    return [unit for unit in units if unit.method == name]
 
 
 def _compare_layouts(rules: TrialRules, work: Sequence[Job]) -> float:
@@ -192,7 +220,6 @@ def _compute_rates(
 
 
 def _count_allowed_steps(work: Job, plan: Plan, played: int) -> int:
-    """Return the allowed steps of the pending trials."""
     if isinstance(work, Training):
         return sum(work.budgets[played:])
     return max(0, plan.get_rules(work).trials - played) * work.budget
@@ -202,6 +229,7 @@ def dump_observed_units(units: Iterable[ObservedUnit]) -> str:
     """Format the table of `load_shipped_units` as text."""
     rows = [
         {
+            **({"interface": unit.interface} if unit.benchmark == DEFAULT else {"benchmark": unit.benchmark}),
             "method": unit.method,
             "allowed": unit.allowed,
             "usage": {role: [usage.calls, usage.input, usage.output] for role, usage in unit.usage.items()},

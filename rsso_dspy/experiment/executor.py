@@ -36,7 +36,6 @@ class Engine(Protocol):
     def submit(self, plan: Plan, work: Job) -> Future[UnitRecord | TrainingRecord]:
         """Submit work. When the future is done, its record is in the store; it raises `Stopped` if the player is
         stopped."""
-        ...
 
 
 EngineFactory = Callable[[UnitRunner, int], AbstractContextManager[Engine]]
@@ -141,7 +140,6 @@ def _select_unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | Non
 
 
 def make_zero_shot_programs(plan: Plan) -> dict[Arm, Agent]:
-    """Return the uncompiled program of every arm."""
     return {unit.arm: Agent(unit.arm.method.name) for unit in plan.units}
 
 
@@ -228,17 +226,3 @@ def _pop_next_job(plan: Plan, waiting: list[W], pending: Collection[Job]) -> W |
         if not isinstance(each, Unit) or plan.get_previous_unit(each) not in pending:
             return waiting.pop(place)
     return None
-
-
-__all__ = [
-    "FAILURES_TO_STOP",
-    "Engine",
-    "EngineFactory",
-    "Executor",
-    "RunOutcome",
-    "announced",
-    "fingerprint_programs",
-    "list_pending_jobs",
-    "make_zero_shot_programs",
-    "open_thread_engine",
-]

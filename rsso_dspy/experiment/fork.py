@@ -7,12 +7,14 @@ embedder do not affect a method without skills. A unit in a stream is valid as l
 trials matters only if they were used up: a solved unit would be the same with more of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.programs.methods import Method
+from rsso_dspy.programs.modules import get_role
+from rsso_dspy.programs.roles import MEMORIES, list_modules
 from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, UnitRecord
 from rsso_dspy.store.run_file import flatten_keys
 from rsso_dspy.store.unit_store import Store
@@ -22,18 +24,21 @@ DERIVED = ("protocol", "config_hash", "config.protocol.trials")
 """Keys that follow from others, and the number of trials, which is checked per record."""
 
 NEEDED_FOR = {
-    "skills": ("config.memory.skills.", "config.embedder.", ".roles.verbalizer.", "carried.skills"),
-    "reflections": ("config.memory.reflections", ".roles.reflector."),
-    "anything learnt": ("config.protocol.train_", "config.protocol.learn_after_", "config.protocol.frozen"),
-    "constitution": (
-        "config.memory.constitution.",
-        "config.protocol.stream_trials",
-        ".roles.advisor.",
-        "carried.constitution",
-    ),
+    "skills": ("config.memory.skills.", "carried.skills"),
+    "verbalizer": (".roles.verbalizer.",),
+    "embedder": ("config.embedder.",),
+    "reflections": ("config.memory.reflections",),
+    "reflector": (".roles.reflector.",),
+    "entries": ("config.memory.entries.",),
+    "anything learned": ("config.protocol.train_", "config.protocol.learn_after_", "config.protocol.frozen"),
+    "constitution": ("config.memory.constitution.", "carried.constitution"),
+    "given": ("carried.given",),
+    "coding": ("carried.coding",),
+    "advisor": (".roles.advisor.",),
+    "stream": ("config.protocol.stream_trials",),
     "optimizers": (".roles.proposer.",),
 }
-"""Parts of a configuration by the memories that read them."""
+"""Parts of a configuration by the memories, roles and others that read them."""
 
 
 def find_reusable_records(
@@ -54,9 +59,8 @@ def find_reusable_records(
     taken: set[Job] = set()
     for work in everything:
         before = plan.get_previous_unit(work) if isinstance(work, Unit) else None
-        record = (
-            _load_job_record(source, work) if work.arm.name in valid and (before is None or before in taken) else None
-        )
+        readable = work.arm.name in valid and (before is None or before in taken)
+        record = source.load_either(source.path_of(work)) if readable else None
         if record is not None and not record.has_errors and _is_reusable(work, record, plan):
             taken.add(work)
             if isinstance(record, UnitRecord) and isinstance(work, Unit):
@@ -69,13 +73,7 @@ def find_reusable_records(
             yield replace(record, protocol=plan.protocol, provenance=provenance)
 
 
-def _load_job_record(store: Store, work: Job) -> UnitRecord | TrainingRecord | None:
-    path = store.path_of(work)
-    return store.load(path) if isinstance(work, Unit) else store.load_training(path)
-
-
 def _is_reusable(work: Job, record: UnitRecord | TrainingRecord, plan: Plan) -> bool:
-    """Return whether playing would give the same record."""
     if isinstance(work, Training):
         assert isinstance(record, TrainingRecord)
         return record.budgets == work.budgets
@@ -91,14 +89,16 @@ def _is_reusable(work: Job, record: UnitRecord | TrainingRecord, plan: Plan) -> 
 
 def _select_relevant_settings(identity: Mapping[str, Any], method: Method) -> dict[str, Any]:
     """Return the settings that units of the method depend on."""
-    looks_at = {*method.memories, *(["anything learnt"] if method.memories else [])}
+    looks_at = {*method.memories, *(get_role(name) for name in list_modules(method))}
+    looks_at |= {"anything learned"} if method.memories else set()
+    looks_at |= {part for name in method.memories for part in MEMORIES[name].reads}
+    improved = any(key.startswith("config.memory.reflections.") for key in flatten_keys(identity))
+    looks_at |= {"embedder"} if improved and "reflections" in looks_at else set()
+    looks_at |= {"stream"} if method.is_in_stream or "constitution" in looks_at else set()
+    looks_at |= {"advisor"} if "constitution" in looks_at else set()
     ignored = [part for who, parts in NEEDED_FOR.items() if who not in looks_at for part in parts]
-    return {
-        key: value
-        for key, value in flatten_keys(identity).items()
-        if key not in DERIVED and not _is_mentioned(key, ignored)
-    }
 
+    def is_ignored(key: str) -> bool:
+        return any(part in key if part.startswith(".") else key.startswith(part) for part in ignored)
 
-def _is_mentioned(key: str, parts: Sequence[str]) -> bool:
-    return any(part in key if part.startswith(".") else key.startswith(part) for part in parts)
+    return {k: v for k, v in flatten_keys(identity).items() if k not in DERIVED and not is_ignored(k)}

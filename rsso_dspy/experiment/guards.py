@@ -79,6 +79,19 @@ def check_readers(spec: RunSpec, read_only: bool = False) -> None:
         )
 
 
+def check_given(spec: RunSpec, config: Config) -> None:
+    """Raise `UsageError` if a method needs a given text and the configuration names none, or the other way round."""
+    for name, path in (("given", config.memory.given), ("coding", config.memory.coding)):
+        readers = [method for method in spec.methods if name in get_method(method).memories]
+        if path and not readers:
+            raise UsageError(f"no method of this run reads memory.{name} ({path}); add the method {name}, or drop it")
+        if name == "given" and readers and not path:
+            raise UsageError(
+                f"{', '.join(readers)} would have nothing to read: name a skill's folder or an AGENTS.md, "
+                "--set memory.given=PATH"
+            )
+
+
 def _benchmarks_in(provenance: Mapping[str, Any]) -> Iterator[str]:
     """Return the benchmarks that a file, or the files it was merged from, was made on."""
     made_by, parts = provenance.get("made_by"), provenance.get("merged_from")

@@ -69,7 +69,6 @@ class Stopwatch:
         self.answers = 0
 
     def hear(self, calls: int) -> None:
-        """Count further answers."""
         with self._lock:
             self.answers += calls
 
@@ -96,5 +95,4 @@ def in_words(seconds: float) -> str:
 
 
 def range_in_words(spread: ExpectedRange) -> str:
-    """Format a duration with its interval."""
     return f"{in_words(spread.mean)} ({in_words(spread.low)} to {in_words(spread.high)})"

@@ -5,55 +5,26 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from random import Random
 
 from rsso_dspy.config import Config
-from rsso_dspy.environments.benchmark import Benchmark, get_benchmark
-from rsso_dspy.experiment.protocols import NamedProtocol, resolve_protocol
-from rsso_dspy.experiment.variant_selection import choose_variants
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.forecast import Forecast, choose_sizes, count_calls
+from rsso_dspy.experiment.protocols import NamedProtocol, make_reflection_settings, resolve_protocol
+from rsso_dspy.experiment.stream_phases import order_stream
+from rsso_dspy.experiment.variant_selection import choose_variants, describe_missing_data
 from rsso_dspy.memory.constitution import ConstitutionSettings
+from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.programs.methods import Method, get_method
+from rsso_dspy.programs.roles import MEMORIES
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import ZERO_SHOT, Usage, Variant
+from rsso_dspy.records import AFTER, DURING, ZERO_SHOT, Variant
 from rsso_dspy.store.units import Arm, Job, Training, Unit
 
 NOTHING_PLAYED: Mapping[str, int] = {}
-
-TOKENS_PER_CALL = {
-    "actor": (2400, 150),
-    "reflector": (1400, 185),
-    "verbalizer": (1300, 32),
-    "advisor": (2000, 200),
-    "proposer": (4000, 250),
-}
-"""Input and output tokens of an average call, measured on the embedded backend over 18 tasks (docs/BENCHMARKS.md)."""
-
-TEACHING = "teacher-"
-"""Ahead of a role that a teacher plays in a compile, in its account."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """Upper bound of calls and estimate of tokens, per role."""
-
-    calls: dict[str, int]
-
-    @property
-    def total_calls(self) -> int:
-        return sum(self.calls.values())
-
-    @property
-    def tokens(self) -> tuple[int, int]:
-        """Input and output tokens if every call were made and of average size."""
-        usage = self.usage
-        return sum(spent.input for spent in usage.values()), sum(spent.output for spent in usage.values())
-
-    @property
-    def usage(self) -> dict[str, Usage]:
-        """The same by role."""
-        sizes = {role: TOKENS_PER_CALL[role.removeprefix(TEACHING)] for role in self.calls}
-        return {role: Usage(n, n * sizes[role][0], n * sizes[role][1]) for role, n in self.calls.items()}
+NO_PHASES: Mapping[Variant, str] = {}
 
 
 @dataclass(frozen=True)
@@ -75,6 +46,11 @@ class Plan:
     """Trials of a unit in a stream."""
     alone: bool = False
     """Whether a single trial can make skills."""
+    reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
+    """Settings of the reflection memory."""
+    wrong_rewards: float = 0.0
+    """Share of a stream's trials that its memories are told with a wrong reward, in the phase for it."""
+    benchmark: str = DEFAULT
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -82,7 +58,8 @@ class Plan:
 
     @cached_property
     def streams(self) -> dict[Arm, tuple[Unit, ...]]:
-        """Units in order, each starting from the previous one's constitution (OmniReflect, self-sustaining mode)."""
+        """Units in order, each starting from the lasting memories of the previous one (OmniReflect, self-sustaining
+        mode)."""
         found: dict[Arm, list[Unit]] = {}
         for unit in self.units:
             if unit.place:
@@ -98,10 +75,18 @@ class Plan:
         return self._previous_units.get(unit)
 
     def get_rules(self, unit: Unit) -> TrialRules:
-        """The rules of a unit's trials."""
         if not unit.place:
             return self.rules
-        return replace(self.rules, trials=self.stream_trials, lasting=("constitution",))
+        lasting = tuple(MEMORIES[name].region for name in unit.arm.method.streamed)
+        told_wrong = self.wrong_rewards if unit.phase == DURING else 0.0
+        return replace(self.rules, trials=self.stream_trials, lasting=lasting, told_wrong=told_wrong)
+
+    def list_misled_units(self, unit: Unit) -> list[Unit]:
+        """Return the units whose wrong rewards are corrected before this unit's first trial."""
+        before = self.get_previous_unit(unit)
+        if not self.wrong_rewards or before is None or (before.phase, unit.phase) != (DURING, AFTER):
+            return []
+        return [each for each in self.streams[unit.arm] if each.phase == DURING]
 
     @property
     def training_rules(self) -> TrialRules:
@@ -128,9 +113,31 @@ class Plan:
                 known = sum(training.budgets) + len(training.budgets) if training else self.carried
                 rules = self.get_rules(each)
                 budgets = (each.budget,) * rules.trials
-            calls.update(_count_calls(each.arm.method, budgets, rules, known, played.get(each.key, 0), self.alone))
+                if not played.get(each.key):
+                    calls.update(self._count_corrections(each))
+            calls.update(count_calls(each.arm.method, budgets, rules, known, played.get(each.key, 0), self.alone))
+            calls.update(self._count_distillations(each.arm.method, len(budgets), rules, played.get(each.key, 0)))
         calls.update(self._count_advisor_calls(everything if work is None else work, played))
-        return Forecast({role: count for role, count in calls.items() if count})
+        sizes = choose_sizes(self.benchmark, self.rules.interface)
+        return Forecast({role: count for role, count in calls.items() if count}, sizes)
+
+    def _count_corrections(self, unit: Unit) -> dict[str, int]:
+        trials = self.stream_trials * len(self.list_misled_units(unit))
+        calls: Counter[str] = Counter()
+        for name in unit.arm.method.streamed if trials else ():
+            per_trial = dict(MEMORIES[name].calls)
+            if name == "reflections":
+                per_trial["reflector"] = 2 if self.reflections.has("hierarchical") else 1
+            calls.update({role: count * trials for role, count in per_trial.items()})
+        return dict(calls)
+
+    def _count_distillations(self, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
+        """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
+        distils = self.reflections.has("hierarchical") or "reflection_distiller" in method.modules
+        if not distils or "reflections" not in method.memories or rules.frozen:
+            return {}
+        kept = 0 if method.passed_on else self.reflections.most_kept
+        return {"reflector": max(0, trials - max(played, kept))}
 
     def _count_advisor_calls(self, work: Sequence[Job], played: Mapping[str, int]) -> dict[str, int]:
         """Return the maximum calls of rule writer and summarizer.
@@ -159,46 +166,33 @@ class Plan:
         return {"advisor": writings + summaries} if writings and self.writings.categories else {}
 
 
-def _count_calls(
-    method: Method, budgets: Sequence[int], rules: TrialRules, known: int, played: int, alone: bool
-) -> dict[str, int]:
-    """Return the maximum calls per role of serial trials with these steps.
-
-    Depends on the states known to the skill memory, the finished trials, and whether a single trial can make skills.
-    """
-    learnt = 0 if rules.frozen else len(budgets) if rules.learn_after_last else len(budgets) - 1
-    of_solved = len(budgets) if rules.learn_after_success and not rules.frozen else learnt
-    calls = {"actor": sum(budgets[played:])}
-    if "reflections" in method.memories:
-        calls["reflector"] = max(0, learnt - played)
-    if "skills" in method.memories:
-        # A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
-        # most n / 8 of them; each costs three calls and one question whether it is known.
-        first = max(played + 1, 1 if known or alone else 2)
-        states = list(accumulate((steps + 1 for steps in budgets), initial=known))
-        calls["verbalizer"] = sum(4 * (n // 8) for n in states[first : of_solved + 1])
-    return calls
-
-
 def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: dict[Variant, int], seed: int) -> Plan:
     """Plan every arm on every variant with one seed. `budgets` maps the variants, in order, to their steps."""
     units = [Unit(arm, variant, seed, budget) for variant, budget in budgets.items() for arm in arms]
     return Plan(protocol, rules, tuple(units))
 
 
-def arrange_streams(plan: Plan) -> Plan:
-    """Put the units of every arm that writes a constitution into a stream.
+def arrange_streams(plan: Plan, phases: Mapping[Variant, str] = NO_PHASES) -> Plan:
+    """Put the units of every arm that writes a constitution, or passes another memory on, into a stream.
 
-    The seed draws the order, equal for all arms. Streams come last, because each unit waits for the previous one.
+    The seed draws the order, equal for all arms, unless `phases` has every variant in order of play with its phase.
+    Streams come last, because each unit waits for the previous one.
     """
-    writing = [unit for unit in plan.units if unit.arm.method.writing]
-    rest = tuple(unit for unit in plan.units if not unit.arm.method.writing)
+    order_of_play = list(phases)
+    writing = [unit for unit in plan.units if unit.arm.method.is_in_stream]
+    rest = tuple(unit for unit in plan.units if not unit.arm.method.is_in_stream)
     streams: list[Unit] = []
     for arm in dict.fromkeys(unit.arm for unit in writing):
         units = [unit for unit in writing if unit.arm == arm]
-        Random(f"stream {units[0].seed}").shuffle(units)
+        if phases:
+            units.sort(key=lambda unit: order_of_play.index(unit.variant))
+        else:
+            Random(f"stream {units[0].seed}").shuffle(units)
         order = hashlib.sha256("\n".join(unit.variant.key for unit in units).encode()).hexdigest()[:6]
-        streams += [replace(unit, place=f"{n}/{len(units)} of {order}") for n, unit in enumerate(units, start=1)]
+        streams += [
+            replace(unit, place=f"{n}/{len(units)} of {order}", phase=phases.get(unit.variant, ""))
+            for n, unit in enumerate(units, start=1)
+        ]
     return replace(plan, units=rest + tuple(streams))
 
 
@@ -215,9 +209,19 @@ def plan_held_out(
 
     `say` receives a note on gold lengths that must be computed. Raises `UnknownName` and `SplitError`.
     """
+    if not methods:
+        raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
     protocol = resolve_protocol(config)
-    arms = [Arm(get_method(name), program) for name in dict.fromkeys(methods) for program in programs]
-    chosen = choose_variants(tasks, variants, per_task, config.simplification, config.active_benchmark)
+    reflections = make_reflection_settings(config)
+    passes = ("reflections",) if reflections.is_passed_on else ()
+    arms = [
+        Arm(_add_passed_on(get_method(name), passes), program)
+        for name in dict.fromkeys(methods)
+        for program in programs
+    ]
+    chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
+    if missing := describe_missing_data(chosen, tasks, variants, per_task, config):
+        say(missing)
     plan = make_plan(
         protocol.id,
         protocol.rules,
@@ -230,9 +234,13 @@ def plan_held_out(
         writings=protocol.constitution,
         stream_trials=config.protocol.stream_trials,
         alone=protocol.skills.pairs == "any",
+        reflections=reflections,
+        wrong_rewards=config.protocol.wrong_rewards or 0.0,
+        benchmark=config.benchmark,
     )
+    phases = order_stream(config, arms, chosen)
     if config.protocol.setting != "transfer":
-        return arrange_streams(plan)
+        return arrange_streams(plan, phases)
     trained, rounds = dict.fromkeys(variant.task for variant in chosen), config.protocol.train_trials
     episodes = {task: _draw_episodes(task, config, protocol, say) for task in trained}
     return replace(
@@ -241,9 +249,15 @@ def plan_held_out(
             Training(arm, task, config.seed, (*steps,) * rounds, (*steps.values(),) * rounds)
             for task, steps in episodes.items()
             for arm in arms
-            if set(arm.method.memories) - {"constitution"} or arm.method.writing
+            if arm.method.written
         ),
     )
+
+
+def _add_passed_on(row: Method, passes: Sequence[str]) -> Method:
+    """Return the method with those of its memories that the configuration passes on from unit to unit."""
+    more = tuple(name for name in passes if name in row.memories and name not in row.passed_on)
+    return replace(row, passed_on=(*row.passed_on, *more)) if more else row
 
 
 def _draw_episodes(
@@ -252,8 +266,8 @@ def _draw_episodes(
     """Return the task's training variants with their steps, in the order of each round."""
     wanted = config.protocol.train_per_task
     drawn = [
-        replace(v, simplification=config.simplification)
-        for v in config.active_benchmark.table.train_sample(task, wanted)
+        config.active_benchmark.simplify(v, config.simplification)
+        for v in config.benchmark_in_data.table.train_sample(task, wanted)
     ]
     if len(drawn) < wanted:
         say(f"{task} has {len(drawn)} training variants, fewer than the requested {wanted}: all of them are played")
@@ -271,8 +285,8 @@ def compute_step_budgets(
     Computes unknown gold lengths, which may take minutes each, and announces that through `say`.
     """
     of = of or get_benchmark()
-    unknown = [variant for variant in variants if not of.is_length_known(variant)]
+    unknown = [] if protocol.steps else [variant for variant in variants if not of.is_length_known(variant)]
     for number, variant in enumerate(unknown, start=1):
         say(f"computing the gold length of {variant.key} ({number}/{len(unknown)}), which is not in the shipped table")
         of.gold_length(variant)
-    return {variant: protocol.compute_budget(of.gold_length(variant)) for variant in variants}
+    return {variant: protocol.find_budget(variant, of) for variant in variants}

@@ -1,15 +1,24 @@
-"""Protocols by name. Scores compare only under one protocol, so every result carries its id."""
+"""Protocols by name. Scores compare only under one protocol, so every result carries its id.
+
+get_protocol("omnireflect/1").steps             # 50
+apply_decoding(config)                          # temperature 0, top_p 0.7, top_k 50, where that protocol is named
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from rsso_dspy.config import Config, EmbedderConfig, EnvironmentConfig, MemoryConfig, ProtocolConfig
+from rsso_dspy.config import EMBEDDED, MINILM, Config, EnvironmentConfig, MemoryConfig, ProtocolConfig
+from rsso_dspy.config.sections import ReflectionsConfig
 from rsso_dspy.environments import Interface
+from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.lm.decoding import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
+from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.records import Variant
 
 GOLD_FACTOR = 1.5
 """Steps per trial = floor(1.5 x gold length) (rSSO, section 4)."""
@@ -26,11 +35,19 @@ class NamedProtocol:
     constitution: ConstitutionSettings = field(default_factory=ConstitutionSettings)
     max_steps: int | None = None
     """Upper bound of the step budget."""
+    steps: int | None = None
+    """Step budget of every trial, whatever the gold length."""
+    decoding: tuple[tuple[str, float], ...] = ()
+    """Decoding settings of language models, by their names in `[backends.NAME]`."""
 
     def compute_budget(self, gold: int) -> int:
         """Return the step budget of a trial for a gold path of `gold` actions."""
-        steps = int(GOLD_FACTOR * gold)
+        steps = int(GOLD_FACTOR * gold) if self.steps is None else self.steps
         return steps if self.max_steps is None else min(steps, self.max_steps)
+
+    def find_budget(self, variant: Variant, benchmark: Benchmark) -> int:
+        """Return the step budget of a trial. Raises what `Benchmark.gold_length` raises, where that is needed."""
+        return self.compute_budget(0 if self.steps is not None else benchmark.gold_length(variant))
 
 
 PRESETS = {
@@ -63,6 +80,27 @@ PRESETS = {
             TrialRules(stop_on_success=False, max_repeat=10, max_ticks=100),
             SkillSettings.sso_release(),
         ),
+        NamedProtocol(
+            "omnireflect/1",
+            "OmniReflect (section 3.2): one trial of 50 steps, rules written every 10 steps and summarized every 10 "
+            "tasks, one solved example",
+            TrialRules(trials=1, demonstrations=1),
+            steps=50,
+            decoding=(("temperature", 0.0), ("top_p", 0.7), ("top_k", 50)),
+        ),
+        NamedProtocol(
+            "agentboard/1",
+            "AgentBoard: one trial of 30 steps, one solved example; success, progress rate and grounding accuracy",
+            TrialRules(trials=1, demonstrations=1),
+            steps=30,
+        ),
+        NamedProtocol(
+            "reflexion/1",
+            "Reflexion's loop of trials: up to 15 trials of 49 steps, two solved examples; an action equal to the one "
+            "before ends the trial, solved variants are not replayed",
+            TrialRules(trials=15, exhausted_by_repeat=True, demonstrations=2),
+            steps=49,
+        ),
     )
 }
 
@@ -74,6 +112,22 @@ def get_protocol(name: str) -> NamedProtocol:
     return PRESETS[name]
 
 
+def apply_decoding(config: Config) -> Config:
+    """Return the configuration with the protocol's decoding settings in its backend.
+
+    Settings that the configuration names are kept, settings that the provider refuses are left out; `resolve_protocol`
+    names both in the id. The offline player has no such settings.
+    """
+    wanted = get_protocol(config.protocol.preset).decoding
+    backend = config.active_backend
+    if not wanted or backend.model == EMBEDDED:
+        return config
+    refused = list_refused_settings(backend.model, backend.base_url)
+    own = {name: value for name, value in wanted if name not in {*backend.model_fields_set, *refused}}
+    decoded = backend.model_copy(update=own)
+    return config.model_copy(update={"backends": {**config.backends, config.backend: decoded}})
+
+
 def resolve_protocol(config: Config) -> NamedProtocol:
     """Return the configured protocol: the preset with setting and departures, all of which are part of the id."""
     base = get_protocol(config.protocol.preset)
@@ -83,6 +137,8 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         setting = [f"transfer={config.protocol.train_trials}x{config.protocol.train_per_task}"]
     wanted = config.protocol.model_dump(include={*_get_field_names(TrialRules)})
     rules = {k: v for k, v in wanted.items() if v is not None}
+    if config.active_benchmark.own_gold_path is None:
+        rules["demonstrations"] = 0  # there are no solutions to show, whatever is asked for
     skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
     book = config.memory.constitution.model_dump(include={*_get_field_names(ConstitutionSettings)}, exclude_none=True)
     changed = replace(
@@ -90,6 +146,7 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         rules=replace(base.rules, **rules),
         skills=replace(base.skills, **skills),
         constitution=replace(base.constitution, **book),
+        steps=base.steps if config.protocol.steps is None else config.protocol.steps,
     )
     return replace(changed, id=" ".join([base.id, *setting, *_list_departures(config, base, changed)]))
 
@@ -114,14 +171,49 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
         (f"constitution.{name}", getattr(base.constitution, name), getattr(changed.constitution, name))
         for name in _get_field_names(ConstitutionSettings)
     ]
+    pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
         ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
+        ("stream_returns", None, config.protocol.stream_returns),
+        ("wrong_rewards", None, config.protocol.wrong_rewards),
         ("constitution.examples", None, config.memory.constitution.examples),
-        ("reflections", MemoryConfig().reflections, config.memory.reflections),
-        ("embedder", EmbedderConfig().model, config.embedder.model),
+        ("reflections", MemoryConfig().reflections.size, config.memory.reflections.size),
+        *_list_reflection_departures(config.memory.reflections.identify()),
+        ("embedder", MINILM, config.embedder.model),
         ("simplification", EnvironmentConfig().simplification, config.environment.simplification),
     ]
     return [f"{name}={value}" for name, usual, value in pairs if value != usual]
+
+
+def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, object, object]]:
+    """Return name, the protocol's value and the configuration's, of every decoding setting that the protocol names."""
+    backend = apply_decoding(config).active_backend
+    if backend.model == EMBEDDED:
+        return []
+    pairs: list[tuple[str, object, object]] = []
+    for name, usual in base.decoding:
+        value = getattr(backend, name)
+        pairs.append((name, usual, "unset" if value is None else value))
+        roles = ((role, getattr(own, name)) for role, own in sorted(backend.roles.items()))
+        pairs += [(f"{role}.{name}", usual, value) for role, value in roles if value is not None]
+    return pairs
+
+
+def _list_reflection_departures(settings: int | dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the improvements of the reflection memory, with what they are set to."""
+    if isinstance(settings, int):
+        return []
+    usual = ReflectionsConfig().model_dump()
+    return [
+        (f"reflections.{name}", usual.get(name), ",".join(value) if isinstance(value, list) else value)
+        for name, value in settings.items()
+        if name != "size"
+    ]
+
+
+def make_reflection_settings(config: Config) -> ReflectionSettings:
+    wanted = config.memory.reflections.model_dump()
+    return ReflectionSettings(**{**wanted, "improvements": frozenset(wanted["improvements"])})
 
 
 def _get_field_names(record: type) -> list[str]:

@@ -23,7 +23,8 @@ def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
     again = {arm: of_arm for arm, of_arm in rules.items() if of_arm.trials > 1}
     same = [arm.name for arm, of_arm in again.items() if not _has_learning_memory(arm, of_arm)]
     others = [arm.name for arm, of_arm in again.items() if _has_learning_memory(arm, of_arm)]
-    at = f"the actor draws the likeliest token only (temperature 0 or top_k 1{_describe_seed(backend)})"
+    seed = ", where a seed changes nothing" if backend.config.seed else ""
+    at = f"the actor draws the likeliest token only (temperature 0 or top_k 1{seed})"
     said = []
     if same:
         said.append(
@@ -40,9 +41,4 @@ def list_retry_warnings(plan: Plan, backend: Backend) -> list[str]:
 
 def _has_learning_memory(arm: Arm, rules: TrialRules) -> bool:
     """Return whether a memory of the arm can change between trials."""
-    written = set(arm.method.memories) - ({"constitution"} if arm.method.writing is None else set())
-    return bool(written) and not rules.frozen
-
-
-def _describe_seed(backend: Backend) -> str:
-    return ", where a seed changes nothing" if backend.config.seed else ""
+    return bool(arm.method.written) and not rules.frozen

@@ -29,26 +29,30 @@ from rsso_dspy.experiment.executor import (
     list_pending_jobs,
     open_thread_engine,
 )
+from rsso_dspy.experiment.forecast import Forecast
 from rsso_dspy.experiment.fork import find_reusable_records
-from rsso_dspy.experiment.guards import check_readers
-from rsso_dspy.experiment.plan import Forecast, Plan, plan_held_out
+from rsso_dspy.experiment.given_texts import load_given_texts
+from rsso_dspy.experiment.guards import check_given, check_readers
+from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
+from rsso_dspy.experiment.plan import Plan, plan_held_out
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.run_log_writer import write_log
 from rsso_dspy.experiment.run_programs import NO_PROGRAMS, Programs, check_programs, make_agents
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.session import Session, name_users_lm_as_older
 from rsso_dspy.experiment.shards import select_shard
 from rsso_dspy.experiment.skill_libraries import load_initial_skills
 from rsso_dspy.experiment.spend_limit import SpendLimit
 from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
 from rsso_dspy.experiment.tapes import about_of
-from rsso_dspy.experiment.unit_runner import InitialMemories, UnitRunner, merge_memories
+from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend, list_backend_proxies
 from rsso_dspy.lm.recording import check_recordable
 from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.manifest import Manifest
+from rsso_dspy.store.run_file import RUN_FILE
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job
@@ -78,6 +82,11 @@ class Run:
     """Whether to record every exchange with a model; always true for a run that was recorded so far."""
     fork: Path | None = None
     """Folder of the records in `taken`."""
+
+    @property
+    def units_beside(self) -> int:
+        """The number of finished units in the folder that this command does not ask for; tables count them too."""
+        return self.store.count_units_beside(self.plan.units)
 
     @property
     def models_in_use(self) -> dict[str, str]:
@@ -165,7 +174,6 @@ class Run:
             return outcome
 
     def _carry_recordings(self, source: Store) -> None:
-        """Take over the recordings of the records taken over."""
         if source.recorded and self.taken:
             self.store.open_recordings(about_of(self.config))
             for record in self.taken:
@@ -189,13 +197,17 @@ def plan_run(
     and reading libraries raise.
     """
     check_action_choice(config)
+    if (spec.out / RUN_FILE).exists() and (older := name_users_lm_as_older(config)) != config:
+        config = older if Store(spec.out).read_identity()[0].get("config_hash") == older.hash() else config
     spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
     check_readers(spec, read_only)
+    check_given(spec, config)
     check_programs(programs, spec, config)
     plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
     agents = make_agents(plan, programs, say)
     loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
     loads += [load_initial_constitution(spec.constitution, config, plan, say)] if spec.constitution else []
+    loads += load_given_texts(config, plan, say)
     kept = merge_memories(loads)
     plan = select_shard(replace(plan, carried=kept.states), spec.shard)
     digests = {name: load.digest for load in loads for name in load.memories}
@@ -214,8 +226,7 @@ def plan_run(
     left = list_pending_jobs(plan, store, again)
     taken: list[UnitRecord | TrainingRecord] = []
     if spec.fork:
-        source = Store(spec.fork)
-        source.read_only = True
+        source = Store(spec.fork, read_only=True)
         wanted = set(map(source.path_of, left))
         taken = [
             r

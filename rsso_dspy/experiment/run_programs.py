@@ -29,7 +29,6 @@ class CompileEnvironment:
 
     @classmethod
     def of(cls, config: Config) -> "CompileEnvironment":
-        """Return the environment of a configuration."""
         return cls(config.benchmark, config.active_benchmark.version, config.simplification)
 
     def __str__(self) -> str:
@@ -42,26 +41,21 @@ class CompiledProgram(Protocol):
     @property
     def method(self) -> str:
         """Name of its method."""
-        ...
 
     @property
     def calibration(self) -> tuple[str, ...]:
         """Keys of all variants it was compiled on."""
-        ...
 
     @property
     def environment(self) -> CompileEnvironment | None:
         """Its environment; None if unknown."""
-        ...
 
     @property
     def protocol(self) -> str:
         """Id of the protocol it was compiled under."""
-        ...
 
     def agent(self, method: str | None = None) -> Agent:
         """Return the program for its method, or for the method with a constitution added."""
-        ...
 
 
 Programs = Mapping[str, CompiledProgram | None]

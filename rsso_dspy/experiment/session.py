@@ -11,25 +11,31 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import dspy
 
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
+from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment
 from rsso_dspy.environments.start_queue import StartQueue
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.action_choice import check_action_choice
-from rsso_dspy.experiment.protocols import NamedProtocol, resolve_protocol
+from rsso_dspy.experiment.protocols import NamedProtocol, apply_decoding, make_reflection_settings, resolve_protocol
+from rsso_dspy.experiment.reflection_index import open_reflection_index
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples
+from rsso_dspy.memory.entries import EntrySettings
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.role_calls import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
-from rsso_dspy.records import Variant
+
+USERS = "dspy"
+"""Name of the backend that stands for DSPy's configured model."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +59,8 @@ class Session:
         Uses only the session's models, the backend's format, and no DSPy history. Open a trace inside if needed, as
         DSPy's optimizers do.
         """
-        settings = {
-            "lm": None,
-            "session_models_only": True,
-            "disable_history": True,
-            "trace": None,
-            "adapter": self.backend.adapter,
-        }
-        with dspy.context(**settings), self.runtime.activate():
+        alone = {"lm": None, "session_models_only": True, "disable_history": True, "trace": None}
+        with dspy.context(**alone, adapter=self.backend.adapter), self.runtime.activate():
             yield
 
     @contextmanager
@@ -76,16 +76,10 @@ class Session:
 
         Its records would name the session's models.
         """
-        own = {
-            str(getattr(p.lm, "model", p.lm))
-            for agent in agents
-            for p in agent.predictors_by_name.values()
-            if p.lm is not None
-        }
         users = find_users_lm()
-        if users is not None and users is not self.backend.users_lm:
-            own.add(str(getattr(users, "model", users)))
-        if own:
+        found = [predictor.lm for agent in agents for predictor in agent.predictors_by_name.values()]
+        found += [users] if users is not self.backend.users_lm else []
+        if own := {str(getattr(lm, "model", lm)) for lm in found if lm is not None}:
             raise UsageError(
                 f"{', '.join(sorted(own))} would answer instead of {self.backend.models['actor']}, the model named in "
                 "records: runs and compiles take their models from the session. Configure DSPy before opening the "
@@ -101,6 +95,8 @@ def session(config: Config | None = None, jobs: int = 1) -> Iterator[Session]:
     another model than the offline one. `jobs` is the maximum number of simulators. Raises `MissingKey` or
     `ConfigError` if the backend cannot work, and `UsageError` if two models are named.
     """
+    if jobs < 1:
+        raise UsageError(f"{jobs} jobs play nothing; give at least 1")
     live = make_session(config or load_config(), jobs)
     try:
         with live.activate_for_user():
@@ -115,6 +111,7 @@ def make_session(config: Config, jobs: int) -> Session:
     users_lm = find_users_lm()
     if users_lm is not None:
         config = name_users_lm(config, users_lm)
+    config = apply_decoding(config)
     check_action_choice(config)
     protocol = resolve_protocol(config)
     backend = Backend(config.active_backend, Runtime.is_stopping, users_lm)
@@ -122,19 +119,23 @@ def make_session(config: Config, jobs: int) -> Session:
     embedder = Embedder(config.embedder)
     played, book = config.active_benchmark, config.memory.constitution
 
+    demonstrations = PlayedDemonstrations()
+
     def make_environment() -> PooledEnvironment:
-        return played.environment(config.environment, Runtime.is_stopping)
+        environment = played.environment(config.environment, Runtime.is_stopping)
+        if not protocol.rules.demonstrations:
+            return environment
+        shown, data = config.benchmark_in_data, played.locate_data(config.environment.data)
+        wanted = protocol.rules.demonstrations
+        return cast(PooledEnvironment, DemonstratingEnvironment(environment, shown, wanted, demonstrations, data))
 
     starts = StartQueue(stopped=Runtime.is_stopping)
     pool = EnvironmentPool(make_environment, size=jobs, starts=starts)
 
-    def parse_variant(key: str) -> Variant:
-        return replace(played.table.parse(key), simplification=config.simplification)
-
     runtime = Runtime(
         environments=pool,
-        variant=parse_variant,
-        budget=lambda chosen: protocol.compute_budget(played.gold_length(chosen)),
+        variant=lambda key: played.simplify(played.table.parse(key), config.simplification),
+        budget=lambda chosen: protocol.find_budget(chosen, played),
         lm=backend.lm,
         embed=embedder,
         rules=protocol.rules,
@@ -142,14 +143,17 @@ def make_session(config: Config, jobs: int) -> Session:
         examples=format_examples(Path(book.examples) if book.examples else None, played.examples()),
         benchmark="" if config.benchmark == DEFAULT else config.benchmark,
         implied_templates=get_benchmark().action_templates,
-        reflections=config.memory.reflections,
+        reflections=make_reflection_settings(config),
+        neighbours=open_reflection_index(config, embedder),
         skills=protocol.skills,
+        entries=EntrySettings(**config.memory.entries.model_dump()),
     )
     return Session(config, protocol, backend, embedder, runtime, jobs, starts)
 
 
 def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
-    """Make DSPy's configured model the backend of the configuration, so that records name it.
+    """Make DSPy's configured model the backend of the configuration, so that records name it. What the model leaves to
+    its provider is None.
 
     Raises `UsageError` if the configuration names a model too.
     """
@@ -159,9 +163,22 @@ def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
             f"two models are named: DSPy is configured with {name}, and the backend {config.backend} is "
             f'{config.active_backend.model}. Drop one: dspy.configure(lm=None), or backend = "embedded"'
         )
+    settings = {name: lm.kwargs.get(name) or None for name in ("top_p", "top_k")}
+    settings |= {"max_tokens": lm.kwargs.get("max_tokens") or lm.kwargs.get("max_completion_tokens")}
+    settings |= {"temperature": lm.kwargs.get("temperature")}
+    users = BackendConfig(model=name if "/" in name else f"{USERS}/{name}", **settings)
+    return config.model_copy(update={"backend": USERS, "backends": {**config.backends, USERS: users}})
+
+
+def name_users_lm_as_older(config: Config) -> Config:
+    """Name it as older versions did, with temperature 0 and 1,024 tokens for what it leaves to its provider, so that
+    their folders can be resumed."""
+    lm = find_users_lm()
+    if lm is None or config.backend != USERS:
+        return config
     settings = {"temperature": lm.kwargs.get("temperature") or 0.0, "max_tokens": lm.kwargs.get("max_tokens") or 1024}
-    users = BackendConfig(model=name if "/" in name else f"dspy/{name}", **settings)
-    return config.model_copy(update={"backend": "dspy", "backends": {**config.backends, "dspy": users}})
+    users = config.active_backend.model_copy(update=settings)
+    return config.model_copy(update={"backends": {**config.backends, USERS: users}})
 
 
 _default: list[Session] = []

@@ -1,52 +1,30 @@
-"""Skill libraries: those of finished units, to show or export, and libraries built from trajectories.
+"""Skill libraries of finished units, to show or export, and those that a run starts from.
 
-    settings = make_offline_settings("release", max_window=5)
-    for trajectory in read_trajectories(Path("runs/first/units/sso/boil/22-s0.json")): ...
-    library = export_library(load_skill_source(Path("runs/first"), "boil::22"))
-
-None of this needs a language model or a simulator.
+library = export_library(load_skill_source(Path("runs/first"), "boil::22"))
 """
 
 import hashlib
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from rsso_dspy.atomic import make_json_kind
 from rsso_dspy.config import Config
-from rsso_dspy.environments.benchmark import named_in
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
-from rsso_dspy.experiment.guards import check_benchmark, check_sources
+from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.experiment.guards import check_sources
+from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
-from rsso_dspy.experiment.protocols import get_protocol, resolve_protocol
-from rsso_dspy.experiment.unit_runner import InitialMemories
-from rsso_dspy.memory.skills import Embed, SkillSettings
+from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.memory.skills.library import KIND, SkillLibraryFile, load_library, parse_skill_snapshot, read_library
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
-from rsso_dspy.memory.skills.offline import create_offline_memory, parse_trajectories, serialize_inspection
-from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.memory.skills.skill_usage import SkillUsage, find_pursued_skill, summarize_skill_usage
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.records import TrainingRecord, Trajectory, UnitRecord
-from rsso_dspy.safe_read import read_json
+from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.memory_sources import sources_of
-from rsso_dspy.store.record_files import find_unit
 from rsso_dspy.store.unit_store import Store
-
-__all__ = [
-    "SkillSource",
-    "build_library",
-    "export_library",
-    "load_initial_skills",
-    "load_skill_source",
-    "make_offline_settings",
-    "parse_weights",
-    "read_trajectories",
-]
 
 LIBRARY = make_json_kind("skill library", KIND)
 
@@ -54,10 +32,6 @@ PARTIAL = (
     "A unit stores only its final library: these are the skills in the prompts of this trial; "
     "the library may have held others."
 )
-
-WORDS = ("id", "name", "summary", "target", "instructions")
-
-WEIGHTS = ("coverage", "reward", "state", "action", "feedback")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +96,7 @@ def load_skill_source(
     Changes nothing. `left_out` receives the unreadable files, as the store names them. Raises `UsageError` that says
     what exists instead and what to do.
     """
-    store = Store(folder)
-    store.read_only = True
+    store = Store(folder, read_only=True)
     identity, arms = store.read_identity()
     records: list[UnitRecord | TrainingRecord] = [*store.units()] if "::" in key else [*store.trainings()]
     left_out(store)
@@ -144,7 +117,6 @@ def load_skill_source(
 
 
 def _load_training_skills(store: Store, record: UnitRecord | TrainingRecord) -> dict[str, Any]:
-    """Load the skills of the training that a unit read."""
     assert isinstance(record, UnitRecord)
     trainings = [
         t for t in store.trainings() if (t.arm, t.task, t.seed) == (record.arm, record.variant.task, record.seed)
@@ -224,99 +196,3 @@ def load_initial_skills(file: Path, config: Config, plan: Plan, say: Callable[[s
     states = sum(len(piece["states"]) for piece in library.snapshot["pieces"])
     memories = {"skills": library.snapshot}
     return InitialMemories(memories, sources_of(memories, "file", file.name, digest), states, tuple(sources))
-
-
-def build_library(given: Sequence[Trajectory], embed: Embed, settings: SkillSettings) -> dict[str, Any]:
-    """Build a library from trajectories, as JSON data: ``after_each`` trajectory, and the ``library``."""
-    memory = create_offline_memory(embed, settings)
-    after_each = []
-    for trajectory in given:
-        memory.learn(trajectory)
-        after_each.append(serialize_inspection(memory.inspect_update()))
-    skills = [{name: value for name, value in asdict(skill).items() if name in WORDS} for skill in memory.library]
-    return {"after_each": after_each, "library": skills}
-
-
-def make_offline_settings(name: str, weighted: Mapping[str, float] | None = None, **changes: Any) -> SkillSettings:
-    """Override weights and values of a preset's skill settings; None changes nothing.
-
-    Raises `UnknownName` or `ConfigError`.
-    """
-    wanted = {key: value for key, value in changes.items() if value is not None}
-    for choice, known in (("extraction", get_args(Extraction)), ("pairs", get_args(Pairs))):
-        if choice in wanted and wanted[choice] not in known:
-            raise UnknownName(choice, wanted[choice], known)
-    wanted |= {f"{key}_weight": value for key, value in (weighted or {}).items()}
-    try:
-        changed = replace(get_protocol(name).skills, **wanted)
-    except ValueError as error:
-        raise ConfigError(f"these skill settings contradict each other: {error}") from None
-    counted = [changed.coverage_weight, changed.reward_weight, changed.state_weight, changed.action_weight]
-    if sum(counted) + changed.feedback * changed.feedback_weight <= 0:
-        raise ConfigError("all score weights are 0; set one of them, e.g. --weights state=1")
-    return changed
-
-
-def parse_weights(text: str) -> dict[str, float]:
-    """Parse comma-separated ``name=number`` pairs. Raises `UnknownName` or `UsageError`."""
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = (piece.strip() for piece in part.partition("="))
-        if name not in WEIGHTS:
-            raise UnknownName("weight", name, WEIGHTS, "Write --weights coverage=0.01,reward=0.1,state=1,action=1.")
-        try:
-            found[name] = float(value)
-        except ValueError:
-            found[name] = math.nan
-        if not 0 <= found[name] < math.inf:
-            raise UsageError(f"--weights {name}={value}: expected a number from 0 up, e.g. {name}=0.1")
-    return found
-
-
-def read_trajectories(file: Path, case: int | None = None, benchmark: str | None = None) -> list[Trajectory]:
-    """Read the trajectories of a file.
-
-    The file is a list of them, ``{"trajectories": [...]}``, ``{"cases": [...]}`` of such (``case``, from 1, selects
-    one), or a run's unit, which must belong to the ``benchmark`` if named. Raises `UsageError` naming fault and place.
-    """
-    try:
-        data = read_json(file)
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    except DamagedFile as error:
-        raise UsageError(f"{file} is not JSON ({error.why})") from None
-    try:
-        if isinstance(data, dict) and "cases" in data:
-            data = _select_case(data["cases"], case)
-        elif case is not None:
-            raise UsageError("it holds no cases; drop --case")
-        if isinstance(data, dict) and "trials" in data:
-            return _read_unit_trajectories(file, benchmark)
-        if isinstance(data, dict) and "trajectories" not in data:
-            raise UsageError("it holds no `trajectories`, `cases` or `trials`; see `rsso-dspy skills build --help`")
-        return parse_trajectories(data["trajectories"] if isinstance(data, dict) else data)
-    except UsageError as error:
-        raise UsageError(f"{file}: {error}") from None
-
-
-def _select_case(cases: Any, case: int | None) -> Any:
-    if not isinstance(cases, list) or not cases:
-        raise UsageError("`cases` must be a list of cases")
-    known = f"--case 1 to --case {len(cases)}"
-    if case is None and len(cases) > 1:
-        raise UsageError(f"it holds {len(cases)} cases; choose one, {known}")
-    if case is not None and not 1 <= case <= len(cases):
-        raise UsageError(f"there is no case {case}; it holds {known}")
-    return cases[(case or 1) - 1]
-
-
-def _read_unit_trajectories(file: Path, benchmark: str | None) -> list[Trajectory]:
-    """Return the trajectories of played trials; an errored trial has none."""
-    record = find_unit(file)
-    if record is None:
-        raise UsageError("it looks like a run's unit but is damaged")
-    if not record.trajectories:
-        raise UsageError("it has no finished trial")
-    if benchmark and (made_on := named_in(record.provenance)):
-        check_benchmark("it", made_on, benchmark)
-    return list(record.trajectories)

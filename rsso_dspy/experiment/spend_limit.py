@@ -18,8 +18,8 @@ from rsso_dspy.records import Usage
 class SpendLimit:
     """Limits of a run in dollars and in tokens (in and out); None means no limit. Thread-safe.
 
-    `models` maps role to model; `asked` names the roles in use (default: all). Raises `UsageError` if dollars are
-    limited and the price of a model is unknown.
+    `models` maps role to model; `asked` names the roles in use (default: all). Raises `UsageError` for a
+    negative limit, and if dollars are limited and the price of a model is unknown.
     """
 
     def __init__(
@@ -30,6 +30,9 @@ class SpendLimit:
         price_of: PriceOf,
         asked: Collection[str] | None = None,
     ):
+        for name, limit in (("max_cost", max_cost), ("max_tokens", max_tokens)):
+            if limit is not None and not limit >= 0:
+                raise UsageError(f"{name}={limit} limits nothing; give a number of at least 0, or leave it out")
         wanted = models.keys() if asked is None else asked
         unpriced = sorted({models[role] for role in wanted if price_of(models[role]) is None})
         if max_cost is not None and unpriced:
@@ -49,7 +52,6 @@ class SpendLimit:
         self._lock = threading.Lock()
 
     def add_usage(self, role: str, usage: Usage) -> None:
-        """Count the cost of an answer."""
         price = self._price_of(self._models[role]) if role in self._models else None
         with self._lock:
             self.cost += compute_cost(usage, price) if price else 0.0

@@ -7,13 +7,12 @@ If a memory learned from a stalled trial, its unit is played again from the star
 kept. Discarded trials stay on the bill.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from rsso_dspy.experiment.plan import Plan
-from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.units import Job, Training, Unit
+from rsso_dspy.store.units import Job, Unit
 
 STALLED = "stalled"
 
@@ -38,9 +37,12 @@ def discard_stalled_trials(plan: Plan, store: Store) -> None:
         records = _load_job_records(store, work)
         played = records[-1]  # the good trials of an errored unit, with the memories after them
         first = 0 if after_training else next((n for n, each in enumerate(played.trials) if each.stalled), 0)
-        kept = first if first and _has_unchanged_memories(work, played, first) else 0
-        for trial in _select_discarded_trials(records, kept):
-            store.note_abandoned(work.arm.name, work.key, trial.usage)
+        has_learned = work.arm.method.is_in_stream or any(trial.learnt for trial in played.trials[first:])
+        kept = 0 if has_learned else first
+        trials = {trial.trial: trial for record in records for trial in record.trials}
+        for number, trial in sorted(trials.items()):
+            if number > kept:
+                store.note_abandoned(work.arm.name, work.key, trial.usage)
         path = store.path_of(work)
         if kept:
             store.save_started(replace(played, trials=played.trials[:kept]))
@@ -50,19 +52,5 @@ def discard_stalled_trials(plan: Plan, store: Store) -> None:
 
 
 def _load_job_records(store: Store, work: Job) -> list[UnitRecord | TrainingRecord]:
-    """Return the record and the started trials, if they exist."""
     path = store.path_of(work)
-    load = store.load_training if isinstance(work, Training) else store.load
-    found = (load(path), load(store.started_path(path)))
-    return [record for record in found if record is not None]
-
-
-def _select_discarded_trials(records: Sequence[UnitRecord | TrainingRecord], kept: int) -> list[TrialResult]:
-    """Return every trial after the first `kept`, without duplicates."""
-    trials = {trial.trial: trial for record in records for trial in record.trials}
-    return [trial for number, trial in sorted(trials.items()) if number > kept]
-
-
-def _has_unchanged_memories(work: Job, played: UnitRecord | TrainingRecord, first: int) -> bool:
-    """Return whether no memory has changed since the stalled trial began."""
-    return work.arm.method.writing is None and not any(trial.learnt for trial in played.trials[first:])
+    return [record for each in (path, store.started_path(path)) if (record := store.load_either(each))]

@@ -3,8 +3,8 @@
     player = UnitRunner(live, store, programs, provenance)
     player.run_job(plan, unit)         # saves and returns a UnitRecord
 
-A unit starts from empty memories, from those of its training, from the constitution of the previous unit in its stream,
-or from loaded files. A started unit resumes from the memories after its last finished trial, so its record does not
+A unit starts from empty memories, from those of its training, from what the previous unit in its stream hands on, or
+from loaded files. A started unit resumes from the memories after its last finished trial, so its record does not
 depend on the interruption.
 """
 
@@ -19,94 +19,58 @@ import dspy
 
 from rsso_dspy.errors import FolderGone, RssoError, Stopped
 from rsso_dspy.experiment.events import EventStream, TrialFinished, UsageSpent
+from rsso_dspy.experiment.initial_memories import NOTHING_CARRIED, InitialMemories
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import tape_of
 from rsso_dspy.lm.recording import Tape
+from rsso_dspy.memory.reflections import pass_on_reflections
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
-from rsso_dspy.programs.methods import Method
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
 from rsso_dspy.recordings import Recordings
-from rsso_dspy.records import Source, TrainingRecord, TrialResult, UnitRecord, Usage, Variant
+from rsso_dspy.records import (
+    PART,
+    TOLD_WRONG,
+    Source,
+    TrainingRecord,
+    Trajectory,
+    TrialResult,
+    UnitRecord,
+    Usage,
+    Variant,
+)
 from rsso_dspy.store.memory_sources import count_entries, describe, sources_of
 from rsso_dspy.store.taping import name_of
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job, Training, Unit
 
-
-@dataclass(frozen=True, slots=True)
-class InitialMemories:
-    """Memories learned elsewhere, with their sources."""
-
-    memories: Mapping[str, Any] = field(default_factory=dict)
-    """Snapshot per memory."""
-    sources: tuple[Source, ...] = ()
-    states: int = 0
-    """Number of states in its skill memory."""
-    variants: tuple[str, ...] = ()
-    """Keys of the variants it was learned on."""
-    parts: tuple["InitialMemories", ...] = ()
-    """Sources of the memories."""
-
-    @property
-    def digest(self) -> str:
-        """12 hexadecimal digits over the content of its file; results depend on it."""
-        return " ".join(source.digest for source in self.sources if source.kind == "file")
-
-    def select_for(self, method: Method) -> "InitialMemories":
-        """Select the memories that the method uses."""
-        read = [part for part in self.parts or (self,) if part.memories.keys() & set(method.memories)]
-        return merge_memories(read)
-
-
-NOTHING = InitialMemories()
-
-
-def merge_memories(loads: Sequence[InitialMemories]) -> InitialMemories:
-    """Merge several loads."""
-    return InitialMemories(
-        {name: snapshot for load in loads for name, snapshot in load.memories.items()},
-        tuple(source for load in loads for source in load.sources),
-        sum(load.states for load in loads),
-        tuple(dict.fromkeys(key for load in loads for key in load.variants)),
-        tuple(loads),
-    )
-
-
 RecordFactory = Callable[[Sequence[TrialResult], Mapping[str, Any]], UnitRecord | TrainingRecord]
 """Build the record of these trials and final memories."""
 
 
+@dataclass(eq=False)
 class UnitRunner:
-    """Plays the work of one run.
+    """Plays the work of one run."""
 
-    `programs` maps arms to programs, which threads share. `carried` holds the initial memories of every unit. `events`
-    receives the cost of every answer and every finished trial. With `records`, every exchange with a model is
-    recorded; `source` replays instead of asking models.
-    """
+    live: Session
+    store: Store
+    programs: Mapping[Arm, Agent]
+    """Arm to its program, which threads share."""
+    provenance: dict[str, str]
+    carried: InitialMemories = NOTHING_CARRIED
+    """Initial memories of every unit."""
+    events: EventStream = field(default_factory=EventStream)
+    """Receives the cost of every answer and every finished trial."""
+    records: bool = False
+    """Whether every exchange with a model is recorded."""
+    source: Recordings | None = None
+    """Recordings that answer instead of models; by default those of the backend."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set it to abandon all current trials before their next step."""
 
-    def __init__(
-        self,
-        live: Session,
-        store: Store,
-        programs: Mapping[Arm, Agent],
-        provenance: dict[str, str],
-        carried: InitialMemories = NOTHING,
-        events: EventStream | None = None,
-        records: bool = False,
-        source: Recordings | None = None,
-    ):
-        self.live = live
-        self.store = store
-        self.programs = programs
-        self.provenance = provenance
-        self.carried = carried
-        self.events = events or EventStream()
-        self.records = records
-        self.source = source or live.backend.recordings
-        self.stop = threading.Event()
-        """Set it to abandon all current trials before their next step."""
+    def __post_init__(self) -> None:
+        self.source = self.source or self.live.backend.recordings
 
     def run_job(self, plan: Plan, work: Job) -> UnitRecord | TrainingRecord:
         """Play the pending trials of a unit or training and save it."""
@@ -120,7 +84,7 @@ class UnitRunner:
     def _abandon_errored_trial(self, work: Job) -> None:
         """Store the cost of errored trials, which are now replayed, as abandoned."""
         path = self.store.path_of(work)
-        before = self.store.load_training(path) if isinstance(work, Training) else self.store.load(path)
+        before = self.store.load_either(path)
         if before and before.has_errors:
             self.store.abandon_file(work.arm.name, work.key, path, before.trials[-1].usage)
 
@@ -138,56 +102,72 @@ class UnitRunner:
 
         def make_record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> UnitRecord:
             return UnitRecord(
-                **self._describe_job(plan, unit),
+                **self._describe_job(plan, unit, kept),
                 variant=unit.variant,
                 budget=unit.budget,
                 trials_allowed=rules.trials,
-                start=describe(kept.sources),
-                sources=kept.sources,
-                learnt_on=kept.variants,
+                stream_phase=unit.phase,
                 trials=tuple(trials),
                 memories={} if plan.get_training(unit) and rules.frozen else dict(memories),
             )
 
         begun = self.store.load(self.store.started_path(self.store.path_of(unit)))
-        start = ResumeState({**kept.memories, **begun.memories}, begun.trials) if begun else ResumeState(kept.memories)
+        start = ResumeState({**kept.memories, **begun.memories}, begun.trials) if begun else None
+        start = start or ResumeState(kept.memories, corrections=self._load_corrections(plan, unit))
         tape = self._tape(unit, len(start.played))
         played = self._run_trials(rules, unit, unit.variant, unit.budget, rules.trials, start, make_record, tape)
         return make_record(played.trials, played.memories)
 
+    def _load_corrections(self, plan: Plan, unit: Unit) -> tuple[Trajectory, ...]:
+        """Return the trials that the unit's memories were told with a wrong reward, if they are corrected here."""
+        records = (self.store.load(self.store.path_of(misled)) for misled in plan.list_misled_units(unit))
+        return tuple(
+            trial.trajectory
+            for record in records
+            for trial in (record.trials if record else ())
+            if trial.trajectory and any(TOLD_WRONG in counts for counts in trial.learnt.values())
+        )
+
     def _load_initial_memories(self, plan: Plan, unit: Unit) -> InitialMemories:
-        """Return the initial memories of a unit."""
         kept, training = self.carried.select_for(unit.arm.method), plan.get_training(unit)
         if training:
             learnt = self.store.load_training(self.store.path_of(training))
             assert learnt is not None
             met = dict.fromkeys([*learnt.learnt_on, *(variant.key for variant in training.episodes)])
             sources = (*learnt.sources, *sources_of(learnt.memories, "training", learnt.task))
-            kept = InitialMemories(learnt.memories, sources, variants=tuple(met))
+            handed = {name: self._pass_on_reflections(name, left) for name, left in learnt.memories.items()}
+            kept = InitialMemories(handed, sources, variants=tuple(met))
         if not unit.place:
             return kept
+        method = unit.arm.method
+        lasting = method.streamed
         if (before := plan.get_previous_unit(unit)) is not None:
             left = self.store.load(self.store.path_of(before))
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])
-            book = {**left.memories["constitution"], "edits": []}  # each unit's record has its own
-            kept = replace(kept, memories={**kept.memories, "constitution": book}, variants=tuple(met))
-        size = count_entries(kept.memories, "constitution")
+            handed = {name: self._pass_on_reflections(name, left.memories[name]) for name in lasting}
+            if "constitution" in handed:
+                handed["constitution"] = {**handed["constitution"], "edits": []}  # each unit's record has its own
+            kept = replace(kept, memories={**kept.memories, **handed}, variants=tuple(met))
         place = plan.streams[unit.arm].index(unit) + 1
-        here = Source("constitution", "stream", unit.place, place=place, size=size)
-        return replace(kept, sources=(*kept.sources, here))
+        here = (
+            Source(name, "stream", unit.place, place=place, size=count_entries(kept.memories, name)) for name in lasting
+        )
+        return replace(kept, sources=(*kept.sources, *here))
+
+    def _pass_on_reflections(self, memory: str, snapshot: dict[str, Any]) -> dict[str, Any]:
+        """Return a snapshot as another unit starts from it: reflections that go on are of others there."""
+        passes = memory == "reflections" and self.live.runtime.reflections.tells_variants_apart
+        return pass_on_reflections(snapshot) if passes else snapshot
 
     def _run_training(self, plan: Plan, training: Training) -> TrainingRecord:
         kept = self.carried.select_for(training.arm.method)
 
         def make_record(trials: Sequence[TrialResult], memories: Mapping[str, Any]) -> TrainingRecord:
             return TrainingRecord(
-                **self._describe_job(plan, training),
+                **self._describe_job(plan, training, kept),
                 task=training.task,
                 budgets=training.budgets,
-                start=describe(kept.sources),
-                sources=kept.sources,
-                learnt_on=kept.variants,
                 trials=tuple(trials),
                 memories=dict(memories),
             )
@@ -206,7 +186,6 @@ class UnitRunner:
         return make_record(start.played, start.memories)
 
     def _tape(self, work: Job, trials: int) -> Tape | None:
-        """Return the tape of a unit or training after this many finished trials."""
         if self.records:
             self.store.cut_recording(name_of(work), trials)
         return tape_of(name_of(work), self.source, self.records)
@@ -261,8 +240,10 @@ class UnitRunner:
                 raise error.__cause__ from None
             raise
 
-    def _describe_job(self, plan: Plan, work: Job) -> dict[str, Any]:
-        """Return the fields that records of units and trainings share."""
+    def _describe_job(self, plan: Plan, work: Job, kept: InitialMemories) -> dict[str, Any]:
+        played = self.live.config.active_benchmark
+        task = work.task if isinstance(work, Training) else work.variant.task
+        part = {PART: played.find_part(task).name} if played.parts else {}  # where several benchmarks are played
         return {
             "protocol": plan.protocol,
             "arm": work.arm.name,
@@ -273,5 +254,8 @@ class UnitRunner:
             "models": dict(self.live.backend.models),
             "rule_based": self.live.backend.rule_based,
             "seed": work.seed,
-            "provenance": {**self.provenance, "program": fingerprint_program(self.programs[work.arm])},
+            "provenance": {**self.provenance, **part, "program": fingerprint_program(self.programs[work.arm])},
+            "start": describe(kept.sources),
+            "sources": kept.sources,
+            "learnt_on": kept.variants,
         }

@@ -51,7 +51,6 @@ class GuardedFolder:
             self._signs.add(name)
 
     def release(self) -> None:
-        """Stop holding the folder."""
         self.identity, self._signs = None, set()
         if self._open is not None:
             os.close(self._open)
@@ -68,7 +67,6 @@ class GuardedFolder:
             )
 
     def write(self, path: Path, text: str) -> None:
-        """Write a file below the folder atomically."""
         with self._guard_write(path):
             atomic_write_text(path, text, folders=self.identity is None)
 
@@ -96,7 +94,6 @@ class GuardedFolder:
             temporary.write_bytes(data)
 
     def remove(self, path: Path) -> None:
-        """Remove a file below the folder, if it exists."""
         self.check_exists()
         path.unlink(missing_ok=True)
 
@@ -112,7 +109,6 @@ class GuardedFolder:
             raise
 
     def _make_folder(self, folder: Path) -> None:
-        """Create a subfolder of the held folder."""
         if folder != self.folder and not folder.exists():
             self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)

@@ -36,7 +36,6 @@ class Journals:
         self._appending = threading.Lock()
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
-        """Append the time of a trial."""
         self._append_entry(TIMINGS, {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
 
     def note_event(self, event: str, details: Mapping[str, Any]) -> None:
@@ -57,7 +56,7 @@ class Journals:
     def read_abandoned(self) -> list[tuple[str, str, Usage]]:
         """Return arm, role and usage of all abandoned costs, skipping broken lines."""
         found = []
-        for line in self._read_by_name(ABANDONED):
+        for line in self.read_journal(self.folder / ABANDONED):
             match parse_entry(line):
                 case {"arm": str(arm), "usage": dict(costs)}:
                     read = [(arm, str(role), parse_usage(spent)) for role, spent in costs.items()]
@@ -66,18 +65,17 @@ class Journals:
 
     def read_abandoned_files(self) -> set[tuple[str, int]]:
         """Return unit and modification time of files whose costs are already in the journal."""
-        return {known for line in self._read_by_name(ABANDONED) if (known := _parse_abandoned_file(line))}
+        return {known for line in self.read_journal(self.folder / ABANDONED) if (known := _parse_abandoned_file(line))}
 
     def copy_entries(self, other: "Journals") -> None:
         """Take over another folder's abandoned costs and events, each once."""
         for name in (ABANDONED, LOG):
-            known, given_up = set(self._read_by_name(name)), self.read_abandoned_files()
-            for line in other._read_by_name(name):
+            known, given_up = set(self.read_journal(self.folder / name)), self.read_abandoned_files()
+            for line in other.read_journal(other.folder / name):
                 if line not in known and _parse_abandoned_file(line) not in given_up:
                     self.place.append(self.folder / name, line)
 
     def journal_paths(self) -> list[Path]:
-        """Return the journal files."""
         return [self.folder / name for name in (LOG, TIMINGS, ABANDONED)]
 
     def read_journal(self, file: Path) -> list[str]:
@@ -90,9 +88,6 @@ class Journals:
         except DamagedFile as error:
             self.left_out[file] = error.why
             return []
-
-    def _read_by_name(self, name: str) -> list[str]:
-        return self.read_journal(self.folder / name)
 
     def _append_entry(self, name: str, entry: dict[str, Any]) -> None:
         with self._appending:
@@ -113,7 +108,6 @@ def parse_usage_lines(lines: Iterable[str]) -> Iterator[tuple[str, Usage, int]]:
 
 
 def _parse_abandoned_file(line: str) -> tuple[str, int] | None:
-    """Return unit and file of an abandoned trial's entry, or None."""
     match parse_entry(line):
         case {"unit": str(unit), "file": int(file)}:
             return unit, file

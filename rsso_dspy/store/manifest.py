@@ -16,11 +16,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rsso_dspy.addresses import is_local, strip_credentials
+from rsso_dspy.addresses import is_local, strip_addresses, strip_credentials
 from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.config import Config, format_override
 from rsso_dspy.errors import DamagedFile, UsageError
@@ -61,6 +60,13 @@ class Invocation:
     settings: tuple[str, ...] | None = None
     """``key=value`` settings instead of a stored configuration; None if one is stored."""
     schema: int = SCHEMA_VERSION
+
+    def describe_selection(self) -> str:
+        """Return the options that select variants."""
+        tasks = f"--tasks {','.join(self.tasks)} " if self.tasks else ""
+        return f"{tasks}--variants {','.join(self.variants)}" + (
+            f" --per-task {self.per_task}" if self.per_task else ""
+        )
 
     def to_options(self, folder: Path, settings: Sequence[str] = ()) -> dict[str, str | list[str]]:
         """Return the options of `rsso-dspy run` by name, with these settings added and without ``--out``.
@@ -141,7 +147,7 @@ class Manifest:
         """Save it into the folder of a run, beside the arguments of earlier commands."""
         given = folder / FOLDER
         for name, content in self.files.items():
-            _write_if_missing(given / name, content, write)
+            _write_if_changed(given / name, content, write)
         if _read_kept_text(given / CONFIG) != self.config:
             write(given / CONFIG, self.config)
         try:
@@ -186,17 +192,8 @@ def dump_config_toml(config: Config) -> tuple[str, tuple[str, ...]]:
     data = config.model_dump(mode="json", exclude_none=True)
     data["backends"] = {config.backend: data["backends"][config.backend]}
     data["backends"][config.backend].pop("replay", None)  # equal arguments, whoever answers
-    withheld = tuple(_withhold_secrets(data, ""))
+    withheld = tuple(strip_addresses(data))
     return f"# Written by rsso-dspy: what this run was played with.\n{tomlkit.dumps(data)}", withheld
-
-
-def _withhold_secrets(table: dict[str, Any], prefix: str) -> Iterable[str]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _withhold_secrets(value, f"{prefix}{key}.")
-        elif key == "base_url" and (shown := strip_credentials(value)) != value:
-            table[key] = shown
-            yield f"{prefix}{key}"
 
 
 def list_remote_addresses(config: Config) -> list[str]:
@@ -238,7 +235,18 @@ def _read_kept_text(file: Path) -> str | None:
         return None
 
 
-def _write_if_missing(file: Path, content: bytes, write: FileWriter = atomic_write_text) -> None:
-    """Store an input file; keep an existing one of the same name, since the folder's identity covers its content."""
+def _write_if_changed(file: Path, content: bytes, write: FileWriter) -> None:
+    """Store an input file in place of an earlier one of the same name.
+
+    The folder's identity covers what plays, such as the prompts of a compiled file, but not what else a file says,
+    such as the trials it was scored by and its verdict: of those, the last file given is right.
+    """
+    text = content.decode("utf-8")
+    if _read_kept_text(file) != text:
+        write(file, text)
+
+
+def _write_if_missing(file: Path, content: bytes) -> None:
+    """Take over an input file of a part of a run, unless an earlier part had one of the same name."""
     if not file.exists():
-        write(file, content.decode("utf-8"))
+        atomic_write_text(file, content.decode("utf-8"))

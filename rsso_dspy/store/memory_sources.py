@@ -1,6 +1,6 @@
 """Sources of a unit's initial memories as data; its record has them in words as ``start``.
 
-sources = (*sources_of(skills, "file", "skills.json", digest), *sources_of(learnt, "training", "boil"))
+sources = (*sources_of(skills, "file", "skills.json", digest), *sources_of(learned, "training", "boil"))
 describe(sources)           # "training on boil after skills.json (0123456789ab)"
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 from rsso_dspy.records import Source, SourceKind
 
 ENTRIES = {"reflections": "plans", "skills": "library", "constitution": "rules"}
-"""Memory to the part of its snapshot that is counted."""
+"""Memory to the part of its snapshot that is counted; of any other, its entries."""
 
 
 def sources_of(memories: Mapping[str, Any], kind: SourceKind, name: str, digest: str = "") -> tuple[Source, ...]:
@@ -22,9 +22,10 @@ def count_entries(memories: Mapping[str, Any], memory: str) -> int | None:
     """Count the entries of a memory's snapshot, 0 without one; None for a custom memory."""
     if memory not in memories:
         return 0
-    snapshot, part = memories[memory], ENTRIES.get(memory, "")
+    snapshot, part = memories[memory], ENTRIES.get(memory, "entries")
     held = snapshot.get(part) if isinstance(snapshot, dict) else None
-    return len(held) if isinstance(held, list | tuple) else None
+    passed_on = snapshot.get("carried", ()) if isinstance(snapshot, dict) else ()
+    return len(held) + len(passed_on) if isinstance(held, list | tuple) else None
 
 
 def describe(sources: Sequence[Source]) -> str:

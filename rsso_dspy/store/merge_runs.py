@@ -11,10 +11,11 @@ from pathlib import Path
 
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.records import TrainingRecord, UnitRecord, sum_usage
-from rsso_dspy.store.manifest import merge_manifests
+from rsso_dspy.store.manifest import load_invocations, merge_manifests
 from rsso_dspy.store.pooled_runs import ArmChecker
 from rsso_dspy.store.run_file import describe_difference
-from rsso_dspy.store.run_spec import Shard
+from rsso_dspy.store.run_log import list_planned_units
+from rsso_dspy.store.run_spec import list_missing_shards
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.usage_ledger import get_job_key
 
@@ -22,15 +23,15 @@ from rsso_dspy.store.usage_ledger import get_job_key
 def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], None] = lambda _: None) -> int:
     """Merge the records of several folders of one run into `target`, which may hold some already; return their number.
 
-    Includes trials of unfinished units and abandoned costs. `say` receives notes on missing shards and unreadable
-    files. Raises `RunMismatch` if the folders are not of one run, if units of an arm cannot be pooled, or if a unit has
-    different records. All folders are checked before anything is written.
+    Includes trials of unfinished units and abandoned costs. `say` receives notes on missing shards and units, which the
+    target remembers, and on unreadable files. Raises `RunMismatch` if the folders are not of one run, if shards are of
+    different selections of variants, if units of an arm cannot be pooled, or if a unit has different records. All
+    folders are checked before anything is written.
     """
-    stores = [Store(folder) for folder in sources]
+    stores = [Store(folder, read_only=True) for folder in sources]
     identity, arms = stores[0].read_identity()
     kinds = ArmChecker("drop that folder")
     for store in stores:
-        store.read_only = True
         known, there = store.read_identity()
         if known != identity:
             raise RunMismatch(
@@ -39,8 +40,11 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
         kinds.check_arms(store)
         arms = {**arms, **there}
     target.check_identity(identity, arms)
-    _report_missing_shards(stores, say)
     looked_at = [*stores, *([target] if (target.folder / "run.json").exists() else [])]
+    _check_same_selection(looked_at)
+    shards = sorted({shard for store in looked_at for shard in store.read_shards()})
+    if missing := list_missing_shards(shards):
+        say(f"shards are missing: {', '.join(missing)}")
     chosen: dict[Path, RecordPart] = {}
     lost: list[tuple[RecordPart, RecordPart]] = []
     given_up = set().union(*(store.read_abandoned_files() for store in looked_at))
@@ -50,6 +54,7 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
         _choose_part(chosen, lost, target.path_of(part.record), part)
     with target.lock():
         target.open(identity, arms)
+        target.note_shards(shards if missing else ())
         merge_manifests([store.folder for store in stores], target.folder)
         target.carry_about(stores)
         for store in stores:
@@ -61,18 +66,26 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
             if part.store is not target:
                 _write_part(part, target)
     records = [part for part in chosen.values() if not part.begun]
+    planned = set().union(*map(list_planned_units, looked_at))
+    if left := sorted(planned - {get_job_key(part.record) for part in records}):
+        say(f"{len(left)} planned unit{'s have' if len(left) > 1 else ' has'} no record yet")
+        if left != sorted(list_planned_units(target)):
+            target.note_event("merged", {"left": left})
     for store in (*stores, target):
         for file in store.set_aside:
             say(f"{store.describe_quarantined(file)}: its unit is missing")
     return len(records)
 
 
-def _report_missing_shards(stores: Sequence[Store], say: Callable[[str], None]) -> None:
-    parts = [Shard.parse(text) for store in stores if (text := store.read_shard())]
-    for of in sorted({part.of for part in parts}):
-        there = {part.number for part in parts if part.of == of}
-        if missing := [f"{number}/{of}" for number in range(1, of + 1) if number not in there]:
-            say(f"shards are missing: {', '.join(missing)}")
+def _check_same_selection(stores: Sequence[Store]) -> None:
+    """Raise `RunMismatch` if shards were cut from different selections: together they are no selection at all."""
+    known: dict[frozenset[str], Path] = {}
+    for store in stores:
+        if store.read_shards() and (asked := load_invocations(store.folder)):
+            known.setdefault(frozenset(each.describe_selection() for each in asked), store.folder)
+    if len(known) > 1:
+        said = "\n".join(f"  {folder}: {', then '.join(sorted(chosen))}" for chosen, folder in known.items())
+        raise RunMismatch(f"these shards are of different variants:\n{said}\nPlay one of them again as the other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +105,8 @@ class RecordPart:
 
     @property
     def trials_before_error(self) -> "RecordPart | None":
-        """Return the trials before an error, or None."""
         file = self.store.started_path(self.file)
-        unit = isinstance(self.record, UnitRecord)
-        record = self.store.load(file) if unit else self.store.load_training(file)
+        record = self.store.load_either(file)
         return RecordPart(record, self.store, file, begun=True) if record else None
 
 

@@ -45,18 +45,14 @@ def read_sources(start: str, method_name: str) -> Iterator[Source]:
         yield Source("constitution", "stream", found[1], place=int(found[2]))
     elif found := _TRAINING.fullmatch(start):
         yield from read_sources(found[2] or "", method_name)
-        yield from (Source(memory, "training", found[1]) for memory in _memories_of(method_name))
+        try:
+            memories = get_method(method_name).memories
+        except UsageError:  # an unknown method may have any
+            memories = ("constitution", "reflections", "skills")
+        yield from (Source(memory, "training", found[1]) for memory in memories)
     else:
         files = _FILE.findall(start)
         # A library comes before a constitution; a single file is the constitution of a method that only reads one.
         only_book = len(files) == 1 and method_name.endswith(f"+{READING}")
         for memory, (name, digest) in zip(["constitution"] if only_book else ["skills", "constitution"], files):  # noqa: B905
             yield Source(memory, "file", name, digest)
-
-
-def _memories_of(method_name: str) -> tuple[str, ...]:
-    """Return the memories of the method; all memories for an unknown method."""
-    try:
-        return get_method(method_name).memories
-    except UsageError:
-        return ("constitution", "reflections", "skills")

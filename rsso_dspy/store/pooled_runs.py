@@ -69,7 +69,6 @@ class PooledRuns:
         return [(self.label_arm(store, arm), role, usage) for arm, role, usage in store.read_under_way()]
 
     def label_arm(self, store: Store, name: str) -> str:
-        """Return the label of a folder's arm."""
         return f"{name} ({store.folder})" if self.separate and len(self.stores) > 1 else name
 
     def label_unit(self, store: Store, unit: str) -> str:

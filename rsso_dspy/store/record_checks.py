@@ -72,7 +72,9 @@ def parse_usage(data: Any) -> Usage | None:
 def find_memory_fault(record: UnitRecord | TrainingRecord) -> str:
     """Return why play cannot resume from the memories of a record, or an empty string."""
     from rsso_dspy.memory.constitution.constitution import Constitution
+    from rsso_dspy.memory.entries import load_entries
     from rsso_dspy.memory.skills.library import parse_skill_snapshot
+    from rsso_dspy.programs.memory_rows import MEMORY_ROWS
 
     try:
         if "skills" in record.memories:
@@ -83,6 +85,8 @@ def find_memory_fault(record: UnitRecord | TrainingRecord) -> str:
                 return "its reflections are not texts"
         if "constitution" in record.memories:
             Constitution.load(record.memories["constitution"])
+        for snapshot in (record.memories[name] for name in MEMORY_ROWS.keys() & record.memories.keys()):
+            load_entries(snapshot)
     except RunMismatch:
         return ""  # the player reports it
     except (UsageError, KeyError, TypeError, ValueError, AttributeError) as error:

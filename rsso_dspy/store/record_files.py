@@ -32,15 +32,9 @@ WHY: Mapping[RejectReason, str] = {
 """Reason of quarantine by the suffix of the file's new name."""
 
 UNTOLD = (
-    ',"unread":{}',
-    ',"sent":{},"answered":{}',
-    ',"failure":null',
-    ',"sources":[]',
-    ',"unread":""',
-    ',"rejected":""',
-    ',"asked_back":false',
-    ',"no_effect":false',
-)
+    ',"stream_phase":""', ',"unread":{}', ',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]',
+    ',"unread":""', ',"rejected":""', ',"asked_back":false', ',"no_effect":false', ',"own_success":null',
+)  # fmt: skip
 """Empty fields that records leave out, in this order. A bare quote cannot occur within a JSON text."""
 
 
@@ -53,7 +47,6 @@ class RecordRejected(Exception):
 
 
 def record_text(record: UnitRecord | TrainingRecord) -> str:
-    """Return the file's text."""
     data = UNIT.dump_json(record) if isinstance(record, UnitRecord) else TRAINING.dump_json(record)
     text = data.decode()
     for nothing in UNTOLD:

@@ -14,7 +14,7 @@ RUN_FILE = "run.json"
 def read_run_file(file: Path) -> dict[str, Any]:
     """Read ``run.json``. Raises `UsageError` if it is damaged or of a newer version."""
     try:
-        data = read_json(file)
+        data: dict[str, Any] = read_json(file)
         _check_run_data(data)
     except (DamagedFile, ValueError) as error:
         why = error.why if isinstance(error, DamagedFile) else error
@@ -23,26 +23,26 @@ def read_run_file(file: Path) -> dict[str, Any]:
         raise UsageError(
             f"{file} has schema version {schema}, but this program reads up to {SCHEMA_VERSION}; update rsso-dspy"
         )
-    content: dict[str, Any] = data
-    return content
+    return data
 
 
 def is_readable(version: Any) -> bool:
-    """Return whether this program can read the schema version."""
     return type(version) is int and version <= SCHEMA_VERSION
 
 
 def _check_run_data(data: Any) -> None:
     """Raise `ValueError` if the data does not have the form of ``run.json``."""
-    if not isinstance(data, dict) or not {"schema", "identity", "arms"} <= data.keys():
-        raise ValueError("it is no object with schema, identity and arms")
-    identity, arms = data["identity"], data["arms"]
+    known = data if isinstance(data, dict) and "schema" in data else {}
+    identity, arms = known.get("identity"), known.get("arms")
     if not isinstance(identity, dict) or not isinstance(arms, dict):
         raise ValueError("it is no object with schema, identity and arms")
     if not all(isinstance(program, str) for program in arms.values()):
         raise ValueError("its arms have no programs")
     if wrong := [key for key in ("config", "carried") if not isinstance(identity.get(key, {}), dict)]:
         raise ValueError(f"the {wrong[0]} of its identity is no object")
+    shards = known.get("shards", [])
+    if not isinstance(shards, list) or not all(isinstance(each, str) for each in shards):
+        raise ValueError("its shards are no list of texts")
 
 
 def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
@@ -57,7 +57,6 @@ def describe_difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:
 
 
 def flatten_keys(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten the data to dotted keys."""
     found: dict[str, Any] = {}
     for key, value in data.items():
         found.update(flatten_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value})

@@ -3,6 +3,7 @@
 RunSpec(methods=("sso", "rsso"), tasks=("boil",), out=Path("runs/x"))
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,13 @@ class Shard:
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
+
+
+def list_missing_shards(played: Iterable[str]) -> list[str]:
+    """Return the shards that complete these, each as ``i/n``; empty if none is missing. Raises `UsageError`."""
+    parts = {Shard.parse(text) for text in played}
+    totals = sorted({part.of for part in parts})
+    return [str(each) for of in totals for number in range(1, of + 1) if (each := Shard(number, of)) not in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

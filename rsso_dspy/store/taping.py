@@ -17,16 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile
-from rsso_dspy.recordings import (
-    ABOUT,
-    ENDING,
-    FOLDER,
-    LEFT_OUT,
-    MOST_RECORDED,
-    SCHEMA,
-    left_out_of,
-    members,
-)
+from rsso_dspy.recordings import ABOUT, ENDING, FOLDER, LEFT_OUT, MOST_RECORDED, SCHEMA, left_out_of, members
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.safe_read import explain_unreadable, pick_quarantine_path, read_bytes
 from rsso_dspy.store.journals import Journals
@@ -59,7 +50,6 @@ class Taping(Journals):
         return (self.recordings / ABOUT).is_file()
 
     def open_recordings(self, about: dict[str, Any]) -> None:
-        """Record from now on."""
         if not self.recorded:
             self.place.write(self.recordings / ABOUT, json.dumps(about, indent=1) + "\n")
 

@@ -18,7 +18,7 @@ difference shown.
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,8 @@ from rsso_dspy.store.record_files import (
     record_text,
 )
 from rsso_dspy.store.run_file import RUN_FILE, describe_difference, read_run_file
-from rsso_dspy.store.taping import Taping
-from rsso_dspy.store.units import Job, Unit
+from rsso_dspy.store.taping import Taping, name_of
+from rsso_dspy.store.units import Job
 from rsso_dspy.store.usage_ledger import UsageLedger
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+")
@@ -54,9 +54,9 @@ PATIENCE = 0.2
 class Store(UsageLedger, Taping):
     """The folder of one run."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, read_only: bool = False):
         super().__init__(folder)
-        self.read_only = False
+        self.read_only = read_only
         """Whether to leave damaged files in place."""
         self.set_aside: list[Path] = []
         """Quarantined files, renamed with one of the suffixes in `WHY`."""
@@ -92,16 +92,28 @@ class Store(UsageLedger, Taping):
     def open(self, identity: dict[str, Any], arms: Mapping[str, str] | None = None, shard: str = "") -> None:
         """Create the run, or resume it, possibly with more arms. Raises what `check_identity` raises.
 
-        `read_shard` returns the shard that it is.
+        `shard` is the part about to be played, beside those that are here; empty for the whole run.
         """
         file = self.folder / RUN_FILE
         before = self.check_identity(identity, arms)
         self.quarantine_journals()
         arms = {**before, **(arms or {})}
-        if not (file.exists() and arms == before):
-            data = {"schema": SCHEMA_VERSION, **({"shard": shard} if shard else {}), "arms": arms, "identity": identity}
-            self.place.write(file, json.dumps(data, indent=1) + "\n")
+        there = self.read_shards() if file.exists() else ((shard,) if shard else ())
+        shards = tuple(dict.fromkeys((*there, shard))) if shard and there else ()
+        if not (file.exists() and arms == before and shards == there):
+            self._write_run_file(identity, arms, shards)
         self.place.watch_file(file.name)
+
+    def note_shards(self, shards: Iterable[str]) -> None:
+        """Store which shards the run holds; none for a whole run."""
+        identity, arms = self.read_identity()
+        if tuple(shards) != self.read_shards():
+            self._write_run_file(identity, arms, shards)
+
+    def _write_run_file(self, identity: dict[str, Any], arms: Mapping[str, str], shards: Iterable[str]) -> None:
+        parts = {"shards": list(shards)} if shards else {}
+        data = {"schema": SCHEMA_VERSION, **parts, "arms": arms, "identity": identity}
+        self.place.write(self.folder / RUN_FILE, json.dumps(data, indent=1) + "\n")
 
     def read_identity(self) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the identity of the run, and its arms in order with their program fingerprints.
@@ -119,24 +131,16 @@ class Store(UsageLedger, Taping):
         data = read_run_file(self.folder / RUN_FILE)
         return data["identity"], data["arms"]
 
-    def read_shard(self) -> str:
-        """Return the shard ``i/n`` of the folder; empty for a whole run."""
+    def read_shards(self) -> tuple[str, ...]:
+        """Return the shards ``i/n`` that the folder holds; empty for a whole run."""
         self.read_identity()
-        return str(read_run_file(self.folder / RUN_FILE).get("shard", ""))
-
-    def unit_path(self, arm: str, task: str, index: int, seed: int) -> Path:
-        """Return the file of a unit."""
-        return self.folder / "units" / arm / task / f"{index}-s{seed}.json"
+        data = read_run_file(self.folder / RUN_FILE)
+        return tuple(data.get("shards", [data["shard"]] if "shard" in data else []))
 
     def path_of(self, work: Job | UnitRecord | TrainingRecord) -> Path:
-        """Return the file of a unit or training, planned or played."""
-        arm = work.arm if isinstance(work.arm, str) else work.arm.name
-        if isinstance(work, Unit | UnitRecord):
-            return self.unit_path(arm, work.variant.task, work.variant.index, work.seed)
-        return self.folder / "trainings" / arm / work.task / f"s{work.seed}.json"
+        return self.folder / f"{name_of(work)}.json"
 
     def started_path(self, path: Path) -> Path:
-        """Return the file with the trials of an unfinished unit or training."""
         return self.folder / "started" / path.relative_to(self.folder)
 
     def save(self, record: UnitRecord | TrainingRecord) -> Path:
@@ -163,16 +167,20 @@ class Store(UsageLedger, Taping):
         """Load a training, as `load` does for units."""
         return self._load_record(path, TRAINING)
 
+    def load_either(self, path: Path) -> UnitRecord | TrainingRecord | None:
+        """Load a unit or a training, as the folder says; see `load`."""
+        return self.load_training(path) if path.parts[-4] == "trainings" else self.load(path)
+
     def _load_record(self, path: Path, form: TypeAdapter[R]) -> R | None:
         try:
             record = read_record(path, form)
             self._check_record(path, record)
             return record
         except FileNotFoundError:
-            return None
+            pass
         except RecordRejected as error:
             self._quarantine_file(path, error)
-            return None
+        return None
 
     def _check_record(self, path: Path, record: UnitRecord | TrainingRecord) -> None:
         """Raise `RecordRejected` if the record does not belong here or is impossible."""
@@ -217,8 +225,12 @@ class Store(UsageLedger, Taping):
                 self._quarantine_file(file, RecordRejected("damaged", why))
 
     def describe_quarantined(self, aside: Path) -> str:
-        """Describe a quarantined file under its former name."""
         return f"{aside.with_suffix('')} {self._why[aside]}"
+
+    def count_units_beside(self, units: Iterable[Job]) -> int:
+        """Return the number of finished units here that are none of `units`: earlier commands played them."""
+        own = {self.path_of(unit) for unit in units}
+        return sum(path not in own for path in find_record_files(self.folder / "units"))
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all units, ordered by arm (in the order of the run), task, variant and seed."""
@@ -231,8 +243,7 @@ class Store(UsageLedger, Taping):
     def _load_all(self, kind: str, load: Callable[[Path], R | None]) -> Iterator[R]:
         _, arms = self.read_identity()
         for path in sorted(find_record_files(self.folder / kind), key=lambda path: position_of(path, list(arms))):
-            record = load(path)
-            if record is not None:
+            if record := load(path):
                 yield record
 
     @contextmanager
@@ -282,7 +293,7 @@ class Store(UsageLedger, Taping):
         for kind in ("trainings", "units"):
             for file in sorted(find_record_files(self.folder / "started" / kind)):
                 if not (self.folder / file.relative_to(self.folder / "started")).exists():
-                    begun = self.load(file) if kind == "units" else self.load_training(file)
+                    begun = self.load_either(file)
                     found += [begun] if begun else []
         return found
 

@@ -28,8 +28,7 @@ class UsageLedger(Journals):
         def units(self) -> Iterator[UnitRecord]: ...
         def trainings(self) -> Iterator[TrainingRecord]: ...
         def load_begun(self) -> list[JobRecord]: ...
-        def load(self, path: Path) -> UnitRecord | None: ...
-        def load_training(self, path: Path) -> TrainingRecord | None: ...
+        def load_either(self, path: Path) -> JobRecord | None: ...
         def path_of(self, work: Job | JobRecord) -> Path: ...
         def started_path(self, path: Path) -> Path: ...
 
@@ -84,8 +83,7 @@ class UsageLedger(Journals):
             return {}
         begun = file.with_suffix(".json")
         paths = (begun, self.folder / begun.relative_to(self.folder / "started"))
-        records = [self.load(each) if file.parts[-4] == "units" else self.load_training(each) for each in paths]
-        known = {trial.trial for record in records if record for trial in record.trials}
+        known = {trial.trial for path in paths if (record := self.load_either(path)) for trial in record.trials}
         costs: dict[str, Usage] = {}
         for role, usage, trial in parse_usage_lines(self.read_journal(file)):
             if trial not in known:
@@ -98,6 +96,5 @@ class UsageLedger(Journals):
 
 
 def get_job_key(record: JobRecord) -> str:
-    """Return the key of the played unit or training."""
     name = record.key if isinstance(record, UnitRecord) else f"{record.task} (training)"
     return f"{record.arm}/{name}/s{record.seed}"

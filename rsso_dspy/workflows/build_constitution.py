@@ -26,13 +26,14 @@ from rsso_dspy.experiment.executor import (
     list_pending_jobs,
     make_zero_shot_programs,
 )
+from rsso_dspy.experiment.initial_memories import NOTHING_CARRIED, InitialMemories
 from rsso_dspy.experiment.plan import Plan, arrange_streams, compute_step_budgets, make_plan
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.spend_limit import SpendLimit
 from rsso_dspy.experiment.tapes import recordings_beside
-from rsso_dspy.experiment.unit_runner import NOTHING, InitialMemories, UnitRunner
+from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import ConstitutionFile
@@ -128,7 +129,7 @@ class ConstitutionBuild:
         if events:
             stream.subscribe(Event, events.emit, required=True)
         purse.follow(stream)
-        kept, examples = NOTHING, tuple[str, ...]()
+        kept, examples = NOTHING_CARRIED, tuple[str, ...]()
         records: list[UnitRecord] = []
         for plan, store in zip(self.plans, self.make_stores(), strict=True):
             place.check_exists()  # before creating a subfolder
@@ -258,7 +259,7 @@ def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[st
     states, steps = trajectory.states, trajectory.steps
     found: list[Lesson] = []
     for number in range(end - STRETCH + 1, end + 1):
-        drawn = of.lessons(trajectory.task, states[: number + 1], steps[:number])
+        drawn = of.find_part(trajectory.variant.task).lessons(trajectory.task, states[: number + 1], steps[:number])
         found = [each for each in found if each.category != "progress"] + list(drawn)
     unique = list(dict.fromkeys(found))
     parts = [

@@ -1,32 +1,29 @@
-"""Reproduction of a run: its commands, what has changed since, and comparison of the records.
+"""Reproduction of a run: its commands, and what has changed since.
 
 store = Store(Path("runs/x"))
-recover_invocations(store)                                  # one `Asked` per command that is needed
-list_changes(store)                                # versions, prompts, commit, models
-compare_runs(store, Store(Path("runs/x-again")))   # record by record
+recover_invocations(store)      # one `Invocation` per command that is needed
+list_changes(store)             # versions, prompts, commit, models
 """
 
-import json
 import os
 import platform
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import product, zip_longest
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.config import EMBEDDED, PROFILES, format_override, load_config
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.experiment.protocols import interface_of
 from rsso_dspy.experiment.provenance import hash_prompts, read_commit
 from rsso_dspy.experiment.variant_selection import choose_variants
-from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
-from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.records import ZERO_SHOT, TrainingRecord, UnitRecord
-from rsso_dspy.safe_read import read_json
+from rsso_dspy.programs.methods import METHODS, load_added_methods
+from rsso_dspy.records import ZERO_SHOT, Split, TrainingRecord, UnitRecord
 from rsso_dspy.store.manifest import Invocation, load_invocations
 from rsso_dspy.store.run_file import flatten_keys
 from rsso_dspy.store.run_log import get_played_days
@@ -34,19 +31,6 @@ from rsso_dspy.store.unit_store import Store
 from rsso_dspy.version import __version__
 
 ABSENT = "(absent)"
-
-NEWER = ("trials_allowed",)
-"""Fields of a record that older versions did not write."""
-
-__all__ = [
-    "CONSTITUTION",
-    "RunChange",
-    "RunComparison",
-    "compare_runs",
-    "list_changed_settings",
-    "list_changes",
-    "recover_invocations",
-]
 
 
 def recover_invocations(store: Store, say: Any = lambda _: None) -> list[Invocation]:
@@ -99,11 +83,11 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
     ]
     found += [RunChange(what, True) for what in dict.fromkeys(_find_contradictions(store, known, orders))]
     then: dict[str, set[str]] = defaultdict(set)
-    for record in _iterate_records(store):
+    for record in iterate_records(store):
         for name in ("commit", "python"):
             then[name].add(record.provenance.get(name, ABSENT))
         then["model"].update(_list_answering_models(record) - {EMBEDDED})
-    embedder = _get_config(store, known)["embedder"]["model"]
+    embedder = config["embedder"]["model"]
     then["model"].update([embedder] if embedder.startswith("litellm/") else [])
     for name, now in {"commit": read_commit(), "python": platform.python_version()}.items():
         if others := sorted(then[name] - {now}):
@@ -122,83 +106,15 @@ def list_changes(store: Store, orders: Sequence[Invocation] = (), replay: bool =
     return found
 
 
-@dataclass(slots=True)
-class RunComparison:
-    """Comparison of a run with its reproduction."""
-
-    alike: list[str] = field(default_factory=list)
-    """Number of records equal byte for byte, or except for `apart`."""
-    apart: set[str] = field(default_factory=set)
-    """Provenance fields in which equal records differ."""
-    different: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Record, its first differing field, and both values."""
-    missing: list[str] = field(default_factory=list)
-    """Records that the other run lacks, or has only with an error."""
-    errored: int = 0
-    """Number of errored records, which are not compared."""
-    new: int = 0
-    """Number of records of the other run that this one lacks."""
-
-    @property
-    def equal(self) -> int:
-        return len(self.alike)
-
-    @property
-    def total(self) -> int:
-        return self.equal + len(self.different) + len(self.missing)
-
-
-def compare_runs(store: Store, again: Store, ignored: Sequence[str] = ()) -> RunComparison:
-    """Compare the finished records of two runs.
-
-    `ignored` names top-level fields besides `provenance` whose difference is known to be irrelevant. Fields that an
-    older version did not write do not count.
-    """
-    found = RunComparison()
-    for record in _iterate_records(store):
-        name = f"{record.arm} {record.key}" + (" (training)" if isinstance(record, TrainingRecord) else "")
-        path = store.path_of(record)
-        other = again.folder / path.relative_to(store.folder)
-        if record.has_errors:
-            found.errored += 1
-        elif not _has_finished_record(again, other, record):
-            found.missing.append(name)
-        else:
-            ours, data = read_json(path), read_json(other)
-            known = {key: value for key, value in data.items() if key in ours or key not in NEWER}
-            differences = list(_find_differences(ours, known))
-            tell = [each for each in differences if each[0].partition(".")[0] not in ("provenance", *ignored)]
-            tell = [each for each in tell if not _of_dead_simulator(each[0], record)]
-            if tell:
-                found.different.append((name, *tell[0]))
-            else:
-                found.alike.append(name)
-                found.apart.update(field for field, _, _ in differences)
-    theirs = _iterate_records(again) if (again.folder / "run.json").exists() else ()
-    found.new = sum(not store.path_of(record).exists() for record in theirs)
-    return found
-
-
-def _of_dead_simulator(where: str, record: UnitRecord | TrainingRecord) -> bool:
-    """Return whether a field differs because a replayed trial counts both attempts."""
-    match where.split("."):
-        case ["trials", number, "replayed" | "usage" | "failures" | "sent", *_]:
-            return record.trials[int(number)].replayed > 0
-    return False
-
-
-def has_finished_records(store: Store) -> bool:
-    """Return whether a finished record exists that names its commit and models."""
-    return next(_iterate_records(store), None) is not None
-
-
 def list_unknown_methods(orders: Sequence[Invocation]) -> list[str]:
     """Return methods that the package does not know, because a script added them."""
+    load_added_methods()
     names = dict.fromkeys(name for order in orders for name in order.methods)
     return [name for name in names if name.partition("+")[0] not in METHODS]
 
 
-def _iterate_records(store: Store) -> Iterator[UnitRecord | TrainingRecord]:
+def iterate_records(store: Store) -> Iterator[UnitRecord | TrainingRecord]:
+    """Yield the finished units and trainings of a run."""
     yield from store.units()
     yield from store.trainings()
 
@@ -246,38 +162,12 @@ def _find_contradictions(store: Store, known: Mapping[str, Any], orders: Sequenc
                 yield f"run.json says {key} = {there}, but the stored command says {now}"
 
 
-def _has_finished_record(store: Store, path: Path, like: UnitRecord | TrainingRecord) -> bool:
-    """Return whether the store has a record there, and whether it is free of errors."""
-    found = store.load(path) if isinstance(like, UnitRecord) else store.load_training(path)
-    return found is not None and not found.has_errors
-
-
-def _find_differences(ours: Any, theirs: Any, where: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield dotted path and both values of every difference, in the order of the file."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        pairs = [(key, ours.get(key, ABSENT), theirs.get(key, ABSENT)) for key in dict.fromkeys([*ours, *theirs])]
-    elif isinstance(ours, list) and isinstance(theirs, list):
-        pairs = [(n, *both) for n, both in enumerate(zip_longest(ours, theirs, fillvalue=ABSENT))]
-    else:
-        if ours != theirs:
-            yield where, _shorten_value(ours), _shorten_value(theirs)
-        return
-    for key, one, other in pairs:
-        yield from _find_differences(one, other, f"{where}.{key}" if where else str(key))
-
-
-def _shorten_value(value: Any) -> str:
-    text = value if value == ABSENT else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 100 else f"{text[:97]}..."
-
-
 def _get_model_override(resolved: Mapping[str, Any]) -> list[str]:
     """Return the setting of a custom backend's model; empty for a profile."""
     backend = str(resolved["backend"])
-    own = backend not in PROFILES
-    return (
-        [format_override(f"{_get_backend_key(backend)}.model", resolved["backends"][backend]["model"])] if own else []
-    )
+    if backend in PROFILES:
+        return []
+    return [format_override(f"{_get_backend_key(backend)}.model", resolved["backends"][backend]["model"])]
 
 
 def _get_backend_key(backend: str) -> str:
@@ -310,13 +200,20 @@ def get_run_benchmark(resolved: Mapping[str, Any]) -> Benchmark:
 
 def _list_invoked_units(each: Invocation, config: Mapping[str, Any]) -> set[tuple[str, str, str]]:
     """Yield method, program and variant of every requested unit."""
-    variants = choose_variants(each.tasks, each.variants, each.per_task, of=get_run_benchmark(config))
+    of = get_run_benchmark(config)
+    dev: dict[tuple[str, Split], int] = {(task, "dev"): len(of.table.indices(task, "dev")) for task in of.table.tasks()}
+    in_data = bool(config.get("environment", {}).get("data"))
+    keys: set[str] = set()
+    for table in (of.table, of.table.limit(dev)) if in_data else (of.table,):  # a folder may lack the test set
+        with suppress(SplitError):
+            chosen = choose_variants(each.tasks, each.variants, each.per_task, of=replace(of, table=table))
+            keys.update(variant.key for variant in chosen)
     programs = [name if name == ZERO_SHOT else Path(name).stem for name in each.programs]
-    return set(product(each.methods, programs, (variant.key for variant in variants)))
+    return set(product(each.methods, programs, keys))
 
 
 def _reconstruct_invocations(records: Sequence[UnitRecord], known: Mapping[str, Any], say: Any) -> list[Invocation]:
-    """One `Asked` for the arms that played the same variants."""
+    """One `Invocation` for the arms that played the same variants."""
     files = {kind: _find_start_file(records, digest) for kind, digest in known.get("carried", {}).items()}
     programs = {record.program for record in records} - {ZERO_SHOT}
     needed = [f"{name}.json" for name in sorted(programs)] + [file for file in files.values() if file]
@@ -331,8 +228,7 @@ def _reconstruct_invocations(records: Sequence[UnitRecord], known: Mapping[str, 
     settings, of = list_changed_settings(known["config"]), get_run_benchmark(known["config"])
     found = []
     for keys, arms in alike.items():
-        for group in _group_by_programs(arms):
-            methods, played_by = group
+        for methods, played_by in _group_by_programs(arms):
             found.append(
                 Invocation(
                     methods=methods,

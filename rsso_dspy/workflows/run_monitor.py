@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.pricing import PriceOf
+from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.report.live_table import LiveRow
 from rsso_dspy.report.running_totals import (
     FinishedTotals,
@@ -29,6 +30,7 @@ from rsso_dspy.report.running_totals import (
 from rsso_dspy.store.guarded_folder import GuardedFolder, get_folder_identity
 from rsso_dspy.store.journals import parse_usage_lines
 from rsso_dspy.store.run_log import Entry, RunLog
+from rsso_dspy.store.run_spec import list_missing_shards
 from rsso_dspy.store.unit_store import Store
 
 T = TypeVar("T")
@@ -60,6 +62,8 @@ class RunSnapshot:
     """Seconds from the start of that command until now or its end."""
     unfinished: int = 0
     """Started units and trainings without a record."""
+    missing_shards: tuple[str, ...] = ()
+    """Parts ``i/n`` of the run that are not in its folder."""
 
     @property
     def is_over(self) -> bool:
@@ -104,8 +108,7 @@ class RunMonitor:
     """Monitors a run's folder. Raises `UsageError` if it holds no run."""
 
     def __init__(self, folder: Path, price_of: PriceOf):
-        self._store = Store(folder)
-        self._store.read_only = True
+        self._store = Store(folder, read_only=True)
         self._price_of = price_of
         self._models = get_role_models(self._store.read_identity()[0])
         self._place = GuardedFolder(folder, option="")
@@ -152,6 +155,7 @@ class RunMonitor:
             len(self._log.begun["left"]) if self._log.begun else None,
             self._compute_elapsed(state),
             len({path.with_suffix(".json") for path in (*self._begun, *self._under_way) if self._is_unfinished(path)}),
+            tuple(list_missing_shards(self._store.read_shards())),
         )
 
     def _read_new_events(self) -> tuple[bool | None, list[Entry]]:
@@ -172,7 +176,7 @@ class RunMonitor:
         end = next((each for each in ENDS if each == last), None)
         if playing or (playing is None and end is None and last):
             return "playing"
-        return end or ("cut off" if last else "idle")
+        return end or ("cut off" if last not in (None, "merged") else "idle")
 
     def _compute_elapsed(self, state: RunState) -> timedelta | None:
         begun, last = _parse_event_time(self._log.begun), _parse_event_time(self._log.last)
@@ -197,7 +201,7 @@ class RunMonitor:
         for arm in dict.fromkeys([*arms, *tallies, *totals]):
             yield LiveRow(
                 arm,
-                totals[arm] if self._log.begun else None,
+                totals[arm] if self._log.units or self._log.begun else None,
                 tallies[arm],
                 costs[arm],
                 tuple(number for number, _ in trials.get(arm, ())),
@@ -227,17 +231,18 @@ class RunMonitor:
 
     def _is_unfinished(self, noted: Path) -> bool:
         """Return whether the unit of this entry has no record yet."""
-        return self._get_record_path(noted.with_suffix(".json")) not in self._records
+        folder = self._store.folder
+        return folder / noted.with_suffix(".json").relative_to(folder / "started") not in self._records
 
-    def _get_record_path(self, begun: Path) -> Path:
-        return self._store.folder / begun.relative_to(self._store.folder / "started")
+    def _load(self, path: Path) -> UnitRecord | TrainingRecord | None:
+        return self._store.load_training(path) if path.parts[-4] == "trainings" else self._store.load(path)
 
     def _read_finished(self, path: Path) -> FinishedTotals | None:
-        record = self._store.load_training(path) if path.parts[-4] == "trainings" else self._store.load(path)
+        record = self._load(path)
         return compute_finished_totals(record, self._price_of) if record else None
 
     def _read_begun(self, path: Path) -> _BegunCost | None:
-        record = self._store.load_training(path) if path.parts[-4] == "trainings" else self._store.load(path)
+        record = self._load(path)
         return _BegunCost(record.arm, len(record.trials), sum_paid_cost(record, self._price_of)) if record else None
 
     def _read_journal_cost(self, path: Path) -> TokenCost:

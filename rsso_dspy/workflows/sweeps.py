@@ -21,14 +21,15 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.bounds import MOST_PER_TASK, MOST_POINTS, shorten_text
-from rsso_dspy.config import format_override
+from rsso_dspy.config import Config, format_override
 from rsso_dspy.errors import UnknownName, UsageError
+from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.safe_read import read_toml
 
 KEYS = ("methods", "tasks", "variants", "per_task", "constitution", "set", "grid", "build")
@@ -36,6 +37,8 @@ SPECIAL = ("constitution", "calib", "advisor", "writer")
 """Keys of the grid that are not settings: constitutions to read or to build."""
 
 EXAMPLES = {"constitution": "constitution.json", "calib": "1-per-task", "advisor": "anthropic", "writer": "neural"}
+
+SHIPPED = Path(__file__).with_name("data")
 
 SettingValue = str | int | float | bool | list[Any]
 
@@ -92,6 +95,20 @@ class Sweep:
         return tuple(self.points[0].values)
 
 
+def list_shipped_sweeps() -> tuple[str, ...]:
+    """Names of the sweeps that come with the package: one or more for each table of OmniReflect."""
+    return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+
+
+def locate_sweep(path: Path) -> Path:
+    """The file, or the sweep of the package that is called so. Raises `UnknownName` with the nearest names."""
+    if path.exists() or path.suffix or len(path.parts) != 1:
+        return path
+    if path.name not in list_shipped_sweeps():
+        raise UnknownName("sweep", path.name, list_shipped_sweeps(), "Name a file with its ending for another one.")
+    return SHIPPED / f"{path.name}.toml"
+
+
 def read_sweep(path: Path) -> Sweep:
     """Read a sweep file. Raises `UsageError` or `UnknownName` naming the fault."""
     try:
@@ -141,6 +158,18 @@ def read_sweep(path: Path) -> Sweep:
         _read_names(data, "variants", path) or (),
         _read_count(data, "per_task", path),
     )
+
+
+def forecast_sweep(wanted: Sweep, configure: Callable[[list[str]], Config]) -> tuple[int, int]:
+    """Return the units of all points and the most model calls that they take. `configure` gives the configuration with
+    these settings. Building constitutions is not included."""
+    units = calls = 0
+    for point in wanted.points:
+        config = configure(point.overrides)
+        plan = plan_held_out(config, wanted.methods, wanted.tasks, wanted.variants, wanted.per_task)
+        units += len(plan.units)
+        calls += plan.forecast_calls().total_calls
+    return units, calls
 
 
 def _read_table(data: Mapping[str, Any], key: str, path: Path) -> dict[str, SettingValue]:

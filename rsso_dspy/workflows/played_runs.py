@@ -1,0 +1,34 @@
+"""What the folders of a run hold, collected for analysis."""
+
+from rsso_dspy.report.analysis import RunRecords
+from rsso_dspy.store.compile_trials import load_compile_trials
+from rsso_dspy.store.pooled_runs import PooledRuns
+from rsso_dspy.store.run_log import get_played_days, list_planned_units
+from rsso_dspy.store.run_spec import list_missing_shards
+from rsso_dspy.workflows.run_monitor import get_role_models
+
+
+def collect_played(pool: PooledRuns) -> RunRecords:
+    """Collect the records, costs and dates of a pool. Raises `RunMismatch` if units of one arm cannot be pooled."""
+    playing = {store: store.is_playing() for store in pool.stores}
+    cut_short = [each for store in pool.stores if not playing[store] for each in pool.read_under_way(store)]
+    records = list(pool.units())
+    there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
+    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in list_planned_units(store)}
+    dates = sorted(day for store in pool.stores for day in get_played_days(store))
+    return RunRecords(
+        records,
+        list(pool.trainings()),
+        list(pool.load_begun()),
+        [*pool.read_abandoned(), *cut_short],
+        tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
+        len(wanted - there),
+        list_missing_shards(shard for store in pool.stores for shard in store.read_shards()),
+        [each for store in pool.stores if playing[store] for each in pool.read_under_way(store)],
+        get_role_models(pool.stores[0].read_identity()[0]),
+        {
+            pool.label_arm(store, arm): trials
+            for store in pool.stores
+            for arm, trials in load_compile_trials(store).items()
+        },
+    )
