@@ -1,1 +1,1 @@
-"""Finished runs as numbers: metrics, statistics, tables. Needs no model and no simulator."""
+"""Metrics, statistics, tables and pages of finished runs. This package needs no model and no simulator."""

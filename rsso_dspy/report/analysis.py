@@ -1,17 +1,17 @@
-"""What the records of a run say, computed once. Tables, data and pages are made from it and compute nothing.
+"""Analysis of a run's records, computed once. Tables, data and pages are built from it.
 
 found = analyze_run(RunRecords(records), price_of)
-found.arms, found.comparisons, found.squares
+found.arms, found.findings, found.squares
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any
 
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import RULE_BASED_NOTE, TrainingRecord, TrialsRecord, UnitRecord
 from rsso_dspy.report.answer_checks import count_repeated_units, describe_mixed_models, find_unexpected_models
+from rsso_dspy.report.benchmarks import MixedResults, compare_benchmarks
 from rsso_dspy.report.comparison import (
     Comparison,
     Factorial2x2,
@@ -23,19 +23,12 @@ from rsso_dspy.report.comparison import (
 )
 from rsso_dspy.report.contrasts import (
     BESIDE_SKILLS,
-    OVER_NONE,
-    OVER_RETRIES,
     Contrast,
     find_factorials,
+    relabel_single_trial_contrast,
     select_contrasts,
 )
-from rsso_dspy.report.cost_report import (
-    CostReport,
-    RoleUsage,
-    build_cost_report,
-    return_no_price,
-    serialize_cost_report,
-)
+from rsso_dspy.report.cost_report import CostReport, RoleUsage, build_cost_report, return_no_price
 from rsso_dspy.report.learning_curves import LearningCurve, compute_learning_curve
 from rsso_dspy.report.metrics import (
     ArmMetrics,
@@ -49,26 +42,33 @@ from rsso_dspy.report.metrics import (
     select_scored_units,
 )
 from rsso_dspy.report.running_totals import TokenCost, sum_record_cost
+from rsso_dspy.report.stream_tests import StreamTest, measure_streams
+from rsso_dspy.report.success import Success, compute_success
+from rsso_dspy.report.task_measures import TaskMeasures, measure_tasks
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecords:
-    """What the folder of a run tells."""
+    """Everything read from the folder of a run."""
 
     records: Sequence[UnitRecord]
     trainings: Sequence[TrainingRecord] = ()
     begun: Sequence[TrialsRecord] = ()
-    """Units and trainings that are not finished."""
+    """Unfinished units and trainings."""
     abandoned: Sequence[RoleUsage] = ()
-    """What was spent that no record tells of."""
+    """Usage of trials that are in no record."""
     dates: tuple[str, ...] = ()
-    """When it was played: first and last day."""
+    """First and last day of play."""
     missing: int = 0
-    """Units that were to be played and have no record."""
+    """Number of planned units without a record."""
+    missing_shards: Sequence[str] = ()
+    """Parts ``i/n`` of the run that are not here."""
     under_way: Sequence[RoleUsage] = ()
-    """What trials cost so far that are played now."""
+    """Usage so far of the trials being played now."""
     models: Mapping[str, str] = field(default_factory=dict)
-    """Role to model, where no record says it."""
+    """Role to model, where no record names it."""
+    compile_trials: Mapping[str, int] = field(default_factory=dict)
+    """Arm of a compiled program to the number of trials that its compile scored candidates by, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,88 +78,115 @@ class ContrastResult:
     question: Contrast
     comparison: Comparison
     holm: float | None
-    """P value of its signed-rank test, corrected for all that the run asks."""
+    """P value of its signed-rank test, corrected for the number of comparisons of the run."""
     gains: tuple[StratumGain, ...]
-    """By what became of the unit in the first arm."""
+    """Gains by stratum of the first arm."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskMeans:
-    """One task type: arm to its mean best accumulator over the units that it finished."""
+    """Means of one task type: arm to the mean best accumulator of its finished units."""
 
     name: str
     units: int
-    """Variants and seeds that any arm finished."""
+    """Number of (variant, seed) pairs that any arm finished."""
     means: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ErroredUnit:
-    """A unit or training that ended in an error, and has no score."""
+    """A unit or training that ended in an error and has no score."""
 
     arm: str
     unit: str
     seed: int
     error: str
     kind: str = ""
-    """Kind of the failure, which quotes nothing."""
+    """Kind of the failure; unlike `error`, it quotes no text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """A run as numbers."""
+    """All numbers of a run."""
 
     arms: tuple[ArmMetrics, ...]
     learning: tuple[LearningCurve, ...]
     spent: Mapping[str, TokenCost]
-    """Arm to what its units with a score took, whoever paid for them; trials that were cut short are left out."""
+    """Arm to the usage of its scored units, including units taken over from another run, without interrupted trials."""
     trainings: tuple[TrainingMetrics, ...]
     plays: Mapping[str, int]
-    """Arm to the trials that its units may play."""
+    """Arm to the number of trials that its units may play."""
     tasks: tuple[TaskMeans, ...]
     findings: tuple[ContrastResult, ...]
+    """The main comparisons, by as many trials as the protocol allows."""
+    as_compiled: tuple[ContrastResult, ...]
+    """Those of compiled programs again, by the fewer trials that their compiles scored by. Not in `correct_p_values`.
+    """
+    compile_trials: Mapping[str, int]
+    """Arm to the number of trials that its compile scored by."""
     squares: Mapping[str, Factorial2x2]
-    """Program to its 2x2 of skills and reflections."""
+    """Program to its 2x2 of skills x reflections."""
     errored: tuple[ErroredUnit, ...]
     bill: CostReport
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What the results depend on: name to every value that occurs."""
+    """What the results depend on: name to all its values."""
     rule_based: bool = False
     alike: bool = True
-    """All arms with a score have one for the same units."""
+    """Whether all scored arms have scores for the same units."""
     missing: int = 0
-    """Units that were to be played and have no record."""
+    """Number of planned units without a record."""
+    missing_shards: tuple[str, ...] = ()
+    """Parts ``i/n`` of the run that are not here, whose number of units is unknown."""
     repeated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Arm to its units whose trials are all equal, and to those of several trials; see `answers.repeated`."""
+    """Arm to two counts: units whose trials are all equal, and units of several trials; see `count_repeated_units`."""
+    measures: Mapping[str, TaskMeasures] = field(default_factory=dict)
+    """Arm to what AgentBoard and OmniReflect report of a task."""
+    success: tuple[Success, ...] = ()
+    """Per arm: success trial by trial and per task type, and why trials failed."""
+    stream_tests: tuple[StreamTest, ...] = ()
+    """Per arm: forgetting or repair, where the run's streams test it."""
     mixed: tuple[str, ...] = ()
-    """What is to be said of roles in which several models answered."""
+    """Notes on roles that several models answered."""
+    benchmarks: MixedResults | None = None
+    """Results by benchmark, if the run has several."""
 
     @property
     def main_pair(self) -> tuple[str, str] | None:
-        """The two arms shown against each other where there is room for two."""
+        """The two arms of the main comparison."""
         return (self.main_result.question.first, self.main_result.question.second) if self.main_result else None
 
     @property
     def main_result(self) -> ContrastResult | None:
-        """The comparison that is shown where there is room for one: reflections beside skills where that was asked, as
-        in the paper, else the first."""
+        """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
         beside = [each for each in self.findings if each.question.asks == BESIDE_SKILLS]
         return next(iter([*beside, *self.findings]), None)
 
+    def name_missing_shards(self) -> str:
+        return f"shard{'s' if len(self.missing_shards) > 1 else ''} {', '.join(self.missing_shards)}"
+
     @property
     def rule_based_note(self) -> str:
-        """What stands beside results of the rule-based model; empty when a language model acted."""
+        """The note shown with results of the rule-based model; empty when a language model acted."""
         return RULE_BASED_NOTE if self.rule_based else ""
 
 
 def analyze_run(
     played: RunRecords, price_of: PriceOf = return_no_price, against: str | None = None, every: bool = False
 ) -> Analysis:
-    """Everything that is said of a run. `against` and `every` choose the comparisons, as in `questions`, whose errors
-    pass through."""
+    """Analyze a run. `against` and `every` select the comparisons as in `select_contrasts`, which may raise
+    `UnknownName`."""
     arms = group_by_arm(played.records)
     wanted = select_contrasts(arms, against, every)
     compared = [compare_arms(q.first, arms[q.first], q.second, arms[q.second]) for q in wanted]
+    findings = tuple(
+        ContrastResult(
+            relabel_single_trial_contrast(question, comparison),
+            comparison,
+            holm,
+            tuple(compute_stratum_gains(arms[question.first], arms[question.second])),
+        )
+        for question, comparison, holm in zip(wanted, compared, correct_p_values(compared), strict=True)
+    )
     found = {program: compute_factorial(corners) for program, corners in find_factorials(arms).items()}
     everything: list[UnitRecord | TrainingRecord] = [*played.records, *played.trainings]
     return Analysis(
@@ -172,15 +199,9 @@ def analyze_run(
         trainings=tuple(compute_training_metrics(played.trainings)),
         plays=map_allowed_trials(arms),
         tasks=_compute_task_means(arms),
-        findings=tuple(
-            ContrastResult(
-                _relabel_single_trial_contrast(question, comparison),
-                comparison,
-                holm,
-                tuple(compute_stratum_gains(arms[question.first], arms[question.second])),
-            )
-            for question, comparison, holm in zip(wanted, compared, correct_p_values(compared), strict=True)
-        ),
+        findings=findings,
+        as_compiled=tuple(_compare_as_compiled(findings, arms, played.compile_trials)),
+        compile_trials=played.compile_trials,
         squares={program: each for program, each in found.items() if each},
         errored=tuple(map(_unscored, filter(lambda record: record.has_errors, everything))),
         bill=build_cost_report(everything, played.begun, played.abandoned, price_of, played.under_way, played.models),
@@ -188,20 +209,33 @@ def analyze_run(
         rule_based=any(record.rule_based for record in everything),
         alike=have_same_units(arms.values()),
         missing=played.missing,
+        missing_shards=tuple(played.missing_shards),
         repeated=count_repeated_units(arms),
+        measures={arm: measure_tasks(units) for arm, units in arms.items()},
+        success=tuple(compute_success(arm, units) for arm, units in arms.items()),
+        stream_tests=tuple(measure_streams(arms)),
         mixed=tuple(describe_mixed_models(everything)),
+        benchmarks=compare_benchmarks(arms, wanted),
     )
+
+
+def _compare_as_compiled(
+    findings: Sequence[ContrastResult], arms: Mapping[str, Sequence[UnitRecord]], compile_trials: Mapping[str, int]
+) -> Iterator[ContrastResult]:
+    """Yield the comparisons whose programs were compiled by fewer trials, by these; two programs must agree."""
+    for each in findings:
+        names = each.question.first, each.question.second
+        counts = {compile_trials[name] for name in names if name in compile_trials}
+        if len(counts) == 1 and (trials := min(counts)) < each.comparison.trials:
+            asked = replace(each.question, asks=f"best of {trials}, as the compile scored")
+            again = compare_arms(names[0], arms[names[0]], names[1], arms[names[1]], trials)
+            yield ContrastResult(asked, again, None, ())
 
 
 def _unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
     last = record.trials[-1]
     kind = last.failure.kind if last.failure else ""
     return ErroredUnit(record.arm, record.key, record.seed, last.error or "", kind)
-
-
-def _relabel_single_trial_contrast(question: Contrast, comparison: Comparison) -> Contrast:
-    """The question as it could be asked: over one trial there are no retries."""
-    return replace(question, asks=OVER_NONE) if question.asks == OVER_RETRIES and comparison.trials == 1 else question
 
 
 PROVENANCE = {
@@ -215,11 +249,11 @@ PROVENANCE = {
     "prompts": "prompts",
     "forked_from": "taken over from",
 }
-"""Key of a record's provenance to what it is called."""
+"""Key of a record's provenance to its name in reports."""
 
 
 def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, ...]]:
-    """What results depend on, by name: protocol, models, seeds, versions, commit, configuration."""
+    """Return what the results depend on, by name: protocol, models, seeds, versions, commit, configuration."""
     found: dict[str, set[str]] = {"protocol": set(), "actor": set(), "other roles": set(), "seed": set()}
     for record in records:
         found["protocol"].add(record.protocol)
@@ -234,48 +268,6 @@ def collect_run_facts(records: Sequence[TrialsRecord]) -> dict[str, tuple[str, .
             if key in record.provenance:
                 found.setdefault(name, set()).add(record.provenance[key])
     return {name: tuple(sorted(values)) for name, values in found.items() if values}
-
-
-def serialize_analysis(found: Analysis) -> dict[str, Any]:
-    """The whole as JSON data."""
-    return {
-        "facts": {name: list(values) for name, values in found.facts.items()},
-        "rule_based": found.rule_based,
-        "missing": found.missing,
-        "alike": found.alike,
-        "note": found.rule_based_note,
-        "repeated": {arm: {"equal": equal, "units": units} for arm, (equal, units) in found.repeated.items()},
-        "arms": [
-            {**asdict(row), "learning": _serialize_learning_curve(learnt), "cost": found.spent[row.arm].cost}
-            for row, learnt in zip(found.arms, found.learning, strict=True)
-        ],
-        "tasks": [asdict(task) for task in found.tasks],
-        "bill": serialize_cost_report(found.bill),
-        "trainings": [asdict(row) for row in found.trainings],
-        "comparisons": [_serialize_contrast_result(each) for each in found.findings],
-        "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": [
-            {"arm": each.arm, "unit": each.unit, "seed": each.seed, "error": each.error} for each in found.errored
-        ],
-    }
-
-
-def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
-    comparison = asdict(finding.comparison)
-    if finding.comparison.interval:
-        comparison["interval"]["detectable"] = finding.comparison.interval.detectable_difference
-    return {
-        "asks": finding.question.asks,
-        **comparison,
-        "holm": finding.holm,
-        "gains": [asdict(g) for g in finding.gains],
-    }
-
-
-def _serialize_learning_curve(learnt: LearningCurve) -> dict[str, Any]:
-    data = asdict(learnt)
-    del data["arm"], data["units"]
-    return data
 
 
 def _compute_task_means(arms: Mapping[str, Sequence[UnitRecord]]) -> tuple[TaskMeans, ...]:

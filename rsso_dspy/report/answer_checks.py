@@ -21,13 +21,13 @@ def count_repeated_units(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, 
 
 
 def describe_repeated_units(found: Mapping[str, tuple[int, int]]) -> list[str]:
-    """Describe the counts."""
+    """Describe the counts of `count_repeated_units`; no lines if there are none."""
     if not found:
         return []
     counts = ", ".join(f"{arm} {equal} of {units}" for arm, (equal, units) in found.items())
     return [
-        f"Units whose trials are all equal, action by action, of those with several: {counts}. Trials that repeat each "
-        "other add nothing to the best of them, and are no control of retries; see protocol.retry_temperature."
+        f"Units of several trials in which every trial took the same actions: {counts}. Such trials cannot raise the "
+        "best score and are no control for retries; see protocol.retry_temperature."
     ]
 
 
@@ -44,14 +44,14 @@ def find_unexpected_models(record: TrialsRecord) -> dict[str, set[str]]:
 
 
 def describe_mixed_models(records: Sequence[TrialsRecord]) -> list[str]:
-    """Describe roles that several models answered, whose scores are a mixture."""
+    """Describe roles that several models answered; the scores mix these models."""
     names: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for trial in record.trials:
             for role, said in trial.answered.items():
                 names.setdefault((role, record.models.get(role, record.model)), set()).update(said)
     return [
-        f"{asked} answered as {role} under {len(said)} names: {', '.join(sorted(said))}. Scores mix them."
+        f"{asked} answered as {role} under {len(said)} names: {', '.join(sorted(said))}. The scores mix them."
         for (role, asked), said in names.items()
         if len(said) > 1
     ]

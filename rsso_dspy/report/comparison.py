@@ -3,7 +3,7 @@
     compare_arms("sso", ours, "rsso", theirs).interval       # clustered by task type
     compute_factorial({"react-sso": ..., "reflexion-sso": ..., "sso": ..., "rsso": ...}).reading     # "redundant"
 
-Units that errored in one of the arms are in no pair, and are counted.
+Pairs leave out units that errored in one of the arms; `Comparison.excluded` counts them.
 """
 
 from collections import defaultdict
@@ -34,15 +34,15 @@ from rsso_dspy.report.statistical_tests import (
 )
 
 InteractionVerdict = Literal["compose", "redundant", "adversarial", "undecided"]
-"""compose: both memories together beat either alone. adversarial: worse than either alone. redundant: neither of
-these, and together they gain less than the sum of both. undecided: n is too small. The first two require both intervals
-to exclude 0, so their error rate is at most that of one interval."""
+"""compose: both memories together beat each alone. adversarial: together they are worse than each alone. redundant:
+neither of these, and together they gain less than the sum of both. undecided: n is too small. The first two require
+both intervals to exclude 0, so their error rate is at most that of one interval."""
 
 FACTORIAL_METHODS = ("react-sso", "reflexion-sso", "sso", "rsso")
-"""Neither memory, reflections, skills, both: skills x reflections within the SSO scaffold."""
+"""Methods of the 2x2 in the SSO scaffold: neither memory, reflections, skills, both."""
 
 Stratum = Literal["solved at trial 1", "plateau", "other", "paper's plateau"]
-"""Strata by the first arm: each unit is in one of the first three; units never solved are also in the last."""
+"""Strata by the first arm. Each unit is in one of the first three; unsolved units are also in the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +77,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Factorial2x2:
-    """Do two memories compose? Per unit, both - skills - reflections + neither."""
+    """Whether two memories compose. The interaction of a unit is both - skills - reflections + neither."""
 
     pairs: int
     """Units that all four arms finished."""
     corners: tuple[str, ...]
-    """Neither, the one, the other, both."""
+    """Methods: neither memory, the first, the second, both."""
     means: tuple[float, ...]
-    """Best accumulator, in the order of the corners."""
+    """Mean best accumulators, in the order of the corners."""
     interaction: BootstrapInterval | None
     over_one: BootstrapInterval | None
     """Both together minus the first memory alone."""
@@ -101,22 +101,23 @@ class Factorial2x2:
 
 @dataclass(frozen=True, slots=True)
 class StratumGain:
-    """Difference within a stratum."""
+    """Mean difference within a stratum, in points; None without units."""
 
     stratum: Stratum
     units: int
     difference: float | None
 
 
-def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord]) -> Comparison:
-    """Compare two arms, unit by unit."""
+def compare_arms(
+    first: str, ours: Sequence[UnitRecord], second: str, theirs: Sequence[UnitRecord], most: int | None = None
+) -> Comparison:
+    """Compare two arms on the units that both finished, by as many first trials as both may play, or by `most`."""
     before, after = _index_scored_units(ours), _index_scored_units(theirs)
     shared = sorted(before.keys() & after.keys())
     known = {get_unit_key(record) for record in (*ours, *theirs)}
-    trials = count_common_trials(before.values(), after.values())
-    by_task = _group_differences_by_task(
-        shared, lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
-    )
+    common = count_common_trials(before.values(), after.values())
+    trials = min(common, most or common)
+    by_task = group_differences(ours, theirs, trials)
     differences = [value for values in by_task.values() for value in values]
     means = [round(fmean(values), 9) for values in by_task.values()]
     solved = ([_is_solved(each[key], trials) for key in shared] for each in (before, after))
@@ -124,7 +125,7 @@ def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Se
         first,
         second,
         trials,
-        (count_allowed_trials(before.values(), trials), count_allowed_trials(after.values(), trials)),
+        (count_allowed_trials(before.values(), common), count_allowed_trials(after.values(), common)),
         len(shared),
         len(known) - len(shared),
         fmean(differences) if differences else None,
@@ -138,6 +139,19 @@ def compare_arms(first: str, ours: Sequence[UnitRecord], second: str, theirs: Se
     )
 
 
+def group_differences(
+    ours: Sequence[UnitRecord], theirs: Sequence[UnitRecord], trials: int | None = None
+) -> dict[str, list[float]]:
+    """Return task type to ``theirs - ours`` of every unit that both arms finished, by so many first trials, or by as
+    many as both may play."""
+    before, after = _index_scored_units(ours), _index_scored_units(theirs)
+    trials = trials or count_common_trials(before.values(), after.values())
+    return _group_differences_by_task(
+        sorted(before.keys() & after.keys()),
+        lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials),
+    )
+
+
 def count_common_trials(*arms: Iterable[UnitRecord]) -> int:
     """Return the number of trials that units of all arms may play; solved units stop earlier and keep their best."""
     return min(map_allowed_trials({str(number): list(records) for number, records in enumerate(arms)}).values())
@@ -148,13 +162,11 @@ def correct_p_values(comparisons: Sequence[Comparison]) -> list[float | None]:
     return apply_holm_correction([comparison.wilcoxon.p for comparison in comparisons])
 
 
-def compute_factorial(
-    arms: Mapping[str, Sequence[UnitRecord]], corners: Sequence[str] = FACTORIAL_METHODS
-) -> Factorial2x2 | None:
-    """Compute the 2x2 of two memories; None if an arm is missing or no unit was finished in all four."""
-    if not all(name in arms for name in corners):
+def compute_factorial(arms: Mapping[str, Sequence[UnitRecord]]) -> Factorial2x2 | None:
+    """Compute the 2x2 of skills and reflections; None if an arm is missing or no unit was finished in all four."""
+    if not all(name in arms for name in FACTORIAL_METHODS):
         return None
-    played = [_index_scored_units(arms[name]) for name in corners]
+    played = [_index_scored_units(arms[name]) for name in FACTORIAL_METHODS]
     shared = sorted(set.intersection(*(set(each) for each in played)))
     if not shared:
         return None
@@ -168,7 +180,7 @@ def compute_factorial(
     over_one = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - one[key]))
     over_other = bootstrap_mean(_group_differences_by_task(shared, lambda key: both[key] - other[key]))
     reading = _classify_interaction(interaction, over_one, over_other)
-    return Factorial2x2(len(shared), tuple(corners), tuple(means), interaction, over_one, over_other, reading)
+    return Factorial2x2(len(shared), FACTORIAL_METHODS, tuple(means), interaction, over_one, over_other, reading)
 
 
 def compute_stratum_gains(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> list[StratumGain]:

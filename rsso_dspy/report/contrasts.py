@@ -1,4 +1,4 @@
-"""Selection of comparisons between arms. Fewer comparisons mean a smaller correction.
+"""Selection of the comparisons between arms. Fewer comparisons need a smaller correction.
 
 select_contrasts(arms)                     # those that the methods are designed for
 select_contrasts(arms, against="react")    # all arms against one
@@ -6,12 +6,12 @@ select_contrasts(arms, every=True)         # all pairs
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from rsso_dspy.errors import UnknownName
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
-from rsso_dspy.report.comparison import FACTORIAL_METHODS
+from rsso_dspy.report.comparison import FACTORIAL_METHODS, Comparison
 
 BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
@@ -27,12 +27,12 @@ RETRIES = {
     "sso": "react-sso",
     "rsso": "react-sso",
 }
-"""Method with memories to the method without them in the same scaffold, with equal retries."""
+"""Method with memories to the method of the same scaffold without them, which has equal retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two arms to compare; ``second - first`` answers it."""
+    """Two arms to compare by ``second - first``; `asks` names the question."""
 
     first: str
     second: str
@@ -65,6 +65,11 @@ def select_contrasts(
     first, *rest = arms or ("",)
     told = {name for question in asked.values() for name in (question.first, question.second)}
     return [*asked.values(), *(Contrast(first, name, "") for name in rest if name not in told)]
+
+
+def relabel_single_trial_contrast(question: Contrast, comparison: Comparison) -> Contrast:
+    """Rename a comparison over retries when only one trial was played, since one trial has no retries."""
+    return replace(question, asks=OVER_NONE) if question.asks == OVER_RETRIES and comparison.trials == 1 else question
 
 
 def find_factorials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, dict[str, Sequence[UnitRecord]]]:

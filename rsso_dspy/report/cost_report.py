@@ -1,4 +1,4 @@
-"""Cost of a run: billed, and without the provider's cache."""
+"""Cost of a run as billed, and as it would be without the provider's cache."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,17 +7,20 @@ from typing import Any
 
 from rsso_dspy.pricing import CostEntry, Price, PriceOf, compute_cost, format_dollars, itemize_costs, sum_amounts
 from rsso_dspy.records import RoleUsage, TrialsRecord, Usage
-from rsso_dspy.report.table_data import Cell, Sheet, make_count_cell, make_text_cell
+from rsso_dspy.report import cells
+from rsso_dspy.report.cells import Cell
+from rsso_dspy.report.table_data import Sheet
 
 
 def return_no_price(_model: str) -> Price | None:
-    """No price is known."""
+    """Return None: the price of no model is known."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """Cost of everything in a run's folder in US dollars; None if a price is unknown."""
+    """Cost of everything in a run's folder in US dollars; None if a price is unknown. What another run paid for stands
+    apart."""
 
     entries: tuple[CostEntry, ...]
     """By arm, role and model."""
@@ -28,16 +31,41 @@ class CostReport:
     begun: Usage
     """Usage of unfinished units and trainings, also included in the entries."""
     under_way: tuple[RoleUsage, ...] = ()
-    """Usage of current trials, neither in a record nor abandoned."""
+    """Usage of the trials being played now, which are neither in a record nor abandoned."""
     under_way_billed: float | None = 0.0
 
     @property
+    def paid(self) -> tuple[CostEntry, ...]:
+        """Entries that this run paid for."""
+        return tuple(entry for entry in self.entries if not entry.taken_over)
+
+    @property
     def billed(self) -> float | None:
-        return sum_amounts(entry.billed for entry in self.entries)
+        return sum_amounts(entry.billed for entry in self.paid)
 
     @property
     def without_cache(self) -> float | None:
-        return sum_amounts(entry.without_cache for entry in self.entries)
+        return sum_amounts(entry.without_cache for entry in self.paid)
+
+    @property
+    def taken_over(self) -> tuple[CostEntry, ...]:
+        """Entries that another run paid for, whose records this one took over."""
+        return tuple(entry for entry in self.entries if entry.taken_over)
+
+    @property
+    def answered(self) -> Usage:
+        """Usage of all answers that this run received, also of interrupted trials and those being played now."""
+        unrecorded = (usage for _, _, usage in (*self.abandoned, *self.under_way))
+        return sum((*(entry.usage for entry in self.paid), *unrecorded), Usage())
+
+    @property
+    def spent(self) -> float | None:
+        """Dollars for `answered`."""
+        return sum_amounts([self.billed, self.abandoned_billed, self.under_way_billed])
+
+    def sum_arm(self, arm: str) -> float | None:
+        """Return the dollars that this run paid for an arm: its units, finished or not, and its trainings."""
+        return sum_amounts(entry.billed for entry in self.paid if entry.arm == arm)
 
 
 def build_cost_report(
@@ -74,38 +102,42 @@ def build_cost_table(bill: CostReport) -> Sheet:
             amounts = (_make_dollar_cell(entry.billed), _make_dollar_cell(entry.without_cache))
             rows.append(
                 (
-                    make_text_cell(entry.arm),
-                    make_text_cell(entry.role),
-                    make_text_cell(entry.model),
-                    *map(make_count_cell, counts),
+                    cells.format_text(entry.arm + (" (taken over)" if entry.taken_over else "")),
+                    cells.format_text(entry.role),
+                    cells.format_text(entry.model),
+                    *map(cells.format_count, counts),
                     *amounts,
                 )
             )
         totals = (_make_dollar_cell(bill.billed), _make_dollar_cell(bill.without_cache))
-        rows.append((make_text_cell("all", "total"), *[make_text_cell("")] * 2, *[Cell("")] * 5, *totals))
+        rows.append((cells.format_text("all", "total"), *[cells.format_text("")] * 2, *[Cell("")] * 5, *totals))
     columns = ("arm", "role", "model", "in", "cached", "written", "out", "reasoning", "billed", "uncached")
     return Sheet("bill", "Cost in US dollars", columns, tuple(rows))
 
 
 def describe_unreported_costs(bill: CostReport) -> list[str]:
-    """Describe costs outside of finished records."""
+    """Describe costs that are in no finished record."""
     lines = []
+    if bill.taken_over:
+        spent = sum((entry.usage for entry in bill.taken_over), Usage())
+        dollars = format_dollars(sum_amounts(entry.billed for entry in bill.taken_over))
+        usage = _describe_usage(spent)
+        lines.append(f"Another run paid for the records taken over: {usage}, {dollars}, not counted here.")
     if bill.begun.calls:
         lines.append(
-            f"Of units and trainings that are not finished: {_describe_usage(bill.begun)}; in costs, not in scores."
+            f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
         )
-    if bill.abandoned:
-        spent = sum((usage for _, _, usage in bill.abandoned), Usage())
+    spent = sum((usage for _, _, usage in bill.abandoned), Usage())
+    if spent.calls:
         lines.append(
-            f"Not in the tables: {_describe_usage(spent)}, {format_dollars(bill.abandoned_billed)}, of trials that "
-            "were cut short, or "
-            "ended in errors and were begun again."
+            f"The tables leave out {_describe_usage(spent)}, {format_dollars(bill.abandoned_billed)}, of trials that "
+            "were interrupted, or ended in an error and were played again."
         )
-    if bill.under_way:
-        spent = sum((usage for _, _, usage in bill.under_way), Usage())
+    spent = sum((usage for _, _, usage in bill.under_way), Usage())
+    if spent.calls:
         lines.append(
-            f"Nor are {_describe_usage(spent)}, {format_dollars(bill.under_way_billed)}, of trials that a process "
-            "plays now."
+            f"The tables leave out {_describe_usage(spent)}, {format_dollars(bill.under_way_billed)}, of trials being "
+            "played now."
         )
     return lines
 
@@ -117,6 +149,7 @@ def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
         "entries": [asdict(entry) for entry in bill.entries],
         "billed": bill.billed,
         "without_cache": bill.without_cache,
+        "taken_over_billed": sum_amounts(entry.billed for entry in bill.taken_over),
         "abandoned": _serialize_role_usages(bill.abandoned),
         "abandoned_billed": bill.abandoned_billed,
         "under_way": _serialize_role_usages(bill.under_way),

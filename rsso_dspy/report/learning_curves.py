@@ -1,4 +1,4 @@
-"""Learning of an arm from trial to trial: when units were solved, and with which memories."""
+"""Learning of an arm from trial to trial: when its units were solved, and with how many reflections and skills."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from rsso_dspy.records import TrialResult, UnitRecord
 from rsso_dspy.report.metrics import count_max_trials, select_scored_units
 
 LEVELS = (50, 75)
-"""Percent of variants."""
+"""Percentages of variants."""
 
 REFLECTIONS, SKILLS, CONSTITUTION = "plans_from_past_attempts", "skills", "constitution"
-"""Regions of the memories, by which records tell what was learnt and shown."""
+"""Regions of the memories, by which records name what was learned and shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectionBin:
-    """Trials that began with so many reflections in memory."""
+    """Trials that began with the same number of reflections in memory."""
 
     reflections: int
     trials: int
@@ -25,17 +25,17 @@ class ReflectionBin:
 
 @dataclass(frozen=True, slots=True)
 class LearningCurve:
-    """Learning of one arm over its units, without errored ones."""
+    """Learning of one arm over its scored units."""
 
     arm: str
     units: int
     newly_solved: tuple[int, ...]
-    """Variants solved for the first time in trial 1, 2, ..."""
+    """Number of variants solved for the first time in trial 1, 2, ..."""
     trials_to: dict[int, int | None]
-    """Percent to the number of trials after which so many variants were solved; None when they never were."""
+    """Percentage to the number of trials after which that share of variants was solved; None if it never was."""
     held: tuple[ReflectionBin, ...]
-    """Solved trials by number of reflections held, of units that began with none. Those that hold more are the variants
-    that failed more often: not to be read as what a reflection does."""
+    """Trials by number of reflections held, of units that began with none. Variants that fail more often hold more
+    reflections, so this is not the effect of a reflection."""
 
 
 def compute_learning_curve(arm: str, records: Sequence[UnitRecord]) -> LearningCurve:
@@ -60,24 +60,34 @@ def compute_learning_curve(arm: str, records: Sequence[UnitRecord]) -> LearningC
 
 
 def list_held_reflections(record: UnitRecord) -> list[int] | None:
-    """Reflections in memory when each trial of a unit began; None when it began with some, learnt elsewhere."""
+    """Return the number of reflections held at the start of each trial; None if the unit began with reflections that
+    were learned elsewhere."""
     return (
         _list_held_counts(record.trials, REFLECTIONS, "held") if is_memory_empty_at_start(record, REFLECTIONS) else None
     )
 
 
 def list_held_skills(record: UnitRecord) -> list[int] | None:
-    """Skills in the library when each trial of a unit began; None likewise."""
+    """Return the number of skills in the library at the start of each trial; None if the unit began with a library."""
     return _list_held_counts(record.trials, SKILLS, "library") if is_memory_empty_at_start(record, SKILLS) else None
 
 
 def is_memory_empty_at_start(record: UnitRecord, memory: str) -> bool:
-    """Whether the memory was empty at first."""
+    """Return whether the memory was empty when the unit began."""
     return not (record.start and is_memory_shown(record.trials[0], memory))
 
 
+def list_shown_skills(trial: TrialResult) -> set[str]:
+    """Return the ids of the skills in the trial's prompts. Steps note the entries of other memories too, whose texts
+    stand in other regions."""
+    named = (key.partition(":") for key in trial.shown)
+    others = {name for region, _, names in named if region != SKILLS for name in names.split(",")}
+    steps = trial.trajectory.steps if trial.trajectory else ()
+    return {name for step in steps for name in step.recalled} - others
+
+
 def is_memory_shown(trial: TrialResult, memory: str) -> bool:
-    """Whether something of the memory stood in the trial's prompts."""
+    """Return whether the trial's prompts showed anything of the memory."""
     return any(region.partition(":")[0].partition("@")[0] == memory for region in trial.shown)
 
 

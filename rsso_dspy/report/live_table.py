@@ -1,4 +1,4 @@
-"""The table of a running run: a row per arm, built from numbers without reading files."""
+"""The table of a running run: one row per arm, built from numbers in memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class LiveRow:
     trials: Sequence[int] = ()
     """Numbers of the current trials."""
     training: bool = False
-    """Whether they are of trainings."""
+    """Whether these are trials of trainings."""
 
 
 def build_live_table(rows: Sequence[LiveRow]) -> Table:
@@ -48,7 +48,7 @@ def build_live_table(rows: Sequence[LiveRow]) -> Table:
 
 
 def _format_active_trials(row: LiveRow) -> str:
-    """Format the numbers of current trials; of many, the first and the last."""
+    """Format the numbers of current trials; of four or more, only the first and the last."""
     numbers = sorted(set(row.trials))
     said = ",".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]}-{numbers[-1]}"
     return f"train {said}" if row.training and numbers else said

@@ -1,20 +1,20 @@
-"""Metrics of one arm (rSSO, section 4). Scores are in points of 100; errored units have none and are left out."""
+"""Metrics of one arm (rSSO, section 4). Scores are points of 100; errored units have none and are left out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TypeVar
 
-from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, Trajectory, TrialsRecord, UnitRecord, Usage, Variant
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, TrialsRecord, UnitRecord, Usage, Variant
 
 R = TypeVar("R", bound=TrialsRecord)
 
 UnitKey = tuple[str, int, int]
 """Identity of a unit across arms: task type, variant, seed."""
 
-UNEVEN = "Arms finished different units, and so their means differ by that too: only paired differences compare them."
-"""Stands beside means of such arms."""
+UNEVEN = "Arms finished different units, which also changes their means: compare them by paired differences only."
+"""Note shown with the means of such arms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +27,22 @@ class ArmMetrics:
     mean: float | None
     """The paper's Mean: best accumulator over the trials, averaged over variants."""
     mean_with_reset: float | None
-    """The same with the points already held after reset added."""
+    """Mean plus the points already held after reset."""
     macro_mean: float | None
     """Mean over task types of their means."""
     environment_score: float | None
     """Best environment score over the trials, averaged over variants; includes the penalty of a wrong final focus."""
     solve: int
-    """Variants that reached environment score 100 on any trial."""
+    """Number of variants that reached environment score 100 in any trial."""
     acc100: int
-    """Variants whose best accumulator reached 100."""
+    """Number of variants whose best accumulator reached 100."""
     trial_1: float | None
     """Mean accumulator of first trials."""
     mean_over_trials: float | None
-    """Mean accumulator over all trials played, per variant, then over variants."""
+    """Mean of unit means: each unit's mean accumulator over the trials that it played, averaged over units."""
     trials_played: int
     stalled: int
-    """Number of stalled trials among these; they count with their score so far."""
+    """Number of these trials that stalled; they count with the score they had."""
     best_of_t: tuple[float, ...]
     """Cumulative best accumulator after 1, 2, ... trials; a variant that stopped early keeps its best."""
     invalid_rate: float | None
@@ -50,42 +50,41 @@ class ArmMetrics:
     asked_rate: float | None
     """Share of steps answered with a question."""
     idle_rate: float | None
-    """Share of steps with an understood action without effect."""
+    """Share of steps whose action was understood and changed nothing."""
     steps: int
     calls_per_unit: float | None
     """Model calls of all roles per scored unit (OmniReflect, Figure 3)."""
     tokens: dict[str, Usage]
-    """Calls and tokens by role, including errored units, which were paid for too."""
+    """Calls and tokens by role, including those of errored units."""
 
 
 def compute_arm_metrics(arm: str, records: Sequence[UnitRecord]) -> ArmMetrics:
     """Compute the metrics of one arm's units."""
     scored = select_scored_units(records)
     plays = [record.trajectories for record in scored]
-    longest = max(map(len, plays), default=0)
+    points = [get_best_accumulator(record) for record in scored]
+    environment_scores = [max(trial.environment_score for trial in trials) for trials in plays]
     by_task: dict[str, list[float]] = defaultdict(list)
-    for record in scored:
-        by_task[record.variant.task].append(get_best_accumulator(record))
+    for record, score in zip(scored, points, strict=True):
+        by_task[record.variant.task].append(score)
     everything = [trajectory for trials in plays for trajectory in trials]
     steps = sum(len(trajectory.steps) for trajectory in everything)
     return ArmMetrics(
         arm=arm,
         units=len(scored),
         errored=len(records) - len(scored),
-        mean=_compute_optional_mean(map(get_best_accumulator, scored)),
-        mean_with_reset=_compute_optional_mean(_compute_best_score(trials, _get_score_with_reset) for trials in plays),
-        macro_mean=_compute_optional_mean(fmean(scores) for scores in by_task.values()),
-        environment_score=_compute_optional_mean(
-            _compute_best_score(trials, _get_environment_score) for trials in plays
-        ),
-        solve=sum(_compute_best_score(trials, _get_environment_score) >= SOLVED_SCORE for trials in plays),
-        acc100=sum(_compute_best_score(trials, _get_accumulator) >= SOLVED_SCORE for trials in plays),
-        trial_1=_compute_optional_mean(trials[0].accumulator for trials in plays),
-        mean_over_trials=_compute_optional_mean(fmean(map(_get_accumulator, trials)) for trials in plays),
+        mean=_average(points),
+        mean_with_reset=_average([max(t.accumulator + t.points_at_reset for t in trials) for trials in plays]),
+        macro_mean=_average([fmean(scores) for scores in by_task.values()]),
+        environment_score=_average(environment_scores),
+        solve=sum(score >= SOLVED_SCORE for score in environment_scores),
+        acc100=sum(score >= SOLVED_SCORE for score in points),
+        trial_1=_average([trials[0].accumulator for trials in plays]),
+        mean_over_trials=_average([fmean(t.accumulator for t in trials) for trials in plays]),
         trials_played=len(everything),
         stalled=sum(record.stalled_trials for record in scored),
         best_of_t=tuple(
-            fmean(_compute_best_score(trials[:t], _get_accumulator) for trials in plays) for t in range(1, longest + 1)
+            fmean(get_best_accumulator(record, t) for record in scored) for t in range(1, count_max_trials(scored) + 1)
         ),
         invalid_rate=sum(trajectory.invalid_actions for trajectory in everything) / steps if steps else None,
         asked_rate=sum(trajectory.asked_back for trajectory in everything) / steps if steps else None,
@@ -107,7 +106,7 @@ class TrainingMetrics:
     episodes: int
     """Trials played."""
     stalled: int
-    """Of these, trials that a step ended which took too long."""
+    """Number of these trials that stalled."""
     rounds: tuple[float, ...]
     """Mean accumulator of the first, second, ... trials on the training variants."""
     tokens: dict[str, Usage]
@@ -139,7 +138,7 @@ def _compute_arm_training_metrics(arm: str, records: Sequence[TrainingRecord]) -
 
 def get_best_accumulator(record: UnitRecord, trials: int | None = None) -> float:
     """Return a unit's score: the best accumulator of its trials, or of the first `trials` if given."""
-    return _compute_best_score(record.trajectories[:trials], _get_accumulator)
+    return max(trajectory.accumulator for trajectory in record.trajectories[:trials])
 
 
 def get_unit_key(record: UnitRecord) -> UnitKey:
@@ -162,13 +161,11 @@ def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
 
     For older records without this number: the most that an unsolved unit played, or `otherwise` if all were solved.
     """
-    told = [record.trials_allowed or _count_unsolved_trials(record) for record in select_scored_units(records)]
-    return max(told, default=0) or otherwise
-
-
-def _count_unsolved_trials(record: UnitRecord) -> int:
-    """Return the number of trials of an unsolved unit; 0 for a solved one."""
-    return 0 if record.trajectories[-1].solved else len(record.trials)
+    known = []
+    for record in select_scored_units(records):
+        played = 0 if record.trajectories[-1].solved else len(record.trials)
+        known.append(record.trials_allowed or played)
+    return max(known, default=0) or otherwise
 
 
 def map_allowed_trials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
@@ -178,7 +175,7 @@ def map_allowed_trials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, in
 
 
 def have_same_units(arms: Iterable[Sequence[UnitRecord]]) -> bool:
-    """Return whether all scored arms have scores for the same units; otherwise means also differ for that reason."""
+    """Return whether all scored arms have scores for the same units; otherwise their means are not comparable."""
     return len({frozenset(map(get_unit_key, kept)) for records in arms if (kept := select_scored_units(records))}) <= 1
 
 
@@ -190,25 +187,8 @@ def group_by_arm(records: Iterable[R]) -> dict[str, list[R]]:
     return dict(groups)
 
 
-def _get_accumulator(trajectory: Trajectory) -> float:
-    return trajectory.accumulator
-
-
-def _get_score_with_reset(trajectory: Trajectory) -> float:
-    return trajectory.accumulator + trajectory.points_at_reset
-
-
-def _get_environment_score(trajectory: Trajectory) -> float:
-    return trajectory.environment_score
-
-
-def _compute_best_score(trials: Sequence[Trajectory], score: Callable[[Trajectory], float]) -> float:
-    return max(map(score, trials))
-
-
-def _compute_optional_mean(values: Iterable[float]) -> float | None:
-    numbers = list(values)
-    return fmean(numbers) if numbers else None
+def _average(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def _sum_usage_by_role(records: Sequence[TrialsRecord]) -> dict[str, Usage]:

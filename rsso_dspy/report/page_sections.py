@@ -1,4 +1,4 @@
-"""What stands in a run's page, in which order: its views, each with tables and pictures.
+"""The views of a run's page, in order, each with its tables and figures.
 
 write_page(path, title, build_page_sections(found, drawn), records)
 """
@@ -6,43 +6,48 @@ write_page(path, title, build_page_sections(found, drawn), records)
 import re
 from collections.abc import Mapping, Sequence
 
+from rsso_dspy.report import cells
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.cost_report import describe_unreported_costs
-from rsso_dspy.report.page import PageFigure, PageSection
-from rsso_dspy.report.table_data import Sheet, make_count_cell, make_text_cell
+from rsso_dspy.report.page import PageFigure, PageSection, PromptChange
+from rsso_dspy.report.report_files import describe_facts
+from rsso_dspy.report.table_data import Sheet
 from rsso_dspy.report.tables import build_tables
 
 OVERVIEW = (
-    "What each arm reached. Mean is the best accumulator of a variant's trials, averaged over variants; trial-1 and "
-    "the mean over trials stand beside it, because the best of several hides luck."
+    "Scores of each arm. Mean is the best accumulator of a variant's trials, averaged over variants. Compare it with "
+    "trial-1 and the mean over trials, because the best of several trials hides luck."
 )
 COMPARISON = (
-    "The same variants, pair by pair. An interval that holds 0 says that this run cannot tell the two apart; 'detects' "
-    "is the difference that such a run would find in four of five cases."
+    "Paired differences on the same variants. If an interval includes 0, this run cannot tell the two arms apart. "
+    "The minimum detectable difference is the smallest one that a run of this size would find in four of five cases."
 )
-TASKS = "Means by task type. A task's name leads to its trials."
-COST = "What was asked, what it cost, and what the memories held and showed."
-PROGRAMS = "What compiling tried, in the order of trying, by its scores on the val variants."
+TASKS = "Means by task type. Click a task's name to see its trials."
+COST = "Model calls, tokens and cost, and the contents of the memories."
+PROGRAMS = (
+    "What the compiled programs that played here say: words that compiling added are underlined, words that it removed "
+    "are struck out. The pictures show what each compile tried, by its scores on the val variants."
+)
 
 _VIEWS = (
     (
         "overview",
         "Overview",
         OVERVIEW,
-        ("methods", "learning", "solved", "reflections", "trainings"),
+        ("methods", "benchmarks", "learning", "solved", "success", "reflections", "failures", "trainings"),
         ("best-of-t", "survival"),
     ),
     (
         "comparison",
         "Comparison",
         COMPARISON,
-        ("differences", "tests", "square", "strata"),
+        ("differences", "contrasts", "forgetting", "repair", "tests", "square", "strata"),
         ("differences", "interaction", "slopes"),
     ),
-    ("tasks", "Task types", TASKS, ("tasks",), ("best-of-t-by-task",)),
+    ("tasks", "Task types", TASKS, ("tasks", "solved_by_task"), ("best-of-t-by-task",)),
     ("cost", "Cost and memories", COST, ("tokens", "bill"), ("cost", "memories")),
 )
-"""Name, title, lead, tables and pictures of each view."""
+"""Name, title, lead, tables and figures of each view."""
 
 
 def build_page_sections(
@@ -50,8 +55,10 @@ def build_page_sections(
     drawn: Mapping[str, PageFigure],
     candidates: Sequence[PageFigure] = (),
     with_paper: bool = False,
+    changes: Sequence[PromptChange] = (),
 ) -> list[PageSection]:
-    """The views that have something to show. `drawn` are pictures by name, `candidates` those of compiled programs."""
+    """Build the views that have content. `drawn` holds figures by name, `candidates` those of compiled programs,
+    `changes` what the programs say beside the zero-shot one."""
     sheets = build_tables(found, with_paper)
     sections = []
     for name, title, lead, wanted, pictures in _VIEWS:
@@ -62,26 +69,26 @@ def build_page_sections(
             lead = " ".join([lead, *describe_unreported_costs(found.bill)])
         drawings = [drawn[each] for each in drawn if re.sub(r"-\d+$", "", each) in pictures]
         sections.append(PageSection(name, title, lead, tuple(shown), tuple(drawings)))
-    sections.append(PageSection("programs", "Compiled programs", PROGRAMS, (), tuple(candidates)))
-    kept = [each for each in sections if each.sheets or each.drawings]
+    sections.append(PageSection("programs", "Compiled programs", PROGRAMS, (), tuple(candidates), tuple(changes)))
+    kept = [each for each in sections if each.sheets or each.drawings or each.changes]
     return kept or [PageSection("overview", "Overview", "No unit is finished yet.")]
 
 
 def build_errored_table(found: Analysis) -> Sheet:
-    """Units without a score, and why."""
+    """Build the table of units that errored, with their errors."""
     rows = tuple(
         (
-            make_text_cell(each.arm, "bad"),
-            make_text_cell(each.unit),
-            make_count_cell(each.seed),
-            make_text_cell(each.error),
+            cells.format_text(each.arm, "bad"),
+            cells.format_text(each.unit),
+            cells.format_count(each.seed),
+            cells.format_text(each.error),
         )
         for each in found.errored
     )
-    notes = ("An error is not a score: these units are in no mean and no pair. The next run plays them again.",)
+    notes = ("Errored units have no score; means and pairs leave them out. Repeat the command to play them again.",)
     return Sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, notes)
 
 
 def format_run_facts(found: Analysis) -> list[tuple[str, str]]:
-    """Where the results come from, label and value."""
-    return [(name, ", ".join(values)) for name, values in found.facts.items()]
+    """Return what the results depend on, as (label, value) pairs."""
+    return [(name, ", ".join(values)) for name, values in describe_facts(found).items()]

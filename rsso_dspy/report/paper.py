@@ -1,4 +1,4 @@
-"""The published tables, and what follows from them.
+"""The paper's tables, and statistics recomputed from them.
 
 load_published_tables().table2[0]               # boil: means of the four methods over its variants
 recompute_statistics()                        # the paper's statistics, from its Table 2
@@ -12,6 +12,7 @@ from importlib import resources
 from statistics import fmean
 from typing import Any
 
+from rsso_dspy.errors import UnknownName
 from rsso_dspy.report.statistical_tests import (
     BootstrapInterval,
     SignTestResult,
@@ -23,19 +24,22 @@ from rsso_dspy.report.statistical_tests import (
 
 METHODS = ("react", "reflexion", "sso", "rsso")
 
+PAPERS = ("rsso", "omnireflect", "reflexion")
+"""Papers whose tables are here, each a file in ``data``."""
+
 CEILING_TASK = "find-plant"
 CEILING = 92
-"""Highest accumulator that can be reached on it: 8 points are held at reset and are no reward."""
+"""Highest possible accumulator on this task: 8 points are held at reset and are never a reward."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table2Row:
-    """A task type of Table 2."""
+    """One task type of Table 2."""
 
     task: str
     variants: int
     means: Mapping[str, float]
-    """Method to Mean."""
+    """Method to its Mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,8 @@ class RecomputedStatistics:
     wilcoxon: WilcoxonResult
     sign: SignTestResult
     interval: BootstrapInterval
-    """Of the mean difference over variants, clustered by task type: it takes the sums of task types and their sizes,
-    which Table 2 gives."""
+    """Interval of the mean difference over variants, clustered by task type. It needs only the sums and sizes of task
+    types, which Table 2 gives."""
     micro: Mapping[str, float]
     """Method to the mean over variants."""
     macro: Mapping[str, float]
@@ -54,25 +58,28 @@ class RecomputedStatistics:
 
 
 @cache
-def load_published_tables() -> dict[str, Any]:
-    """The tables of rSSO as data (Tables 1 and 2, Figure 2; Claude Sonnet 4.6)."""
-    text = resources.files(__package__).joinpath("data/paper.json").read_text(encoding="utf-8")
+def load_published_tables(paper: str = "rsso") -> dict[str, Any]:
+    """Load the tables of a paper: rsso (Tables 1 and 2, Figure 2; Claude Sonnet 4.6), omnireflect (success rates in
+    percent), or reflexion (`tables` with `title`, `columns` and `rows` of texts). Raises `UnknownName`."""
+    if paper not in PAPERS:
+        raise UnknownName("paper", paper, PAPERS)
+    text = resources.files(__package__).joinpath(f"data/{paper}.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 
 
 def list_table2_rows() -> tuple[Table2Row, ...]:
-    """Table 2: a row for each task type."""
+    """Return the rows of Table 2, one per task type."""
     return tuple(
         Table2Row(row["task"], row["n"], {method: row[method] for method in METHODS})
         for row in load_published_tables()["table2"]
     )
 
 
-def recompute_statistics(first: str = "sso", second: str = "rsso") -> RecomputedStatistics:
-    """What Table 2 says about two of its methods."""
+def recompute_statistics() -> RecomputedStatistics:
+    """Recompute the statistics of rSSO against SSO from Table 2."""
     rows = list_table2_rows()
-    differences = [round(row.means[second] - row.means[first], 6) for row in rows]
-    by_task = {row.task: [row.means[second] - row.means[first]] * row.variants for row in rows}
+    by_task = {row.task: [row.means["rsso"] - row.means["sso"]] * row.variants for row in rows}
+    differences = [round(values[0], 6) for values in by_task.values()]
     interval = bootstrap_mean(by_task)
     assert interval is not None
     total = sum(row.variants for row in rows)

@@ -1,9 +1,12 @@
-"""The published tables for the terminal."""
+"""The paper's tables for the terminal."""
 
-from rich.console import Group
+from typing import Any
+
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from rsso_dspy.report import cells
 from rsso_dspy.report.paper import (
     CEILING,
     CEILING_TASK,
@@ -14,48 +17,83 @@ from rsso_dspy.report.paper import (
 )
 from rsso_dspy.report.terminal import create_named_table
 
+COMPARED = ("reflexion", "sso")
+"""Methods that Table 2 compares rSSO with."""
+
+WORDS = ("scaffold", "model")
+"""Columns of Table 1 that hold words."""
+
 
 def build_paper_tables() -> Group:
-    """Table 1, Table 2 with the differences of rSSO to SSO, and the statistics."""
+    """Build Table 1, the gain of trial 2, Table 2 with both differences of rSSO, and the recomputed statistics."""
     found = recompute_statistics()
     rank, sign, over = found.wilcoxon, found.sign, found.interval
     said = [
         f"rsso - sso over {len(list_table2_rows())} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = "
         f"{rank.p:.4f} "
-        f"(exact, {rank.used} differences, zeros dropped), rank-biserial correlation {rank.effect:+.2f}; sign test "
+        f"(exact, {rank.used} differences, without zeros), rank-biserial correlation {rank.effect:+.2f}; sign test "
         f"p = {sign.p:.4f} ({sign.up} up, {sign.down} down, {sign.ties} ties).",
         f"Over variants {over.mean:+.2f} points, 95% interval over task types {over.low:+.1f} to {over.high:+.1f}; the "
-        f"smallest difference that such a run would find in four of five cases is {over.detectable_difference:.1f}.",
-        "Means over variants are what Table 1 prints. Over task types, as SSO's own table averages, they are lower: "
-        f"task types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are no reward, so "
-        f"that {CEILING} is the most an accumulator of rewards can hold: the 91.7 of SSO and rSSO is that ceiling, and "
-        "the 100.0 of the flat methods was added up by another rule.",
+        "smallest difference that a run of this size would find in four of five cases is "
+        f"{over.detectable_difference:.1f}.",
+        "Table 1 prints means over variants. Means over task types, as in SSO's own table, are lower because task "
+        f"types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are never a reward, so "
+        f"the sum of rewards cannot exceed {CEILING}: the 91.7 of SSO and rSSO is that ceiling, and the 100.0 of the "
+        "flat methods follows another rule.",
         load_published_tables()["source"] + ".",
     ]
-    return Group(_build_table1(), Text(), _build_table2(), Text(), _build_means_table(), Text(), Text("\n".join(said)))
+    tables = (_build_table1(), _build_gains_table(), _build_table2(), _build_means_table())
+    return Group(*(part for table in tables for part in (table, Text())), Text("\n".join(said)))
+
+
+def build_example_tables(found: dict[str, Any]) -> Group:
+    """Tables of `load_example_tables`, with their source."""
+    parts: list[RenderableType] = []
+    for table in found["tables"]:
+        shown = create_named_table(table["title"], *table["columns"])
+        for row in table["rows"]:
+            shown.add_row(*row)
+        parts += [shown, Text()]
+    return Group(*parts, Text(f"{found['source']}."))
 
 
 def _build_table1() -> Table:
-    table = create_named_table("Table 1", "method", "Mean", "Solve", "Acc100")
-    for row in load_published_tables()["table1"]:
+    """Table 1, and the figures of another model that it quotes for the methods before rSSO."""
+    published = load_published_tables()
+    table = create_named_table("Table 1", "method", "scaffold", "model", "Mean", "Solve", "Acc100", words=WORDS)
+    for row in published["table1"]:
         shares = ("/".join(map(str, row[key])) for key in ("solve", "acc100"))
-        table.add_row(row["method"], f"{row['mean']:.2f}", *shares)
+        table.add_row(row["method"], row["scaffold"], "Claude Sonnet 4.6", f"{row['mean']:.2f}", *shares)
+    scaffolds = {row["method"]: row["scaffold"] for row in published["table1"]}
+    for row in published["gpt4"]:
+        table.add_row(row["method"], scaffolds[row["method"]], "GPT-4", f"{row['mean']:.1f}", "n/a", "n/a")
+    return table
+
+
+def _build_gains_table() -> Table:
+    gains = load_published_tables()["trial_1_to_2_gain"]
+    table = create_named_table("Gain of trial 2", "method", "gain")
+    for method in METHODS:
+        if method in gains:
+            table.add_row(method, f"{gains[method]:+.2f}")
     return table
 
 
 def _build_table2() -> Table:
-    table = create_named_table("Table 2", "task", "n", *METHODS, "rsso - sso")
+    table = create_named_table("Table 2", "task", "n", *METHODS, *(f"rsso - {name}" for name in COMPARED))
     for row in list_table2_rows():
-        difference = row.means["rsso"] - row.means["sso"]
-        mark = "+0.0" if abs(difference) < 0.05 else f"{difference:+.1f}"
-        table.add_row(row.task, str(row.variants), *(f"{row.means[name]:.1f}" for name in METHODS), mark)
+        differences = (cells.format_difference(row.means["rsso"] - row.means[name], 1).text for name in COMPARED)
+        means = (f"{row.means[name]:.1f}" for name in METHODS)
+        table.add_row(row.task, str(row.variants), *means, *differences)
     return table
 
 
 def _build_means_table() -> Table:
     found = recompute_statistics()
-    table = create_named_table("Means, recomputed from Table 2", "over", *METHODS, "rsso - sso")
+    table = create_named_table(
+        "Means, recomputed from Table 2", "over", *METHODS, *(f"rsso - {name}" for name in COMPARED)
+    )
     for name, means in (("variants (micro)", found.micro), ("task types (macro)", found.macro)):
-        cells = [f"{means[method]:.2f}" for method in METHODS]
-        table.add_row(name, *cells, f"{means['rsso'] - means['sso']:+.2f}")
+        made = [f"{means[method]:.2f}" for method in METHODS]
+        table.add_row(name, *made, *(f"{means['rsso'] - means[other]:+.2f}" for other in COMPARED))
     return table

@@ -6,7 +6,7 @@
     best = frame[(frame.kind == "unit") & ~frame.unit_errored].groupby(["arm", "variant", "seed"]).accumulator.max()
     best.groupby("arm").mean()                 # the report's Mean
 
-What each column holds stands in its field metadata (``description``, and ``unit`` where it has one). Points are of 100.
+The field metadata of each column describe it (``description``, and ``unit`` if it has one). Scores are points of 100.
 A trial that ended in an error has no score: its scores are null, never 0.
 """
 
@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.atomic import FileKind, atomic_path, check_output_path
-from rsso_dspy.errors import NotInstalled, UsageError
+from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.redaction import Redactor, make_redactor
-from rsso_dspy.report.learning_curves import REFLECTIONS, SKILLS
+from rsso_dspy.report.learning_curves import REFLECTIONS, SKILLS, list_shown_skills
 from rsso_dspy.report.parquet_columns import COLUMNS, PROVENANCE, ROLES, ParquetColumn, RowKind
 from rsso_dspy.report.running_totals import sum_usage_cost
 
 GROUP = 4096
-"""Rows that are held before they are written."""
+"""Number of rows written at once."""
 
 OF_STEP = (
     *("proposed", "action", "reward", "score", "understood", "malformed", "asked_back", "no_effect", "unread"),
@@ -36,23 +36,23 @@ OF_STEP = (
 """Columns that are fields of a `Step`."""
 
 SNAPSHOTS = {"reflections_held": ("reflections", "plans"), "library_size": ("skills", "library")}
-"""Column to memory, and what of its snapshot is counted."""
+"""Column to memory, and the part of its snapshot to count."""
 
 COLUMN_OF = {memory: column for column, (memory, _) in SNAPSHOTS.items()}
 
 LEARNT = {"reflections_held": (REFLECTIONS, "held"), "library_size": (SKILLS, "library")}
-"""Column to region, and the count that its memory gives after a trial."""
+"""Column to region, and the count that its memory reports after a trial."""
 
 ENDINGS = (".parquet", ".pq")
 
 MAGIC = b"PAR1"
 
 SCHEMA_KEY = "rsso_dspy.schema"
-"""In the metadata of a file: who wrote it."""
+"""Key in a file's metadata, which marks the files of this package."""
 
 
 def _is_run_parquet(path: Path) -> bool:
-    """Whether a file is a Parquet file of this kind, by its end: footer, length of the footer, magic."""
+    """Return whether a file is a Parquet file of this package, by its end: footer, length of the footer, magic."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - len(MAGIC) - 4))
@@ -67,7 +67,7 @@ PARQUET = FileKind("Parquet file", _is_run_parquet)
 def build_trial_rows(
     record: UnitRecord | TrainingRecord, price_of: PriceOf, held: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """A row per trial. `held` says how many reflections and skills (by column) the first trial starts with."""
+    """Yield one row per trial. `held` maps column to the reflections or skills that the first trial starts with."""
     shared, best, now = _build_record_columns(record), 0, dict(held)
     for number, trial in enumerate(record.trials):
         played = trial.trajectory
@@ -93,14 +93,14 @@ def build_trial_rows(
             "replayed": trial.replayed,
             "failed_requests": sum(trial.failures.values()),
             **now,
-            "skills_shown": len({name for step in played.steps for name in step.recalled}) if played else None,
+            "skills_shown": len(list_shown_skills(trial)) if played else None,
             **_build_usage_columns(record, trial, price_of),
         }
         now |= _count_held_after(trial)
 
 
 def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, Any]]:
-    """A row per step; none of a trial that errored."""
+    """Yield one row per step; a trial that errored has none."""
     for trial in record.trials:
         where = _build_row_keys(record, trial)
         steps = trial.trajectory.steps if trial.trajectory else ()
@@ -120,30 +120,33 @@ def build_step_rows(record: UnitRecord | TrainingRecord) -> Iterator[dict[str, A
 def write_parquet(
     path: Path, rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> int:  # fmt: skip
-    """Write the rows of all records; gives how many. Trainings have to come before the units that start from them. The
-    file is there whole or not at all, and no more than `GROUP` rows are held at once.
+    """Write the rows of all records and return their number. Trainings must come before the units that start from them.
 
-    Raises `UsageError` when pyarrow is not installed, when `path` holds something that is no such file, and when
-    there is no row.
+    The file is written whole or not at all; at most `GROUP` rows are in memory at once. Raises `NotInstalled` without
+    pyarrow, and `UsageError` if `path` holds another kind of file or there is no row.
     """
-    arrow, parquet = _import_pyarrow()
+    require_extra("pyarrow", "Parquet needs pyarrow", "parquet")
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     check_parquet_target(path)
     schema = _build_arrow_schema(arrow, COLUMNS[rows])
     written, strike = 0, make_redactor()
     with atomic_path(path) as temporary:
         with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
-            for group in _group_rows(_build_rows(rows, records, price_of)):
-                cleaned = [{name: _clean_value(row.get(name), strike) for name in schema.names} for row in group]
+            for group in _group_rows(build_rows(rows, records, price_of)):
+                cleaned = [{name: clean_value(row.get(name), strike) for name in schema.names} for row in group]
                 writer.write_table(arrow.Table.from_pylist(cleaned, schema))
                 written += len(group)
         if not written:
-            raise UsageError(f"there are no {rows} to write: no unit is finished yet, or all of them errored")
+            raise UsageError(f"there are no {rows} to write: no unit is finished yet, or all units errored")
     return written
 
 
-def _build_rows(
+def build_rows(
     rows: RowKind, records: Iterable[UnitRecord | TrainingRecord], price_of: PriceOf
 ) -> Iterator[dict[str, Any]]:
+    """Yield the rows of all records, by column. Trainings have to come before the units that start from them."""
     trained: dict[tuple[str, str, int], dict[str, int]] = {}
     for record in records:
         if rows == "steps":
@@ -157,8 +160,8 @@ def _build_rows(
 def _count_held_at_start(
     record: UnitRecord | TrainingRecord, trained: Mapping[tuple[str, str, int], dict[str, int]]
 ) -> dict[str, int]:
-    """Reflections and skills at the start of the first trial, as far as it is known: none of a memory that started
-    empty. An older version did not say how much came from elsewhere: of a training, its own record does."""
+    """Count reflections and skills at the start of the first trial, by column, as far as known; a memory that started
+    empty counts 0. Older records do not say how much came from a training; the training's own record does."""
     known: dict[str, int | None] = dict.fromkeys(_count_held_at_end(record), 0)
     for source in record.sources:
         if (column := COLUMN_OF.get(source.memory)) is None:
@@ -170,7 +173,7 @@ def _count_held_at_start(
 
 
 def _count_held_at_end(record: TrialsRecord) -> dict[str, int]:
-    """Reflections and skills after the last trial."""
+    """Count reflections and skills after the last trial, by column."""
     found = {}
     for column, (memory, part) in SNAPSHOTS.items():
         held = record.memories.get(memory)
@@ -180,7 +183,7 @@ def _count_held_at_end(record: TrialsRecord) -> dict[str, int]:
 
 
 def _count_held_after(trial: TrialResult) -> dict[str, int]:
-    """Reflections and skills after the trial, when it was learnt from."""
+    """Count reflections and skills after the trial, by column, if the memories learned from it."""
     found = {}
     for column, (region, count) in LEARNT.items():
         held = trial.learnt.get(region, {}).get(count)
@@ -206,7 +209,7 @@ def _build_row_keys(record: UnitRecord | TrainingRecord, trial: TrialResult) -> 
 
 
 def _build_record_columns(record: TrialsRecord) -> dict[str, Any]:
-    """What all trials of a record share."""
+    """Return the columns that all trials of a record share."""
     return {
         "protocol": record.protocol,
         "backend": record.backend,
@@ -221,7 +224,7 @@ def _build_record_columns(record: TrialsRecord) -> dict[str, Any]:
 
 
 def _build_usage_columns(record: TrialsRecord, trial: TrialResult, price_of: PriceOf) -> dict[str, Any]:
-    """What the trial took, in all and by role."""
+    """Return the usage of the trial, in total and by role."""
     usage = sum(trial.usage.values(), Usage())
     models = {role: record.models.get(role, record.model) for role in trial.usage}
     return {
@@ -237,11 +240,13 @@ def _build_usage_columns(record: TrialsRecord, trial: TrialResult, price_of: Pri
     }
 
 
-def _clean_value(value: Any, strike: Redactor) -> Any:
-    """The value as a file can hold it, without secrets: half a character, as a model may say one, is none."""
+def clean_value(value: Any, strike: Redactor) -> Any:
+    """Return the value without secrets, and without unpaired surrogates, which models may send and no file can hold."""
     if isinstance(value, str):
         return strike(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-    return [_clean_value(each, strike) for each in value] if isinstance(value, tuple) else value
+    if isinstance(value, dict):
+        return {clean_value(name, strike): clean_value(each, strike) for name, each in value.items()}
+    return [clean_value(each, strike) for each in value] if isinstance(value, tuple | list) else value
 
 
 def _group_rows(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -265,20 +270,9 @@ def _build_arrow_schema(arrow: Any, columns: Mapping[str, ParquetColumn]) -> Any
 
 
 def check_parquet_target(path: Path) -> None:
-    """Raise `UsageError` when no such file can be made there, or what is there would be lost."""
+    """Raise `UsageError` if `path` cannot be a Parquet file, or if writing would overwrite another kind of file."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; name a file, e.g. -o {path / 'trials.parquet'}")
     check_output_path(path, "-o", PARQUET)
     if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path} does not end like a Parquet file; name it {path.with_suffix('.parquet').name}")
-
-
-def _import_pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "pyarrow":
-            raise
-        raise NotInstalled("Parquet needs pyarrow, which is not installed: pip install 'rsso-dspy[parquet]'") from None
-    return pyarrow, pyarrow.parquet
+        raise UsageError(f"{path} has no ending of a Parquet file; name it {path.with_suffix('.parquet').name}")

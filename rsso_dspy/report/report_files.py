@@ -1,4 +1,4 @@
-"""The report of a run as files, to be kept elsewhere or put into a paper."""
+"""The report of a run as files, for an experiment tracker or a paper."""
 
 import json
 import re
@@ -9,9 +9,12 @@ from pathlib import Path
 from rsso_dspy.atomic import FileKind
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import RoleUsage, TrainingRecord, TrialsRecord, UnitRecord
-from rsso_dspy.report.analysis import Analysis, RunRecords, analyze_run, serialize_analysis
+from rsso_dspy.report.analysis import Analysis, RunRecords, analyze_run
+from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.table_data import FORMS, to_markdown
 from rsso_dspy.report.tables import build_methods_table, build_tables
+
+NO_TRIALS: Mapping[str, int] = {}
 
 
 def build_report_files(
@@ -20,10 +23,15 @@ def build_report_files(
     price_of: PriceOf,
     abandoned: Sequence[RoleUsage] = (),
     begun: Sequence[TrialsRecord] = (),
+    compile_trials: Mapping[str, int] = NO_TRIALS,
 ) -> dict[str, str]:
-    """File name to content: the report as JSON data, and its main table as Markdown. They hold numbers and names,
-    nothing that was said; of an error only the kind, because its text may quote what was sent."""
-    found = analyze_run(RunRecords(records, trainings, begun, abandoned), price_of)
+    """Return file name to content: the report as JSON data and its main table as Markdown.
+
+    They hold numbers and names but no text of models. Errors are given by kind only, because their text may quote
+    prompts.
+    """
+    played = RunRecords(records, trainings, begun, abandoned, compile_trials=compile_trials)
+    found = analyze_run(played, price_of)
     kinds = tuple(replace(each, error=each.kind) for each in found.errored)
     found = replace(found, errored=kinds)
     return {
@@ -33,7 +41,7 @@ def build_report_files(
 
 
 def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:
-    """File name to content of every table, as Markdown, LaTeX and CSV."""
+    """Return file name to content of every table as Markdown, LaTeX and CSV."""
     return {
         Path(f"{sheet.name}.{ending}"): form(sheet)
         for sheet in build_tables(found, with_paper)
@@ -42,7 +50,7 @@ def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path
 
 
 def build_table_kind(text: str) -> FileKind:
-    """Files of the table that `text` is: whose first line begins as this one does. Numbers in it may differ."""
+    """Return the kind of files that hold the same table as `text`: their first lines begin alike, except numbers."""
 
     def parse_header(of: str) -> list[str]:
         return re.sub(r"[0-9,]+(?= )", "#", of.partition("\n")[0]).split(",")[:2]
@@ -54,9 +62,26 @@ def build_table_kind(text: str) -> FileKind:
     return FileKind("table", is_same_table)
 
 
+def describe_facts(found: Analysis) -> dict[str, Sequence[str]]:
+    """Return what the results depend on, by name, with consecutive seeds as ranges."""
+    seeds = sorted(int(seed) for seed in found.facts.get("seed", ()))
+    return {name: format_ranges(seeds) if name == "seed" else values for name, values in found.facts.items()}
+
+
+def format_ranges(numbers: Sequence[int], least: int = 3) -> list[str]:
+    """Format ascending numbers, `least` or more consecutive ones as a range: 1, 2, 3, 7 are `1-3` and `7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [part for run in runs for part in ([f"{run[0]}-{run[-1]}"] if len(run) >= least else map(str, run))]
+
+
 def describe_run(found: Analysis) -> list[str]:
-    """In words, what the numbers are and where they come from."""
+    """Describe in sentences what the numbers are and where they come from."""
     named = {name: ", ".join(values) for name, values in found.facts.items()}
     said = [f"Protocol {named.get('protocol', 'n/a')}. Actor {named.get('actor', 'n/a')}."]
-    said.append("Scores are points of 100; best_of_t is sequential.")
+    said.append("Scores are points of 100; best_of_t is the best accumulator of the first t trials.")
     return [" ".join(said), *([found.rule_based_note] if found.rule_based_note else [])]

@@ -1,7 +1,7 @@
-"""What an arm came to so far, counted as its units finish; `metrics.py` says the whole of it from all records.
+"""Running totals of an arm, updated as its units finish; `metrics.py` computes all metrics from the records.
 
 tally = RunningTotals()
-tally.add_finished(finished_count(record, price_of))
+tally.add_finished(compute_finished_totals(record, price_of))
 tally.mean, tally.solve_share, tally.spent.cost
 """
 
@@ -15,7 +15,7 @@ from rsso_dspy.report.metrics import get_best_accumulator
 
 @dataclass(frozen=True, slots=True)
 class TokenCost:
-    """Tokens, and US dollars; None when a price, or the number of tokens, is not known."""
+    """Tokens and their cost in US dollars, None if a price or the number of tokens is unknown."""
 
     input: int = 0
     output: int = 0
@@ -30,7 +30,7 @@ class TokenCost:
 
 
 def sum_usage_cost(usage: Mapping[str, Usage], models: Mapping[str, str], price_of: PriceOf) -> TokenCost:
-    """What this usage, by role, came to. `models` maps role to model."""
+    """Return the cost of usage by role. `models` maps role to model."""
     found = TokenCost()
     for role, used in usage.items():
         price = price_of(models.get(role, ""))
@@ -40,12 +40,12 @@ def sum_usage_cost(usage: Mapping[str, Usage], models: Mapping[str, str], price_
 
 
 def sum_paid_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
-    """What a record's trials came to; nothing when it was taken over from a run that paid for it."""
+    """Return the cost of a record's trials for this run: nothing if the record was taken over from another run."""
     return TokenCost() if "forked_from" in record.provenance else sum_record_cost(record, price_of)
 
 
 def sum_record_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
-    """What a record's trials took, whoever paid for them."""
+    """Return the cost of a record's trials, whether this run or another paid for them."""
     found = TokenCost()
     for trial in record.trials:
         models = {role: record.models.get(role, record.model) for role in trial.usage}
@@ -55,21 +55,21 @@ def sum_record_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTotals:
-    """What one unit or training adds to its arm."""
+    """The contribution of one unit or training to its arm."""
 
     arm: str
     key: str
     training: bool
     errored: bool
     best: int = 0
-    """Best accumulator of its trials; of units alone."""
+    """Best accumulator of its trials; 0 for trainings."""
     trial_1: int = 0
     solved: bool = False
     spent: TokenCost = TokenCost()
 
 
 def compute_finished_totals(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> FinishedTotals:
-    """What the record adds."""
+    """Compute the contribution of a record."""
     key = f"{record.key}/s{record.seed}"
     paid = sum_paid_cost(record, price_of)
     if record.has_errors or isinstance(record, TrainingRecord):
@@ -82,25 +82,25 @@ def compute_finished_totals(record: UnitRecord | TrainingRecord, price_of: Price
 
 @dataclass(slots=True)
 class RunningTotals:
-    """One arm so far. Each unit and training counts once; what errored counts as that until it is played again."""
+    """Totals of one arm so far. Each unit and training counts once; an errored one moves when it is played again."""
 
     units: set[str] = field(default_factory=set)
     trainings: set[str] = field(default_factory=set)
     errored: set[str] = field(default_factory=set)
     solved: int = 0
     spent: TokenCost = TokenCost()
-    """Of what is finished."""
+    """Cost of finished units and trainings."""
     _best: int = 0
     _trial_1: int = 0
 
     @property
     def finished_count(self) -> int:
-        """Units and trainings."""
+        """Number of finished units and trainings."""
         return len(self.units) + len(self.trainings)
 
     @property
     def mean(self) -> float | None:
-        """Best accumulator over the trials, averaged over units."""
+        """Mean best accumulator of the units."""
         return self._best / len(self.units) if self.units else None
 
     @property
@@ -110,11 +110,11 @@ class RunningTotals:
 
     @property
     def solve_share(self) -> float | None:
-        """Share of units that reached environment score 100 on any trial."""
+        """Share of units that reached environment score 100 in any trial."""
         return self.solved / len(self.units) if self.units else None
 
     def add_finished(self, new: FinishedTotals) -> bool:
-        """Count it; False when that was done before."""
+        """Add a unit or training; return False if it was counted before."""
         if new.key in self.units or new.key in self.trainings or (new.errored and new.key in self.errored):
             return False
         if new.errored:

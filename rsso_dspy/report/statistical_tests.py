@@ -1,25 +1,29 @@
-"""What paired differences allow to be said. Numbers in, numbers out; scipy does the mathematics.
+"""Statistics of paired differences. Functions take and return numbers; scipy computes distributions.
 
-Differences are ``second - first``, one per unit, or one per task type; a task type is a cluster, whose units are alike.
+Differences are ``second - first``, one per unit or one per task type. A task type is a cluster because its units are
+alike.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 RESAMPLES = 10_000
+SEED = 0
 LEVEL = 0.95
 POWER = 0.80
 FEW = 10
-"""Clusters below which an interval is rough."""
+"""Number of clusters below which an interval is rough."""
 ALIKE = 1e-9
-"""Standard error below which clusters do not differ."""
+"""Standard error below which clusters count as equal."""
 OF_ONE_SIGN = 6
-"""Clusters from which on an exact sign test can tell, at the 5% level, what is the same in all."""
-NO_INTERVAL = f"of one unit, or of fewer than {OF_ONE_SIGN} that are all alike, which tell nothing of others"
-"""What a difference without an interval is."""
+"""Least number of equal clusters that are significant in an exact sign test at the 5% level."""
+NO_INTERVAL = f"one unit, or fewer than {OF_ONE_SIGN} that are all equal, do not show how much others would differ"
+"""Why a difference has no interval."""
+MOST_POINTS = 100.0
+"""Largest possible difference of two scores, in points."""
 Cluster = Literal["task types", "units"]
 
 
@@ -32,9 +36,9 @@ class WilcoxonResult:
     p: float | None
     """None without differences."""
     used: int
-    """Differences that are not zero."""
+    """Number of differences that are not zero."""
     effect: float | None
-    """Rank-biserial correlation, -1 to 1: the share of the sum of ranks that speaks for the second, less the rest."""
+    """Rank-biserial correlation, -1 to 1: share of the rank sum in favour of the second minus the share against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +53,12 @@ class SignTestResult:
 
 @dataclass(frozen=True, slots=True)
 class McNemarResult:
-    """Exact test of who solves more, two-sided; pairs in which both or neither did say nothing."""
+    """Exact two-sided test of which arm solves more; uses only pairs that exactly one arm solved."""
 
     gained: int
-    """Solved by the second alone."""
+    """Number of pairs that only the second solved."""
     lost: int
-    """Solved by the first alone."""
+    """Number of pairs that only the first solved."""
     p: float | None
 
 
@@ -66,24 +70,41 @@ class BootstrapInterval:
     low: float
     high: float
     error: float
-    """Standard error: spread of the bootstrapped means, by k - 1 in place of k clusters."""
+    """Standard error: spread of the bootstrapped means, corrected for k - 1 degrees of freedom of k clusters."""
     clusters: int
     over: Cluster = "task types"
-    """What was drawn. An interval over the units of one task type says nothing about other tasks."""
+    """What the bootstrap draws. An interval over the units of one task type says nothing about other tasks."""
 
     @property
     def detectable_difference(self) -> float | None:
-        """The smallest difference that a test at the 5% level would have found in four of five such runs; None when
-        all clusters are alike, which says nothing of how much others would differ."""
+        """The smallest difference that a test at the 5% level finds in four of five such runs; None if all clusters are
+        equal, since they do not show how much others would differ."""
         if self.error < ALIKE:
             return None
         from scipy.stats import t
 
         return float((t.ppf(1 - (1 - LEVEL) / 2, self.clusters - 1) + t.ppf(POWER, self.clusters - 1)) * self.error)
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether the interval lies on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether a run of this size would miss even the largest possible difference."""
+        least = self.detectable_difference
+        return not self.is_decided and least is not None and least > MOST_POINTS
+
+    @property
+    def clusters_in_words(self) -> str:
+        """Number of clusters with their noun."""
+        noun = "variants" if self.over == "units" else "task types"
+        return f"{self.clusters} {noun if self.clusters > 1 else noun[:-1]}"
+
 
 def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
-    """The test over these differences, one per task type (rSSO, section 4); exact, with ties too."""
+    """Run the test on differences, one per task type (rSSO, section 4). The p value is exact, also with ties."""
     from scipy.stats import rankdata
 
     rounded = np.round(np.asarray(differences, dtype=float), 9)
@@ -96,8 +117,10 @@ def run_wilcoxon_test(differences: Sequence[float]) -> WilcoxonResult:
 
 
 def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
-    """Two-sided p: the share of all arrangements of signs whose smaller sum of ranks is not above this one. Counted sum
-    by sum, in units of half a rank, for ties share ranks; scipy counts arrangement by arrangement, 2^n of them."""
+    """Return the two-sided p: the share of all assignments of signs whose smaller rank sum is at most this one.
+
+    Counts by rank sum, in half ranks because ties share ranks; scipy enumerates all 2^n assignments.
+    """
     halves = np.rint(2 * ranks).astype(int)
     share = np.zeros(halves.sum() + 1)
     share[0] = 1.0
@@ -109,20 +132,20 @@ def _compute_exact_p(ranks: np.ndarray, statistic: float) -> float:
 
 
 def run_sign_test(differences: Sequence[float]) -> SignTestResult:
-    """The test over these differences."""
+    """Run the test on differences."""
     up, down = sum(value > 0 for value in differences), sum(value < 0 for value in differences)
     return SignTestResult(up, down, len(differences) - up - down, _compute_binomial_p(up, up + down))
 
 
 def run_mcnemar_test(first: Sequence[bool], second: Sequence[bool]) -> McNemarResult:
-    """The test over pairs of what was solved."""
+    """Run the test on pairs of solved units."""
     gained = sum(theirs and not ours for ours, theirs in zip(first, second, strict=True))
     lost = sum(ours and not theirs for ours, theirs in zip(first, second, strict=True))
     return McNemarResult(gained, lost, _compute_binomial_p(gained, gained + lost))
 
 
 def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
-    """P values corrected for being several (Holm); what is None is no test and is not counted."""
+    """Return the p values corrected for multiple testing (Holm); None is no test and is not counted."""
     order = sorted((value, place) for place, value in enumerate(values) if value is not None)
     corrected: list[float | None] = [None] * len(values)
     highest = 0.0
@@ -132,19 +155,60 @@ def apply_holm_correction(values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def bootstrap_mean(
-    differences: Mapping[str, Sequence[float]], seed: int = 0, most: float = 100.0
-) -> BootstrapInterval | None:
-    """Mean over all units, with an interval from drawing task types with replacement, all units of one together. Units
-    of a single task type are drawn one by one, which the interval says. None below two, and for a few that are all
-    alike: as they do not differ, the interval would have no width. Seeded: the same differences give the same interval.
+def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
+    """Return the mean over all units with a bootstrap interval, which draws whole task types with replacement.
 
-    Percentiles of so few clusters lie too near to each other; they are moved apart by what the t distribution asks for
-    beyond the normal one (the expanded percentile interval of Hesterberg 2015), no further than `most`, the largest
-    difference that there can be.
+    Units of a single task type are drawn one by one; `BootstrapInterval.over` says so. None for fewer than two
+    clusters, and for few clusters that are all equal, whose interval would have no width. Equal differences
+    give an equal interval.
+
+    Percentile intervals of few clusters are too narrow, so the percentiles are moved apart by the ratio of the t to the
+    normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible difference.
     """
-    from scipy.stats import norm, t
+    drawn = _draw_means(differences, np.random.default_rng(SEED))
+    return _build_interval([drawn], most) if drawn else None
 
+
+def bootstrap_scores(scores: Iterable[tuple[str, float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
+    """Return the mean of (task type, score) with the interval of `bootstrap_mean`, cut to possible scores, 0 to
+    `most`."""
+    by_task: dict[str, list[float]] = {}
+    for task, score in scores:
+        by_task.setdefault(task, []).append(score)
+    found = bootstrap_mean(by_task, most=most)
+    return found and replace(found, low=max(0.0, found.low), high=min(most, found.high))
+
+
+def bootstrap_mean_of_means(strata: Mapping[str, Mapping[str, Sequence[float]]]) -> BootstrapInterval | None:
+    """Return the mean of the strata's means with an interval. Each stratum counts alike, whatever its size.
+
+    Strata are fixed: only the task types within each are drawn, as in `bootstrap_mean`. Degrees of freedom are those of
+    Welch and Satterthwaite. None if one of them has no interval by itself.
+    """
+    generator = np.random.default_rng(SEED)
+    drawn = [_draw_means(groups, generator) for _, groups in sorted(strata.items())]
+    known = [each for each in drawn if each is not None]
+    return _build_interval(known, MOST_POINTS) if known and len(known) == len(drawn) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Bootstrapped means of one stratum."""
+
+    mean: float
+    deviations: np.ndarray
+    """Bootstrapped means minus the mean, widened for k - 1 degrees of freedom."""
+    clusters: int
+    over: Cluster
+
+    @property
+    def error(self) -> float:
+        return float(self.deviations.std(ddof=1))
+
+
+def _draw_means(differences: Mapping[str, Sequence[float]], generator: np.random.Generator) -> _Drawn | None:
+    """Draw whole task types with replacement, or the units of a single one; None for fewer than two clusters, and for
+    few that are all equal."""
     groups = [np.asarray(values, dtype=float) for _, values in sorted(differences.items()) if len(values)]
     over: Cluster = "task types"
     if len(groups) == 1:
@@ -152,15 +216,28 @@ def bootstrap_mean(
     if len(groups) < 2:
         return None
     sums, sizes = np.array([group.sum() for group in groups]), np.array([len(group) for group in groups])
-    drawn = np.random.default_rng(seed).integers(len(groups), size=(RESAMPLES, len(groups)))
+    drawn = generator.integers(len(groups), size=(RESAMPLES, len(groups)))
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    mean, tail, missing = float(sums.sum() / sizes.sum()), (1 - LEVEL) / 2, np.sqrt(len(groups) / (len(groups) - 1))
-    apart = missing * t.ppf(1 - tail, len(groups) - 1) / norm.ppf(1 - tail)
-    low, high = np.clip(mean + apart * (np.quantile(means, [tail, 1 - tail]) - mean), -most, most)
-    error = float(means.std(ddof=1) * missing)
-    if error < ALIKE and len(groups) < OF_ONE_SIGN:
-        return None
-    return BootstrapInterval(mean, float(low), float(high), error, len(groups), over)
+    mean, missing = float(sums.sum() / sizes.sum()), np.sqrt(len(groups) / (len(groups) - 1))
+    found = _Drawn(mean, missing * (means - mean), len(groups), over)
+    return None if found.error < ALIKE and len(groups) < OF_ONE_SIGN else found
+
+
+def _build_interval(strata: Sequence[_Drawn], most: float) -> BootstrapInterval:
+    """Build the interval of the mean of the strata's means."""
+    from scipy.stats import norm, t
+
+    mean = float(np.mean([each.mean for each in strata]))
+    deviations = np.mean([each.deviations for each in strata], axis=0)
+    variances = [each.error**2 for each in strata]
+    spread = sum(part**2 / (each.clusters - 1) for part, each in zip(variances, strata, strict=True))
+    freedom = sum(variances) ** 2 / spread if spread else sum(each.clusters - 1 for each in strata)
+    tail = (1 - LEVEL) / 2
+    apart = t.ppf(1 - tail, freedom) / norm.ppf(1 - tail)
+    low, high = np.clip(mean + apart * np.quantile(deviations, [tail, 1 - tail]), -most, most)
+    over: Cluster = "units" if all(each.over == "units" for each in strata) else "task types"
+    clusters = sum(each.clusters for each in strata)
+    return BootstrapInterval(mean, float(low), float(high), float(deviations.std(ddof=1)), clusters, over)
 
 
 def _compute_binomial_p(up: int, of: int) -> float | None:

@@ -1,4 +1,4 @@
-"""A sweep as one table: what differs between points, what was achieved, and what it took."""
+"""A sweep as one table: the settings that vary, scores, and usage."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,9 +16,11 @@ COLUMNS = ("units", "Mean", "Solve", "trial-1", "steps", "calls", "minus first",
 
 
 def build_sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]) -> RenderableType:
-    """A row for every arm of every point. Calls are those of all roles, per unit (OmniReflect, Figure 3); differences
-    are paired, against the same arm at the first point, by as many trials as both may play, with an interval
-    bootstrapped over task types."""
+    """Build the table with a row for every arm of every point.
+
+    Calls are those of all roles, per unit (OmniReflect, Figure 3). Differences are paired with the same arm at the
+    first point, over as many trials as both may play; intervals are bootstrapped over task types.
+    """
     keys = list(points[0][0])
     varied = [key.rpartition(".")[2] for key in keys]
     table = create_named_table("sweep", "arm", *varied, *COLUMNS)
@@ -42,8 +44,8 @@ def build_sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRec
     if cut:
         trials = "trial" if cut == {1} else f"{' or '.join(map(str, sorted(cut)))} trials"
         notes.append(
-            f"minus first: where one of the two may play more, both by the first {trials}, as many as both may play; "
-            "Mean and Solve are of all."
+            f"minus first: if one of the two may play more trials, both are scored by the first {trials}, as many as "
+            "both may play; Mean and Solve include all trials."
         )
     if without:
         notes.append(f"n/a: {NO_INTERVAL}.")

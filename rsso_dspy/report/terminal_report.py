@@ -1,4 +1,4 @@
-"""A run on the terminal: its tables one under the other, with what has to be said of them."""
+"""The report of a run for the terminal: its tables with their notes."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -8,14 +8,14 @@ from rich.text import Text
 
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.cost_report import describe_unreported_costs
-from rsso_dspy.report.report_files import describe_run
+from rsso_dspy.report.report_files import describe_facts, describe_run
 from rsso_dspy.report.table_data import to_rich_table
-from rsso_dspy.report.tables import build_tables, select_main_tables
+from rsso_dspy.report.tables import MAIN, build_tables
 from rsso_dspy.report.terminal import replace_controls
 
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Group:
-    """Everything, or the main tables alone."""
+    """Render all tables, or only the main ones."""
     return Group(*_render_parts(found, whole, with_paper))
 
 
@@ -23,7 +23,7 @@ def _render_parts(found: Analysis, whole: bool, with_paper: bool) -> Iterator[Re
     if not found.arms:
         yield Text("No unit is finished yet.")
     sheets = build_tables(found, with_paper)
-    shown = sheets if whole else select_main_tables(sheets)
+    shown = [sheet for sheet in sheets if whole or sheet.name in MAIN]
     for place, sheet in enumerate(shown):
         yield from [Text()] * bool(place)
         yield Text(sheet.title, style="bold")
@@ -34,19 +34,21 @@ def _render_parts(found: Analysis, whole: bool, with_paper: bool) -> Iterator[Re
     yield from map(_dim_text, describe_unreported_costs(found.bill))
     if found.errored:
         lines = [replace_controls(f"  {each.arm} {each.unit}: {each.error}") for each in found.errored]
-        yield Text("Errored (no score; played again by the next run):\n" + "\n".join(lines), style="red")
+        yield Text("Errored (no score; repeat the command to play them again):\n" + "\n".join(lines), style="red")
     if found.arms:
         yield from map(_dim_text, describe_run(found))
     if whole:
-        kept = ((name, values) for name, values in found.facts.items() if name not in ("protocol", "actor"))
+        kept = ((name, values) for name, values in describe_facts(found).items() if name not in ("protocol", "actor"))
         yield _dim_text("; ".join(f"{name} {', '.join(values)}" for name, values in kept) + ".")
     else:
         notes = chain.from_iterable(
-            sheet.notes for sheet in shown if sheet.name in ("methods", "learning", "differences")
+            sheet.notes
+            for sheet in shown
+            if sheet.name in ("methods", "benchmarks", "contrasts", "learning", "differences")
         )
         yield from map(_dim_text, notes)
         if found.findings:
-            yield _dim_text("rsso-dspy report has the tests, strata, task types and figures.")
+            yield _dim_text("`rsso-dspy report` shows the tests, strata, task types and figures.")
 
 
 def _dim_text(text: str) -> Text:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures.canvas import add_legend_and_notes, freeze_layout, use_figure_style
+from rsso_dspy.report.figures.canvas import finish_figure, open_axes
 from rsso_dspy.report.figures.style import FAINT, INK, PALETTE, clean_name, shorten_name
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ def draw_candidates_figure(candidates: Sequence[ScoredCandidate], title: str = "
     """
     if not candidates:
         raise UsageError("no program was scored, so there is nothing to draw")
-    with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(max(5.0, 0.7 * len(candidates) + 3.0), 3.4), layout="constrained")
-        axes = figure.add_subplot()
+    with open_axes(max(5.0, 0.7 * len(candidates) + 3.0), 3.4) as (figure, axes):
         _draw_candidates(axes, candidates)
         axes.set_ylabel("metric on the val variants")
         axes.set_ylim(-0.05, 1.05)
@@ -47,8 +45,7 @@ def draw_candidates_figure(candidates: Sequence[ScoredCandidate], title: str = "
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         if title:
             axes.set_title(shorten_name(title, 80), loc="left", fontsize="medium")
-        add_legend_and_notes(figure, [clean_name(note)] if note else [])
-        return freeze_layout(figure)
+        return finish_figure(figure, [clean_name(note)] if note else [])
 
 
 def _draw_candidates(axes: "Axes", candidates: Sequence[ScoredCandidate]) -> None:

@@ -1,29 +1,37 @@
 """The canvas of a figure: layout, legend and notes below the axes.
 
-with use_figure_style() as new_figure:
-    figure = new_figure(figsize=(WIDTH, 3.6), layout="constrained")
+with open_axes(get_width(), 3.6) as (figure, axes):
     ...
-    add_legend_and_notes(figure, ["2 errored units are left out."], entries)
-    return freeze_layout(figure)
+    return finish_figure(figure, ["2 errored units are left out."], entries)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
-from rsso_dspy.report.figures.matplotlib_import import import_figure_class
-from rsso_dspy.report.figures.style import FAINT, FONT, INK, ArmStyle
+from rsso_dspy.report.figures.style import FAINT, FONT, INK, ArmStyle, import_figure_class
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 7.2
-"""Width in inches, about that of a page's text."""
+FigureSize = Literal["page", "column"]
+
+WIDTHS: dict[FigureSize, float] = {"page": 7.2, "column": 3.5}
+"""Width in inches: about that of a page's text, and of one of two columns."""
+
+LETTER_SIZES: dict[FigureSize, float] = {"page": 9, "column": 7}
+"""Size of letters in points."""
+
+_size: ContextVar[FigureSize] = ContextVar("size", default="page")
 
 LETTERS = 19
 """Characters of a note per inch."""
+
+LABEL_LETTERS = 13
+"""Characters of an axis label per inch."""
 
 NOTE_LINE, LEGEND_LINE, TOP = 0.135, 0.19, 0.05
 """Inches."""
@@ -52,6 +60,21 @@ SETTINGS: dict[str, Any] = {
 
 
 @contextmanager
+def use_figure_size(size: FigureSize) -> Iterator[None]:
+    """Draw the figures of the block for this width."""
+    before = _size.set(size)
+    try:
+        yield
+    finally:
+        _size.reset(before)
+
+
+def get_width() -> float:
+    """Return the width of figures in inches."""
+    return WIDTHS[_size.get()]
+
+
+@contextmanager
 def use_figure_style() -> Iterator[type["Figure"]]:
     """Use matplotlib's defaults with `SETTINGS`, ignoring the user's configuration.
 
@@ -64,7 +87,19 @@ def use_figure_style() -> Iterator[type["Figure"]]:
         matplotlib.rcdefaults()
         settings: Any = matplotlib.rcParams
         settings.update(SETTINGS)
+        settings.update({"font.size": LETTER_SIZES[_size.get()]})
         yield new_figure
+
+
+@contextmanager
+def open_axes(width: float, height: float) -> Iterator[tuple["Figure", "Axes"]]:
+    """Open a figure of this size in inches with one pair of axes, in the style of all figures.
+
+    Raises `UsageError` if matplotlib is not installed.
+    """
+    with use_figure_style() as new_figure:
+        figure = new_figure(figsize=(width, height), layout="constrained")
+        yield figure, figure.add_subplot()
 
 
 LegendEntry = tuple[Any, str]
@@ -118,6 +153,12 @@ def add_legend_and_notes(figure: "Figure", notes: Sequence[str] = (), entries: S
     return (noted + listed + height / 2) / whole
 
 
+def finish_figure(figure: "Figure", notes: Sequence[str] = (), entries: Sequence[LegendEntry] = ()) -> "Figure":
+    """Add legend and notes below the axes, and fix the layout."""
+    add_legend_and_notes(figure, notes, entries)
+    return freeze_layout(figure)
+
+
 def freeze_layout(figure: "Figure") -> "Figure":
     """Fix the layout of the finished figure, so that its bytes do not depend on earlier drawing."""
     figure.draw_without_rendering()
@@ -140,9 +181,26 @@ def widen_points_axis(axes: "Axes", which: Literal["x", "y"] = "y") -> None:
         axes.set(**{f"{which}lim": (middle - 1, middle + 1)})
 
 
-def compute_side_offsets(names: Sequence[str], room: float = 0.3) -> Mapping[str, float]:
+def wrap_label(text: str) -> str:
+    """Break a label of an axis that is as wide as the figure."""
+    return fill(text, int(LABEL_LETTERS * get_width()), break_on_hyphens=False)
+
+
+def mark_axis_start(axes: "Axes", which: Literal["x", "y"] = "y") -> list[str]:
+    """Mark an axis that does not begin at 0 with a break at its foot; return the note that says so."""
+    low = axes.get_ylim()[0] if which == "y" else axes.get_xlim()[0]
+    if low <= 0:
+        return []
+    break_: dict[str, Any] = {"transform": axes.transAxes, "color": INK, "linewidth": 1, "clip_on": False}
+    for place in (0.012, 0.034):
+        along, across = [place - 0.01, place + 0.01], [-0.012, 0.012]
+        axes.plot(*((across, along) if which == "y" else (along, across)), **break_)
+    return [f"The {'vertical' if which == 'y' else 'horizontal'} axis does not begin at 0."]
+
+
+def compute_side_offsets(names: Sequence[str]) -> Mapping[str, float]:
     """Return horizontal offsets by name, so that error bars do not overlap."""
-    step = min(0.05, room / max(1, len(names)))
+    step = min(0.05, 0.3 / max(1, len(names)))
     return {name: (place - (len(names) - 1) / 2) * step for place, name in enumerate(names)}
 
 

@@ -8,24 +8,25 @@ from dataclasses import dataclass
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from rsso_dspy.errors import UsageError
 from rsso_dspy.pricing import PriceOf, format_dollars
 from rsso_dspy.report.cost_report import return_no_price
 from rsso_dspy.report.figures.canvas import (
-    WIDTH,
     add_legend_and_notes,
     freeze_layout,
+    get_width,
     make_legend_entry,
-    use_figure_style,
+    mark_axis_start,
+    open_axes,
     widen_points_axis,
 )
 from rsso_dspy.report.figures.labels import label_points
 from rsso_dspy.report.figures.score_estimates import (
     MeanEstimate,
     UnitsByArm,
+    describe_bars,
     estimate_mean,
     list_figure_notes,
-    list_origin_notes,
+    require_scored_arms,
     score_units,
     select_scored_arms,
 )
@@ -73,13 +74,12 @@ class UnitCosts:
 
 
 def draw_cost_figure(arms: UnitsByArm, price_of: PriceOf = return_no_price) -> "Figure":
-    """Draw a dot per arm: cost per unit, and Mean with standard error.
+    """Draw a dot per arm: cost per unit, and Mean with its interval.
 
     Costs are in US dollars if every model has a price and one is not free, otherwise in tokens. Raises `UsageError` if
     no unit has a score.
     """
-    if not select_scored_arms(arms):
-        raise UsageError("no unit has a score, so there is nothing to draw")
+    require_scored_arms(arms)
     return _draw_cost_chart(arms, price_of, named=True) or _draw_cost_chart(arms, price_of, named=False)  # type: ignore[return-value]
 
 
@@ -110,18 +110,17 @@ def _draw_cost_chart(arms: UnitsByArm, price_of: PriceOf, named: bool) -> "Figur
     """Draw the figure with names beside the dots (None if they do not fit), or with a legend."""
     kept, look, costs = select_scored_arms(arms), assign_arm_styles(arms), compute_unit_costs(arms, price_of)
     means = {arm: estimate_mean(score_units(records)) for arm, records in kept.items()}
-    with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes = figure.add_subplot()
+    with open_axes(get_width(), HEIGHT) as (figure, axes):
         for arm, found in means.items():
             _draw_mean_dot(axes, costs.of[arm], found, look[arm])
         _set_cost_axis(axes, costs)
         axes.set_ylabel("Mean, points of 100")
         widen_points_axis(axes)
+        starts = mark_axis_start(axes) + ([] if costs.is_logarithmic else mark_axis_start(axes, "x"))
         axes.grid()
         add_legend_and_notes(
             figure,
-            _list_cost_notes(arms, means.values()),
+            [*starts, *_list_cost_notes(arms, means.values())],
             () if named else [make_legend_entry(look[arm]) for arm in kept],
         )
         points = [(costs.of[arm], found.mean, look[arm].name) for arm, found in means.items()]
@@ -160,12 +159,10 @@ def _set_cost_axis(axes: "Axes", costs: UnitCosts) -> None:
 
 def _list_cost_notes(arms: UnitsByArm, means: Iterable[MeanEstimate]) -> list[str]:
     kept = select_scored_arms(arms)
-    found = []
-    if any(each.error is not None for each in means):
-        found.append("Bars: standard error over variants.")
+    found = describe_bars(means)
     records = [record for units in kept.values() for record in units]
     if any(record.start for record in records):
-        found.append("What was learnt before the first trial is not in the costs.")
+        found.append("What was learned before the first trial is not in the costs.")
     if any(usage.unmetered for record in records for trial in record.trials for usage in trial.usage.values()):
         found.append("A server did not tell all tokens: what is shown is the least they were.")
-    return [*found, *list_figure_notes(arms, best=True), *list_origin_notes(arms)]
+    return [*found, *list_figure_notes(arms, best=True)]

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.report.comparison import FACTORIAL_METHODS, compute_factorial, count_common_trials
-from rsso_dspy.report.figures.canvas import (
-    add_legend_and_notes,
-    freeze_layout,
-    make_legend_line,
-    use_figure_style,
-    widen_points_axis,
-)
+from rsso_dspy.report.figures.canvas import finish_figure, get_width, make_legend_line, open_axes, widen_points_axis
 from rsso_dspy.report.figures.labels import LINE, SIZE, separate_values
 from rsso_dspy.report.figures.score_estimates import (
     MeanEstimate,
     UnitsByArm,
+    describe_bars,
     estimate_mean,
     format_difference,
     list_figure_notes,
-    list_origin_notes,
     score_units,
 )
 from rsso_dspy.report.figures.style import INK, assign_arm_styles, clean_name
@@ -40,7 +34,7 @@ APART = 0.02
 
 
 def draw_interaction_figure(arms: UnitsByArm, corners: UnitsByArm) -> "Figure":
-    """Draw the means of the four corners with standard errors over common units; parallel lines mean no interaction.
+    """Draw the means of the four corners with their intervals over common units; parallel lines mean no interaction.
 
     One line without and one with skills, from without to with reflections. `corners` are the methods of `SQUARE`;
     `arms` are all arms of the run, which determine the colours. Raises `UsageError` if they share no unit.
@@ -48,9 +42,7 @@ def draw_interaction_figure(arms: UnitsByArm, corners: UnitsByArm) -> "Figure":
     means = _estimate_corners(corners)
     look = assign_arm_styles(arms)
     arm_of = [corners[method][0].arm for method in FACTORIAL_METHODS]
-    with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.add_subplot()
+    with open_axes(min(6.4, get_width()), 3.6) as (figure, axes):
         for side, (_, dashes, places) in zip((-APART, APART), LINES, strict=True):
             at = [side, 1 + side]
             axes.plot(at, [means[place].mean for place in places], color=INK, linestyle=dashes, linewidth=1.3)
@@ -66,18 +58,8 @@ def draw_interaction_figure(arms: UnitsByArm, corners: UnitsByArm) -> "Figure":
         axes.set_ylabel("Mean, points of 100")
         axes.grid(axis="y")
         entries = [(make_legend_line(INK, linestyle=dashes), name) for name, dashes, _ in LINES]
-        more = ["Bars: standard error over variants."] if means[0].error is not None else []
-        add_legend_and_notes(
-            figure,
-            [
-                _describe_interaction(corners),
-                *more,
-                *list_figure_notes(corners, paired=True),
-                *list_origin_notes(corners),
-            ],
-            entries,
-        )
-        return freeze_layout(figure)
+        notes = [_describe_interaction(corners), *describe_bars(means), *list_figure_notes(corners, paired=True)]
+        return finish_figure(figure, notes, entries)
 
 
 def describe_interaction_figure(corners: UnitsByArm) -> str:
@@ -91,11 +73,6 @@ def describe_interaction_figure(corners: UnitsByArm) -> str:
         "Interaction plot: Mean without and with reflections, one line without skills, one with skills. "
         f"{listed}, over {means[0].units} units. {_describe_interaction(corners)}"
     )
-
-
-def is_drawable(corners: UnitsByArm) -> bool:
-    """Return whether all four share a unit."""
-    return compute_factorial(corners) is not None
 
 
 def _estimate_corners(corners: UnitsByArm) -> list[MeanEstimate]:

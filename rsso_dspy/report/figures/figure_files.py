@@ -5,7 +5,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.atomic import atomic_path, make_marked_kind
+from rsso_dspy.atomic import FileKind, atomic_path, make_marked_kind
 from rsso_dspy.errors import UsageError
 from rsso_dspy.report.figures.canvas import use_figure_style
 from rsso_dspy.report.figures.style import INK
@@ -13,12 +13,32 @@ from rsso_dspy.report.figures.style import INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMATS = (".svg", ".png")
+FORMATS = (".svg", ".pdf", ".png")
 
 WRITER = "rsso-dspy"
 """Creator named in a figure's file."""
 
-PICTURE = make_marked_kind("figure", b"<dc:title>%s<" % WRITER.encode(), b"Software\0%s" % WRITER.encode())
+_MARKED = make_marked_kind("figure", b"<dc:title>%s<" % WRITER.encode(), b"Software\0%s" % WRITER.encode())
+_PDF_MARK = b"/Creator (%s)" % WRITER.encode()
+
+
+def _is_picture(path: Path) -> bool:
+    if path.suffix.lower() != ".pdf":
+        return _MARKED.holds(path)
+    with path.open("rb") as file:
+        return _PDF_MARK in file.read(MOST_READ)
+
+
+PICTURE = FileKind("figure", _is_picture)
+
+MOST_READ = 1 << 24
+"""Bytes of a PDF that are searched for its mark, which stands at its end."""
+
+_METADATA: dict[str, dict[str, Any]] = {
+    ".svg": {"Date": None, "Creator": WRITER},
+    ".pdf": {"CreationDate": None, "Creator": WRITER},
+    ".png": {"Software": WRITER},
+}
 
 DOTS = 150
 """Per inch, of a PNG."""
@@ -30,12 +50,17 @@ _BETWEEN = re.compile(r"\s*\n\s*")
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure as SVG or PNG, by suffix, atomically. Raises `UsageError` for another suffix."""
+    """Write a figure as SVG, PDF or PNG, by suffix, atomically; letters stay text in SVG and PDF. Raises `UsageError`
+    for another suffix."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
-        raise UsageError(f"{path} is neither .svg nor .png, the two forms that figures are written in")
-    made: dict[str, Any] = {"Date": None, "Creator": WRITER} if ending == ".svg" else {"Software": WRITER}
+        raise UsageError(f"{path} is neither .svg, .pdf nor .png, the forms that figures are written in")
+    made = _METADATA[ending]
     with use_figure_style(), atomic_path(path) as temporary:
+        import matplotlib
+
+        text: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}
+        matplotlib.rcParams.update(text)
         figure.savefig(temporary, format=ending[1:], dpi=DOTS, metadata=made)
 
 

@@ -11,20 +11,14 @@ from typing import TYPE_CHECKING
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report.figures.canvas import (
-    WIDTH,
-    add_legend_and_notes,
     compute_side_offsets,
-    freeze_layout,
+    finish_figure,
+    get_width,
     make_legend_entry,
     set_trial_axis,
     use_figure_style,
 )
-from rsso_dspy.report.figures.score_estimates import (
-    UnitsByArm,
-    list_figure_notes,
-    list_origin_notes,
-    select_scored_arms,
-)
+from rsso_dspy.report.figures.score_estimates import UnitsByArm, list_figure_notes, select_scored_arms
 from rsso_dspy.report.figures.style import assign_arm_styles, clean_name
 from rsso_dspy.report.learning_curves import (
     REFLECTIONS,
@@ -33,6 +27,7 @@ from rsso_dspy.report.learning_curves import (
     is_memory_shown,
     list_held_reflections,
     list_held_skills,
+    list_shown_skills,
 )
 from rsso_dspy.report.metrics import count_max_trials
 
@@ -62,31 +57,22 @@ def draw_memories_figure(arms: UnitsByArm) -> "Figure":
     trials = max(count_max_trials(select_scored_arms(arms)[arm]) for arm in drawn)
     aside = compute_side_offsets(drawn)
     with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(WIDTH * max(2, len(panels)) / 3, 2.5), layout="constrained")
+        figure = new_figure(figsize=(get_width() * max(2, len(panels)) / 3, 2.5), layout="constrained")
         for axes, (count, lines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             for arm, values in lines.items():
                 known = [(number + aside[arm], v) for number, v in enumerate(values, start=1) if v is not None]
                 style = look[arm]
-                axes.plot(
-                    *zip(*known, strict=True),
-                    marker=style.marker,
-                    linewidth=1.3,
-                    markeredgewidth=0,
-                    **style.line_options,
-                )
+                look_of = {"marker": style.marker, "linewidth": 1.3, "markeredgewidth": 0, **style.line_options}
+                axes.plot(*zip(*known, strict=True), **look_of)
             axes.set_title(count.title, loc="left", fontsize=8.5)
             most = max(1.0, axes.get_ylim()[1])
             axes.set_ylim(-0.05 * most, most)
             axes.set_xlabel("trial")
             axes.grid(axis="y")
             set_trial_axis(axes, trials)
-        more = ["Mean over the units that played the trial; solved ones stop where the protocol says so."]
-        add_legend_and_notes(
-            figure,
-            [*more, *_describe_unknown_counts(arms), *list_figure_notes(shown), *list_origin_notes(arms)],
-            [make_legend_entry(look[arm]) for arm in drawn],
-        )
-        return freeze_layout(figure)
+        mean = "Mean over the units that played the trial; solved ones stop where the protocol says so."
+        notes = [mean, *_describe_unknown_counts(arms), *list_figure_notes(shown)]
+        return finish_figure(figure, notes, [make_legend_entry(look[arm]) for arm in drawn])
 
 
 def describe_memories_figure(arms: UnitsByArm) -> str:
@@ -141,13 +127,13 @@ def _compute_trial_means(records: Sequence[UnitRecord], count: MemoryCount) -> l
 
 
 def _count_recalled_skills(record: UnitRecord) -> Sequence[int]:
-    return [len({name for step in trial.steps for name in step.recalled}) for trial in record.trajectories]
+    return [len(list_shown_skills(trial)) for trial in record.trials if trial.trajectory is not None]
 
 
 def _describe_unknown_counts(arms: UnitsByArm) -> list[str]:
     units = [record for records in select_scored_arms(arms).values() for record in records]
     started = any(not is_memory_empty_at_start(record, memory) for record in units for memory in (REFLECTIONS, SKILLS))
-    return ["What a memory held is not known of units that started from one learnt elsewhere."] if started else []
+    return ["What a memory held is not known of units that started from one learned elsewhere."] if started else []
 
 
 COUNTS = (

@@ -14,19 +14,18 @@ from unicodedata import bidirectional
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.report.comparison import Comparison, count_common_trials
 from rsso_dspy.report.figures.canvas import (
-    WIDTH,
-    add_legend_and_notes,
-    freeze_layout,
+    finish_figure,
+    get_width,
     make_legend_line,
-    use_figure_style,
+    open_axes,
     widen_points_axis,
+    wrap_label,
 )
 from rsso_dspy.report.figures.score_estimates import (
     UnitsByArm,
     format_count,
     format_difference,
     list_figure_notes,
-    list_origin_notes,
     score_units,
 )
 from rsso_dspy.report.figures.style import DOWN, FAINT, INK, UP, assign_arm_styles, clean_name
@@ -61,9 +60,7 @@ def draw_slope_figure(arms: UnitsByArm, against: ArmPair) -> "Figure":
         raise UsageError(f"{against[0]} and {against[1]} share no finished unit, so there is nothing to draw")
     look = assign_arm_styles(arms)
     lines, chosen = Counter(pairs), {name: arms[name] for name in against}
-    with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(4.8, 4.0), layout="constrained")
-        axes = figure.add_subplot()
+    with open_axes(min(4.8, get_width()), 4.0) as (figure, axes):
         for (before, after), count in sorted(lines.items()):
             _, colour, dashes = WAYS[_classify_direction(before, after)]
             width = min(WIDEST, 0.8 * sqrt(count))
@@ -82,16 +79,8 @@ def draw_slope_figure(arms: UnitsByArm, against: ArmPair) -> "Figure":
             for place, (name, colour, dashes) in enumerate(WAYS)
         ]
         entries.append((make_legend_line(INK, linewidth=3, marker="o"), "mean"))
-        add_legend_and_notes(
-            figure,
-            [
-                *_describe_slopes(arms, against, trials, lines),
-                *list_figure_notes(chosen, paired=True),
-                *list_origin_notes(chosen),
-            ],
-            entries,
-        )
-        return freeze_layout(figure)
+        notes = [*_describe_slopes(arms, against, trials, lines), *list_figure_notes(chosen, paired=True)]
+        return finish_figure(figure, notes, entries)
 
 
 def describe_slope_figure(arms: UnitsByArm, against: ArmPair) -> str:
@@ -115,22 +104,19 @@ def draw_forest_figure(comparisons: Sequence[Comparison], notes: Sequence[str] =
         raise UsageError("no two arms share a finished unit, so there is nothing to draw")
     look = assign_arm_styles(dict.fromkeys(name for each in drawn for name in (each.first, each.second)))
     names = [_format_row_label(look[each.second].name, look[each.first].name) for each in drawn]
-    with use_figure_style() as new_figure:
-        height = ROW * sum(name.count("\n") * 0.5 + 1 for name in names) + 0.75
-        figure = new_figure(figsize=(WIDTH, height), layout="constrained")
-        axes = figure.add_subplot()
+    height = ROW * sum(name.count("\n") * 0.5 + 1 for name in names) + 0.75
+    with open_axes(get_width(), height) as (figure, axes):
         axes.axvline(0, color=INK, linewidth=0.8)
         places = _draw_forest_rows(axes, drawn, names)
         axes.set_yticks(places, names)
         axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel("mean paired difference, points of 100; right of 0 the arm named first did better")
+        axes.set_xlabel(wrap_label("mean paired difference, points of 100; right of 0 the arm named first did better"))
         axes.margins(x=0.06)
         widen_points_axis(axes, "x")
         axes.grid(axis="x")
-        add_legend_and_notes(figure, [*_describe_intervals(drawn), *notes])
-        return freeze_layout(figure)
+        return finish_figure(figure, [*_describe_intervals(drawn), *notes])
 
 
 def describe_forest_figure(comparisons: Sequence[Comparison]) -> str:

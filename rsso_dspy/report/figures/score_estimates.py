@@ -1,23 +1,22 @@
 """Numbers for figures. Scores are best accumulators in points of 100; errored units have none."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import fmean, stdev
+from statistics import fmean
 
+from rsso_dspy.errors import UsageError
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
 from rsso_dspy.report.figures.style import shorten_name
 from rsso_dspy.report.metrics import (
     UNEVEN,
     UnitKey,
-    count_max_trials,
     get_best_accumulator,
     get_unit_key,
     have_same_units,
     map_allowed_trials,
     select_scored_units,
 )
+from rsso_dspy.report.statistical_tests import BootstrapInterval, bootstrap_scores
 
 UnitsByArm = Mapping[str, Sequence[UnitRecord]]
 """Arm to its units, in the order of arms."""
@@ -28,26 +27,42 @@ class MeanEstimate:
     """A mean over units."""
 
     mean: float
-    error: float | None
-    """Standard error over variants, averaged over seeds; None below two variants."""
+    interval: BootstrapInterval | None
+    """Its 95% interval, drawn like that of a difference; None for a unit, and for a few that are all alike."""
     units: int
 
     @property
     def low(self) -> float:
-        return self.mean - (self.error or 0.0)
+        return self.interval.low if self.interval else self.mean
 
     @property
     def high(self) -> float:
-        return self.mean + (self.error or 0.0)
+        return self.interval.high if self.interval else self.mean
 
     @property
     def as_text(self) -> str:
-        return f"{self.mean:.1f}" + (f" ± {self.error:.1f}" if self.error is not None else "")
+        return f"{self.mean:.1f}" + (f" ({self.low:.1f} to {self.high:.1f})" if self.interval else "")
+
+
+def describe_bars(means: Iterable[MeanEstimate]) -> list[str]:
+    """Say what the bars of these means are; nothing where there are none."""
+    drawn = {each.interval.over for each in means if each.interval}
+    if not drawn:
+        return []
+    over = "task types" if drawn == {"task types"} else "units of the only task type"
+    return [f"Bars: 95% intervals of each mean by itself, over {over}. Differences have intervals of their own."]
 
 
 def select_scored_arms(arms: UnitsByArm) -> dict[str, list[UnitRecord]]:
     """Return the arms with scored units, and these units."""
     return {arm: kept for arm, records in arms.items() if (kept := select_scored_units(records))}
+
+
+def require_scored_arms(arms: UnitsByArm) -> dict[str, list[UnitRecord]]:
+    """Return what `select_scored_arms` returns. Raises `UsageError` if no unit has a score."""
+    if kept := select_scored_arms(arms):
+        return kept
+    raise UsageError("no unit has a score, so there is nothing to draw")
 
 
 def score_units(records: Sequence[UnitRecord], trials: int | None = None) -> dict[UnitKey, float]:
@@ -56,25 +71,19 @@ def score_units(records: Sequence[UnitRecord], trials: int | None = None) -> dic
 
 
 def estimate_mean(values: Mapping[UnitKey, float]) -> MeanEstimate:
-    """Estimate mean and standard error of at least one unit."""
-    variants: dict[tuple[str, int], list[float]] = defaultdict(list)
-    for (task, index, _), value in values.items():
-        variants[task, index].append(value)
-    means = [fmean(each) for each in variants.values()]
-    error = stdev(means) / sqrt(len(means)) if len(means) > 1 else None
-    return MeanEstimate(fmean(values.values()), error, len(values))
+    """Estimate the mean of at least one unit, and its interval over task types."""
+    interval = bootstrap_scores((task, value) for (task, _, _), value in values.items())
+    return MeanEstimate(fmean(values.values()), interval, len(values))
 
 
-def estimate_best_of_t(records: Sequence[UnitRecord], trials: int | None = None) -> list[MeanEstimate]:
-    """After 1, 2, ... trials, up to `trials` or the most that one of these finished units played: the mean best so far.
-    A unit that stopped early keeps its best."""
-    last = count_max_trials(records) if trials is None else trials
-    return [estimate_mean(score_units(records, trial)) for trial in range(1, last + 1)]
+def estimate_best_of_t(records: Sequence[UnitRecord], trials: int) -> list[MeanEstimate]:
+    """After 1, 2, ... trials, up to `trials`: the mean best so far. A unit that stopped early keeps its best."""
+    return [estimate_mean(score_units(records, trial)) for trial in range(1, trials + 1)]
 
 
-def list_figure_notes(arms: UnitsByArm, best: bool = False, paired: bool = False) -> list[str]:
+def list_figure_notes(arms: UnitsByArm, best: bool = False, paired: bool = False, origin: bool = True) -> list[str]:
     """What has to be said beside a picture of these arms; `best` where it shows the best of all trials, `paired` where
-    it shows only units that all of them finished."""
+    it shows only units that all of them finished, `origin` where the words beside it do not name who answered."""
     found = []
     errored = sum(record.has_errors for records in arms.values() for record in records)
     if errored:
@@ -86,14 +95,9 @@ def list_figure_notes(arms: UnitsByArm, best: bool = False, paired: bool = False
         many = max(allowed.values())
         fewer = ", ".join(f"{shorten_name(arm)} {count}" for arm, count in allowed.items() if count < many)
         found.append(f"The best of {many} trials, but of fewer, and so lower by itself, for: {fewer}.")
+    if origin and any(record.rule_based for records in arms.values() for record in records):
+        found.append(RULE_BASED_NOTE)
     return found
-
-
-def list_origin_notes(arms: UnitsByArm) -> list[str]:
-    """Return notes on the models that answered."""
-    if any(record.rule_based for records in arms.values() for record in records):
-        return [RULE_BASED_NOTE]
-    return []
 
 
 def format_difference(value: float) -> str:

@@ -9,10 +9,13 @@ blindness. The marker is a second cue and repeats with another period than the c
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.report.figures.matplotlib_import import import_figure_class
+from rsso_dspy.errors import require_extra
 from rsso_dspy.report.terminal import replace_controls
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK = "#1a1a1a"
 FAINT = "#777f87"
@@ -78,6 +81,14 @@ def shorten_name(text: str, longest: int = LONGEST) -> str:
 def clean_name(text: str) -> str:
     """A name as it may stand in a text: whole, on one line, no character that acts."""
     return " ".join(replace_controls(text).split())
+
+
+def import_figure_class() -> "type[Figure]":
+    """Return matplotlib's class of figures. Raises `NotInstalled` without matplotlib."""
+    require_extra("matplotlib.figure", "figures need matplotlib", "figures")
+    from matplotlib.figure import Figure
+
+    return Figure
 
 
 @cache

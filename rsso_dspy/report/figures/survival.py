@@ -6,19 +6,12 @@ draw_survival_figure(by_arm(records))
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures.canvas import (
-    WIDTH,
-    add_legend_and_notes,
-    freeze_layout,
-    make_legend_entry,
-    use_figure_style,
-)
+from rsso_dspy.report.figures.canvas import finish_figure, get_width, make_legend_entry, open_axes
 from rsso_dspy.report.figures.labels import has_label_room, label_line_ends
 from rsso_dspy.report.figures.score_estimates import (
     UnitsByArm,
     list_figure_notes,
-    list_origin_notes,
+    require_scored_arms,
     score_units,
     select_scored_arms,
 )
@@ -35,33 +28,18 @@ LEVELS = (50, 75, 100)
 def draw_survival_figure(arms: UnitsByArm) -> "Figure":
     """The survival function of best scores (rSSO, Figure 3): per arm the share of units whose best accumulator is at
     least x. Raises `UsageError` when no unit has a score."""
-    kept, look = select_scored_arms(arms), assign_arm_styles(arms)
-    if not kept:
-        raise UsageError("no unit has a score, so there is nothing to draw")
-    with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes = figure.add_subplot()
+    kept, look = require_scored_arms(arms), assign_arm_styles(arms)
+    with open_axes(get_width(), HEIGHT) as (figure, axes):
         ends = []
         for place, (arm, records) in enumerate(kept.items()):
             style, values = look[arm], sorted(score_units(records).values())
             steps = sorted({0.0, 100.0, *(value for value in values if 0 < value < 100)})
             # at a score the share still holds, just above it no longer
-            axes.step(
-                steps,
-                [_compute_survival_percent(values, x) for x in steps],
-                where="pre",
-                linewidth=1.4,
-                **style.line_options,
-            )
+            shares = [_compute_survival_percent(values, x) for x in steps]
+            axes.step(steps, shares, where="pre", linewidth=1.4, **style.line_options)
             marks = [5 + 20 * (number + place / len(kept)) for number in range(5) if number + place / len(kept) < 4.75]
-            axes.plot(
-                marks,
-                [_compute_survival_percent(values, x) for x in marks],
-                style.marker,
-                color=style.colour,
-                markersize=5,
-                mew=0,
-            )
+            shares = [_compute_survival_percent(values, x) for x in marks]
+            axes.plot(marks, shares, style.marker, color=style.colour, markersize=5, mew=0)
             ends.append((100.0, _compute_survival_percent(values, 100), style.name, style.colour))
         axes.set_xlim(0, 100)
         axes.set_ylim(-2, 102)
@@ -71,12 +49,8 @@ def draw_survival_figure(arms: UnitsByArm) -> "Figure":
         direct = has_label_room(len(ends), HEIGHT - 0.9)
         if direct:
             label_line_ends(axes, ends, HEIGHT - 0.9)
-        add_legend_and_notes(
-            figure,
-            [*list_figure_notes(arms, best=True), *list_origin_notes(arms)],
-            () if direct else [make_legend_entry(look[arm]) for arm in kept],
-        )
-        return freeze_layout(figure)
+        entries = () if direct else [make_legend_entry(look[arm]) for arm in kept]
+        return finish_figure(figure, list_figure_notes(arms, best=True), entries)
 
 
 def describe_survival_figure(arms: UnitsByArm) -> str:

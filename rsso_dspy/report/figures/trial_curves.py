@@ -8,15 +8,18 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.errors import UsageError
 from rsso_dspy.report.figures.canvas import (
-    WIDTH,
+    WIDTHS,
     LegendEntry,
     add_legend_and_notes,
     compute_side_offsets,
+    finish_figure,
     freeze_layout,
+    get_width,
     make_legend_entry,
     make_legend_line,
+    mark_axis_start,
+    open_axes,
     set_trial_axis,
     use_figure_style,
     widen_points_axis,
@@ -24,11 +27,12 @@ from rsso_dspy.report.figures.canvas import (
 from rsso_dspy.report.figures.labels import has_label_room, label_line_ends
 from rsso_dspy.report.figures.score_estimates import (
     UnitsByArm,
+    describe_bars,
     estimate_best_of_t,
     estimate_mean,
     format_count,
     list_figure_notes,
-    list_origin_notes,
+    require_scored_arms,
     score_units,
     select_scored_arms,
 )
@@ -43,23 +47,19 @@ PublishedCurves = Mapping[str, Sequence[float | None]]
 """Method to its Mean after 1, 2, ... trials, None where it was not said."""
 
 HEIGHT = 3.6
-COLUMNS = 3
-"""Panels in a row."""
+COLUMNS, PAGE = 3, WIDTHS["page"]
+"""Panels in a row of this width."""
 
 
 def draw_best_of_t_figure(arms: UnitsByArm, published: PublishedCurves | None = None, source: str = "") -> "Figure":
     """Cumulative best of t (rSSO, Figure 2): per arm the mean of the best accumulator after 1, 2, ... trials, with its
-    standard error over variants. What is `published` is dashed, and a note names its `source`, another model's. Raises
+    interval. What is `published` is dashed, and a note names its `source`, another model's. Raises
     `UsageError` when no unit has a score."""
-    kept, look, told = select_scored_arms(arms), assign_arm_styles(arms), published or {}
-    if not kept:
-        raise UsageError("no unit has a score, so there is nothing to draw")
+    kept, look, told = require_scored_arms(arms), assign_arm_styles(arms), published or {}
     allowed = map_allowed_trials(kept)
     trials = max([*allowed.values()] + [len(values) for values in told.values()])
-    with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(WIDTH, HEIGHT), layout="constrained")
-        axes = figure.add_subplot()
-        ends = _draw_arm_lines(axes, {arm: look[arm] for arm in kept}, kept, trials=allowed)
+    with open_axes(get_width(), HEIGHT) as (figure, axes):
+        ends = _draw_arm_lines(axes, {arm: look[arm] for arm in kept}, kept, allowed)
         entries = [*(make_legend_entry(look[arm]) for arm in kept), *_draw_published_lines(axes, told, look)]
         set_trial_axis(axes, trials)
         axes.set_xlabel("trials")
@@ -72,19 +72,16 @@ def draw_best_of_t_figure(arms: UnitsByArm, published: PublishedCurves | None = 
         if direct:
             label_line_ends(axes, ends, HEIGHT - 0.9)
         said_of = [f"Dashed: published, another model. {clean_name(source)}."] if told else []
-        bars = ["Bars: standard error over variants."] if any(len(units) > 1 for units in kept.values()) else []
-        add_legend_and_notes(
-            figure, [*bars, *said_of, *list_figure_notes(arms), *list_origin_notes(arms)], () if direct else entries
-        )
-        return freeze_layout(figure)
+        bars = describe_bars(each for arm, units in kept.items() for each in estimate_best_of_t(units, allowed[arm]))
+        notes = [*mark_axis_start(axes), *bars, *said_of, *list_figure_notes(arms)]
+        return finish_figure(figure, notes, () if direct else entries)
 
 
 def describe_best_of_t_figure(arms: UnitsByArm, published: PublishedCurves | None = None, source: str = "") -> str:
     """The picture in words."""
     kept = select_scored_arms(arms)
     lines = [
-        f"{clean_name(arm)}: {', '.join(f'{each.mean:.1f}' for each in found)}"
-        + (f" (standard error {found[-1].error:.1f} at the end)" if found[-1].error is not None else "")
+        f"{clean_name(arm)}: {', '.join([*(f'{each.mean:.1f}' for each in found[:-1]), found[-1].as_text])}"
         for arm, found in (
             (arm, estimate_best_of_t(kept[arm], trials)) for arm, trials in map_allowed_trials(kept).items()
         )
@@ -99,15 +96,13 @@ def describe_best_of_t_figure(arms: UnitsByArm, published: PublishedCurves | Non
 
 def draw_tasks_figure(arms: UnitsByArm) -> "Figure":
     """The same for every task type: small multiples with shared axes. Raises `UsageError` when no unit has a score."""
-    kept, look = select_scored_arms(arms), assign_arm_styles(arms)
+    kept, look = require_scored_arms(arms), assign_arm_styles(arms)
     tasks = sorted({record.variant.task for records in kept.values() for record in records})
-    if not tasks:
-        raise UsageError("no unit has a score, so there is nothing to draw")
     trials = max(map_allowed_trials(kept).values())
-    columns = min(COLUMNS, len(tasks))
+    columns = min(max(1, round(COLUMNS * get_width() / PAGE)), len(tasks))
     rows = -(-len(tasks) // columns)
     with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(WIDTH, 1.32 * rows + 0.5), layout="constrained")
+        figure = new_figure(figsize=(get_width(), 1.32 * rows + 0.5), layout="constrained")
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
         for axes, task in zip(grid.flat, tasks, strict=False):
             _draw_task_panel(axes, task, kept, look, trials)
@@ -117,9 +112,7 @@ def draw_tasks_figure(arms: UnitsByArm) -> "Figure":
             lowest = grid[(len(tasks) - 1 - column) // columns][column]
             lowest.tick_params(labelbottom=True)
             lowest.set_xlabel("trials", fontsize=8)
-        middle = add_legend_and_notes(
-            figure, [*list_figure_notes(arms), *list_origin_notes(arms)], [make_legend_entry(look[arm]) for arm in kept]
-        )
+        middle = add_legend_and_notes(figure, list_figure_notes(arms), [make_legend_entry(look[arm]) for arm in kept])
         figure.supylabel("best so far, points", y=middle, fontsize=8)
         return freeze_layout(figure)
 
@@ -142,39 +135,28 @@ def describe_tasks_figure(arms: UnitsByArm) -> str:
                 f"{clean_name(task)}: from {_format_value_arms(ends, worst)} to {_format_value_arms(ends, best)}"
             )
     return (
-        f"{format_count(len(lines), 'small line chart')}, one per task type: mean of the best accumulator after each "
-        "trial, "
-        f"points of 100. At the end: {'; '.join(lines)}."
+        f"{format_count(len(lines), 'small line chart')}, one per task type: mean of the best accumulator after "
+        f"each trial, points of 100. At the end: {'; '.join(lines)}."
     )
 
 
 def _draw_arm_lines(
-    axes: "Axes",
-    look: Mapping[str, ArmStyle],
-    kept: UnitsByArm,
-    small: bool = False,
-    trials: Mapping[str, int] | None = None,
+    axes: "Axes", look: Mapping[str, ArmStyle], kept: UnitsByArm, trials: Mapping[str, int], small: bool = False
 ) -> list[tuple[float, float, str, str]]:
     """Draw every arm, up to as many `trials`; where each ends: x, y, name, colour."""
-    aside, ends = compute_side_offsets(list(look)), []
+    aside = compute_side_offsets(list(look))
+    ends: list[tuple[float, float, str, str]] = []
     for arm, records in kept.items():
-        style, found = look[arm], estimate_best_of_t(records, trials[arm] if trials else None)
-        places = [number + aside[arm] for number in range(1, len(found) + 1)]
+        style, found = look[arm], estimate_best_of_t(records, trials[arm])
+        places = list(range(1, len(found) + 1))
         means = [each.mean for each in found]
         if not small:
-            for x, each in zip(places, found, strict=True):
-                if each.error is not None:
+            for number, each in zip(places, found, strict=True):
+                if each.interval:
+                    x = number + aside[arm]  # bars alone stand aside: points would seem to differ
                     axes.plot([x, x], [each.low, each.high], color=style.colour, linewidth=0.9, alpha=0.55)
-        size = 3.2 if small else 5
-        axes.plot(
-            places,
-            means,
-            **style.line_options,
-            marker=style.marker,
-            linewidth=1.0 if small else 1.4,
-            markersize=size,
-            markeredgewidth=0,
-        )
+        sizes: Any = {"linewidth": 1.0, "markersize": 3.2} if small else {"linewidth": 1.4, "markersize": 5}
+        axes.plot(places, means, **style.line_options, marker=style.marker, markeredgewidth=0, **sizes)
         ends.append((places[-1], means[-1], style.name, style.colour))
     return ends
 
@@ -200,7 +182,7 @@ def _draw_task_panel(axes: "Axes", task: str, kept: UnitsByArm, look: Mapping[st
     allowed = map_allowed_trials(kept)
     mine = {arm: [record for record in records if record.variant.task == task] for arm, records in kept.items()}
     mine = {arm: records for arm, records in mine.items() if records}
-    _draw_arm_lines(axes, {arm: look[arm] for arm in kept}, mine, small=True, trials=allowed)
+    _draw_arm_lines(axes, {arm: look[arm] for arm in kept}, mine, allowed, small=True)
     axes.set_title(fill(shorten_name(task, 78), 39), fontsize=7, loc="left", pad=4)
     axes.set_ylim(-6, 106)
     axes.set_yticks([0, 50, 100])

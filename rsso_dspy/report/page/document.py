@@ -17,36 +17,29 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rsso_dspy.atomic import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.redaction import make_redactor, redact_json
+from rsso_dspy.report.cells import Cell
 from rsso_dspy.report.page.record_payload import NONE, Exchanges, build_list_entry, compress_record
 from rsso_dspy.report.page.svg_sanitizer import inline_svg
-from rsso_dspy.report.table_data import Cell, Sheet
+from rsso_dspy.report.table_data import Sheet
 from rsso_dspy.report.terminal import replace_controls
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 SCRIPTS = (
-    "dom.js",
-    "data.js",
-    "route.js",
-    "list.js",
-    "track.js",
-    "prompt.js",
-    "exchange.js",
-    "learnt.js",
-    "unit.js",
-    "main.js",
-)
-"""Joined in this order into one script. early.js stands alone, before anything is painted."""
+    "dom", "data", "route", "list", "track", "prompt", "exchange", "learnt", "beside", "unit", "find", "live", "main"
+)  # fmt: skip
+"""Files in assets/, without their ending, joined in this order into one script. early.js stands alone, before anything
+is painted."""
 
 VIEWER = "trials"
 """Name of the view that this module adds."""
-
-DOCTYPE = b"<!doctype html>"
-"""What a page begins with, in small letters or in capitals."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -63,6 +56,19 @@ class PageFigure:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptChange:
+    """What a compiled program says in one role, beside the program that it is compared with."""
+
+    title: str
+    rows: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Sentences, each of pieces: ``same``, ``removed`` or ``added``, and the words."""
+    demonstrations: tuple[tuple[str, str], ...] = ()
+    """Demonstrations that it adds or drops: title and text."""
+    whole: str = ""
+    """The instruction as it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class PageSection:
     """One view of the page."""
 
@@ -73,6 +79,7 @@ class PageSection:
     """One or two sentences of plain text."""
     sheets: tuple[Sheet, ...] = ()
     drawings: tuple[PageFigure, ...] = ()
+    changes: tuple[PromptChange, ...] = ()
 
 
 def write_page(
@@ -84,14 +91,15 @@ def write_page(
     facts: Sequence[tuple[str, str]] = (),
     templates: str = "",
     exchanges: Callable[[UnitRecord | TrainingRecord], Exchanges] = lambda _: NONE,
+    headline: str = "",
 ) -> None:
     """Write the page, whole or not at all.
 
     `records` are read once, one at a time. `notes` stand at the top of every view, `facts` are labels and values of
-    where the run came from, `templates` is the text of the prompt's action_templates region where a
-    record notes none, `exchanges` gives what was recorded of a record. A page of this kind that is there is replaced,
-    and an empty file; `UsageError` is raised for any other, and when the file cannot be written, `ValueError` for
-    sections of one name or of one that makes no route.
+    where the run came from, `templates` is the text of the prompt's action_templates region where a record notes none,
+    `exchanges` gives what models were sent for a record, `headline` says in a few sentences what came out. A page of
+    this kind that is there is replaced, and an empty file; `UsageError` is raised for any other, and when the file
+    cannot be written, `ValueError` for sections of one name or of one that makes no route.
     """
     names = [section.name for section in sections]
     if bad := [name for name in names if not _NAME.fullmatch(name) or name == VIEWER or names.count(name) > 1]:
@@ -99,7 +107,8 @@ def write_page(
     with _open_new_file(path) as file, TemporaryFile(dir=path.parent) as chunks:
         entries = list(_write_record_payloads(records, chunks, exchanges))
         index = {"units": entries, "templates": replace_controls(templates)}
-        file.write(_render_shell(title, sections, notes, facts, index, len(entries)).encode("utf-8", "replace"))
+        shell = render_shell(title, sections, notes, facts, index, headline)
+        file.write(shell.encode("utf-8", "replace"))
         chunks.seek(0)
         shutil.copyfileobj(chunks, file, 1 << 20)
         file.write(b"</body>\n</html>\n")
@@ -128,29 +137,20 @@ def _write_record_payloads(
         chunks.write(b"</script>\n")
 
 
-def _render_shell(
+def render_shell(
     title: str,
     sections: Sequence[PageSection],
     notes: Sequence[str],
     facts: Sequence[tuple[str, str]],
     index: dict[str, Any],
-    units: int,
+    headline: str = "",
 ) -> str:
-    """Return everything before the chunks."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """Return everything before the chunks. An `index` with ``live`` is of a page that a server serves: it fetches its
+    units from there."""
     from markupsafe import Markup
 
-    strike = make_redactor()
-    early, script, style = _read_asset("early.js"), _build_script(), _read_asset("page.css")
-    environment = Environment(
-        loader=PackageLoader("rsso_dspy.report.page", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: strike(replace_controls(value)) if type(value) is str else value,
-    )
-    environment.filters["visible"] = replace_controls
+    early, script, style = read_asset("early.js"), _build_script(), read_asset("page.css")
+    environment = make_template_environment()
     drawings = {
         (section.name, number): Markup(inline_svg(drawing.svg, f"{section.name}-{number}"))
         for section in sections
@@ -161,11 +161,12 @@ def _render_shell(
         sections=sections,
         notes=notes,
         facts=facts,
-        units=units,
+        units=len(index["units"]),
+        headline=headline,
+        live="live" in index,
         drawings=drawings,
-        numeric=_find_numeric_columns,
         sort_key=_get_cell_sort_value,
-        policy=Markup(_build_security_policy((early, script), style)),
+        policy=Markup(build_security_policy((early, script), style, "live" in index)),
         style=Markup(style),
         early=Markup(early),
         script=Markup(script),
@@ -173,9 +174,21 @@ def _render_shell(
     )
 
 
-def _find_numeric_columns(sheet: Sheet) -> list[bool]:
-    """Per column whether it is set to the right."""
-    return [place > 0 and all(row[place].is_numeric for row in sheet.rows) for place in range(len(sheet.columns))]
+def make_template_environment() -> "Environment":
+    """Return what renders the templates in assets/; values are escaped, and keys and acting characters taken out."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    strike = make_redactor()
+    environment = Environment(
+        loader=PackageLoader("rsso_dspy.report.page", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: strike(replace_controls(value)) if type(value) is str else value,
+    )
+    environment.filters["visible"] = replace_controls
+    return environment
 
 
 def _get_cell_sort_value(cell: Cell) -> str:
@@ -183,13 +196,20 @@ def _get_cell_sort_value(cell: Cell) -> str:
     return "" if cell.value is None or isinstance(cell.value, str) else repr(float(cell.value))
 
 
-def _build_security_policy(scripts: Sequence[str], style: str) -> str:
-    """Return the Content-Security-Policy: only content of the file itself."""
+def build_security_policy(scripts: Sequence[str], style: str, live: bool = False) -> str:
+    """Return the Content-Security-Policy: only content of the file itself, and of its server if it is `live`."""
+    fetched = "connect-src 'self'; " if live else ""
     hashes = " ".join(f"'{_compute_csp_hash(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; script-src {hashes}; style-src '{_compute_csp_hash(style)}'; img-src data:; "
+        f"default-src 'none'; {fetched}script-src {hashes}; style-src '{_compute_csp_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
+
+
+def build_style_policy(style: str) -> str:
+    """Return the policy of a page without scripts whose forms ask its own server."""
+    allowed = f"style-src '{_compute_csp_hash(style)}'; img-src data:; base-uri 'none'; form-action 'self'"
+    return f"default-src 'none'; {allowed}"
 
 
 def _compute_csp_hash(text: str) -> str:
@@ -203,11 +223,12 @@ def _encode_script_json(data: Any) -> str:
 
 
 def _build_script() -> str:
-    return '"use strict";\n(() => {\n' + "\n".join(_read_asset(name) for name in SCRIPTS) + "})();\n"
+    return '"use strict";\n(() => {\n' + "\n".join(read_asset(f"{name}.js") for name in SCRIPTS) + "})();\n"
 
 
 @cache
-def _read_asset(name: str) -> str:
+def read_asset(name: str) -> str:
+    """Return the text of a file in assets/."""
     return (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8")
 
 

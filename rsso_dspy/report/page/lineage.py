@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from rsso_dspy.records import Step, TrialResult, TrialsRecord
 from rsso_dspy.report.learning_curves import CONSTITUTION, REFLECTIONS
+from rsso_dspy.report.memory_entries import trace_entries
 
 _ATTEMPT = re.compile(r"(?:\A|\n\n)Attempt (\d+): ")
 
-LearntKind = Literal["plan", "skill", "rule"]
+LearntKind = Literal["plan", "skill", "rule", "entry"]
 
 StepRange = tuple[int, int, int]
 """Trial, first step and last step. Steps count from 1."""
@@ -25,7 +26,7 @@ StepRange = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class LearntItem:
-    """A plan, a skill or a rule."""
+    """A plan, a skill, a rule, or an entry of another memory."""
 
     kind: LearntKind
     id: str
@@ -46,7 +47,7 @@ class LearntItem:
 def trace_learnt_items(record: TrialsRecord) -> list[LearntItem]:
     """Trace all items, in order of trials, skipping unexpected snapshots."""
     found: list[LearntItem] = []
-    for part in (_trace_plans, _trace_skills, _trace_rules):
+    for part in (_trace_plans, _trace_skills, _trace_rules, _trace_entries):
         try:
             found += part(record)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError):
@@ -130,7 +131,9 @@ def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
         if places and (places[0][:2] == read[0][:2] or not _is_own_rule(record, rule)):
             trial = step = 0
         elif places:
-            trial, step = _find_rule_origin(places[0][0], places[0][1])
+            trial, step, *_ = places[0]
+            if step == 1:  # it was written after the trial before
+                trial, step = trial - 1, 0
         elif _is_own_rule(record, rule):
             trial, step = max(last, max((result.trial for result in record.trials), default=0)), 0
         else:
@@ -139,14 +142,26 @@ def _trace_rules(record: TrialsRecord) -> Iterator[LearntItem]:
         yield LearntItem("rule", rule["id"], rule["id"], line, trial, step, reads=_join_ranges(reads))
 
 
+def _trace_entries(record: TrialsRecord) -> Iterator[LearntItem]:
+    """Entries of other memories. One that the trials here did not write is named with the trial that did."""
+    steps = {(r.trajectory.variant.key, r.trial): len(_get_trial_steps(r)) for r in record.trials if r.trajectory}
+    for entry in trace_entries(record):
+        own = [mark for mark in entry.learned if mark in steps]
+        trial = own[0][1] if own else 0
+        if own and entry.reads:  # worded anew here, and read before
+            trial = min(trial, entry.reads[0][0] - 1)
+        title = entry.data.get("title") or entry.data.get("target")
+        name = f"{entry.id}: {title}" if title else entry.id
+        if not own and entry.learned:
+            variant, number = entry.learned[0]
+            name += f", from {variant} trial {number}"
+        drawn = tuple((number, 1, steps[variant, number]) for variant, number in own if steps[variant, number])
+        yield LearntItem("entry", entry.id, name, entry.text, trial, drawn=drawn, reads=entry.reads)
+
+
 def _is_own_rule(record: TrialsRecord, rule: Mapping[str, Any]) -> bool:
     keys = {result.trajectory.variant.key for result in record.trials if result.trajectory}
     return bool(keys & set(str(rule.get("source", "")).split(" + ")))
-
-
-def _find_rule_origin(trial: int, step: int) -> tuple[int, int]:
-    """When a rule was written that stands in a prompt from this step on: in the trial, or after the one before."""
-    return (trial, step) if step > 1 else (trial - 1, 0)
 
 
 def _format_rule(rule: Mapping[str, Any]) -> str:

@@ -10,8 +10,8 @@ files, so characters with an effect in a browser (direction marks, control chara
 import base64
 import gzip
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rsso_dspy.recordings import Exchange, text_of
@@ -20,9 +20,19 @@ from rsso_dspy.redaction import redact_json
 from rsso_dspy.report.page.lineage import trace_learnt_items
 from rsso_dspy.report.terminal import replace_controls
 
-Exchanges = Mapping[int, Sequence[Exchange]]
-"""What was recorded of a record, by trial."""
-NONE: Exchanges = {}
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """What models were sent for a record, and what they answered."""
+
+    by_trial: Mapping[int, Sequence[Exchange]] = field(default_factory=dict)
+    rebuilt: bool = False
+    """Whether the requests were not recorded but made again; they have no answers."""
+    why_not: str = ""
+    """Why there are none, as the end of a sentence."""
+
+
+NONE = Exchanges()
 
 UNDERSTOOD, MALFORMED, ASKED_BACK, NO_EFFECT = 1, 2, 4, 8
 """Bits of a step's flags."""
@@ -42,6 +52,7 @@ def build_list_entry(record: UnitRecord | TrainingRecord) -> dict[str, Any]:
         "scores": [result.trajectory.accumulator if result.trajectory else None for result in record.trials],
         "marks": "".join(_get_trial_mark(result) for result in record.trials),
         "steps": {result.trial: len(result.trajectory.steps) if result.trajectory else 0 for result in record.trials},
+        "has": "".join(letter for letter, has in _MARKS.items() if has(record)),
     }
 
 
@@ -63,10 +74,12 @@ def build_record_data(record: UnitRecord | TrainingRecord, exchanges: Exchanges 
         "seed": record.seed,
         "sso": _uses_sso_scaffold(record),
         "trials": [
-            _build_trial_data(result, texts) | _exchanges(exchanges.get(result.trial, ()), texts)
+            _build_trial_data(result, texts) | _exchanges(exchanges.by_trial.get(result.trial, ()), texts)
             for result in record.trials
         ],
         "budgets": budgets,
+        "rebuilt": exchanges.rebuilt,
+        "why_not": replace_controls(exchanges.why_not),
         "learnt": [
             asdict(item)
             | {"name": replace_controls(item.name), "id": replace_controls(item.id), "text": texts(item.text)}
@@ -74,6 +87,21 @@ def build_record_data(record: UnitRecord | TrainingRecord, exchanges: Exchanges 
         ],
         "texts": list(texts.known.values()),
     }
+
+
+def _reads_memory(record: UnitRecord | TrainingRecord) -> bool:
+    """Whether some prompt held what a memory gave it."""
+    regions = {name.partition(":")[0].partition("@")[0] for trial in record.trials for name in trial.shown}
+    return bool(regions - {"action_templates"})
+
+
+_MARKS: dict[str, Callable[[UnitRecord | TrainingRecord], bool]] = {
+    "m": lambda record: any(step.malformed for played in record.trajectories for step in played.steps),
+    "t": lambda record: bool(record.stalled_trials),
+    "r": _reads_memory,
+    "l": lambda record: any(any(_clean_counts(c).values()) for trial in record.trials for c in trial.learnt.values()),
+}
+"""Letter to what it says of a record: malformed answers, a stalled trial, a memory that was read, something learned."""
 
 
 class _TextTable:
@@ -131,6 +159,7 @@ def _exchanges(exchanges: Sequence[Exchange], texts: _TextTable) -> dict[str, An
             "role": replace_controls(each.role),
             "model": replace_controls(each.model),
             "seconds": each.seconds,
+            "tokens": [_sum_tokens(each, "prompt_tokens"), _sum_tokens(each, "completion_tokens")],
             "failed": len(each.failed),
             "parameters": texts(json.dumps({"model": each.request["model"], **each.request["parameters"]})),
             "messages": [
@@ -143,6 +172,12 @@ def _exchanges(exchanges: Sequence[Exchange], texts: _TextTable) -> dict[str, An
         for each in sorted(exchanges, key=lambda each: each.role != "actor")
     ]
     return {"exchanges": found} if found else {}
+
+
+def _sum_tokens(exchange: Exchange, name: str) -> int:
+    """Sum a count of tokens over the answers of an exchange, as the provider reported it; 0 where it did not."""
+    counts = (usage.get(name) for usage in exchange.usage)
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def _clean_counts(counts: dict[str, Any]) -> dict[str, Any]:

@@ -1,25 +1,57 @@
-// What was really sent to a model at a step, and what it really answered, where the run was recorded.
+// What was really sent to a model at a step, and what it really answered: as recorded, else rebuilt.
 
 /** Exchanges of a step, the actor's first. */
 const exchangesAt = (trial, number) => (trial.exchanges ?? []).filter((each) => each.step === number);
 
+const wholeText = (data, parts) => parts.map((index) => data.texts[index]).join("\n\n");
+
+/** Seconds and tokens of an exchange, as far as they are known. */
+function costOf(exchange) {
+  const [sent, said] = exchange.tokens ?? [0, 0];
+  return [exchange.seconds ? `${exchange.seconds} s` : null,
+    sent || said ? `${sent.toLocaleString("en")} tokens in, ${said.toLocaleString("en")} out` : null].filter(Boolean);
+}
+
 function exchangesPart(data, trial, number) {
   const found = exchangesAt(trial, number);
-  if (!found.length) return null;
-  return el("section", { class: "exchanges", "aria-label": "As sent and answered" },
-    el("h4", {}, "As sent and answered ", el("span", { class: "dim" }, count(found.length, "exchange"))),
+  if (!found.length) {
+    const why = data.why_not ? ` Not rebuilt: ${data.why_not}.` : "";
+    return el("p", { class: "note" }, `The request was not recorded (rsso-dspy run --record does).${why}`);
+  }
+  const title = data.rebuilt ? "Request, rebuilt " : "As sent and answered ";
+  return el("section", { class: "exchanges", "aria-label": title.trim() },
+    el("h4", {}, title, el("span", { class: "dim" }, count(found.length, "exchange"))),
+    data.rebuilt ? el("p", { class: "note" }, "This run was not recorded. The actor\u2019s request was made again from the record, by the code and the program that made it; what was read of the answer stands under Answer.") : null,
     ...found.map((each, place) => exchangePart(data, each, place)));
 }
 
 function exchangePart(data, exchange, place) {
-  const whole = (parts) => parts.map((index) => data.texts[index]).join("\n\n");
-  const sent = exchange.messages.reduce((sum, [, parts]) => sum + whole(parts).length, 0);
+  const sent = exchange.messages.reduce((sum, [, parts]) => sum + wholeText(data, parts).length, 0);
   const title = [el("b", {}, exchange.role), " ",
-    el("span", { class: "dim" }, [exchange.model, count(sent, "character"), `${exchange.seconds} s`,
+    el("span", { class: "dim" }, [exchange.model, count(sent, "character"), ...costOf(exchange),
       exchange.failed ? `${count(exchange.failed, "request")} failed before` : null].filter(Boolean).join(", "))];
   return folding(`exchange ${exchange.role} ${place}`, false, { class: "region r-other exchange" }, title,
     el("div", { class: "body" },
-      el("p", { class: "dim" }, data.texts[exchange.parameters]),
-      ...exchange.messages.flatMap(([role, parts]) => [el("p", { class: "note" }, role), lines(whole(parts), { class: "sent" })]),
-      el("p", { class: "note" }, exchange.error ? "error" : "answer"), lines(whole(exchange.answer), { class: "answered" })));
+      data.rebuilt ? null : el("p", { class: "dim" }, data.texts[exchange.parameters]),
+      ...exchange.messages.flatMap(([role, parts]) => [el("p", { class: "note" }, role), lines(wholeText(data, parts), { class: "sent" })]),
+      ...(data.rebuilt ? [] : [el("p", { class: "note" }, exchange.error ? "error" : "answer"),
+        lines(wholeText(data, exchange.answer), { class: "answered" })])));
+}
+
+/** What stands ahead of the regions: the system message, and demonstrations as messages. Nothing where no request is known. */
+function aheadParts(data, trial, number) {
+  const actors = exchangesAt(trial, number).filter((each) => each.role === "actor");
+  if (!actors.length) return [];
+  const { messages } = actors[0];
+  const systems = messages.filter(([role]) => role === "system");
+  const layout = layoutOf(data);
+  const demos = layout === "append" ? [] : messages.filter(([role]) => role !== "system").slice(0, -1);
+  const part = (name, title, found, words) => (found.length ? folding(`region ${name}`, false,
+    { class: `region r-other ${name}` },
+    [el("i", { class: "swatch" }), el("b", {}, title), " ", el("span", { class: "dim" }, words)],
+    el("div", { class: "body" }, ...found.flatMap(([role, parts]) => [
+      name === "demonstrations" ? el("p", { class: "note" }, role) : null, lines(wholeText(data, parts))].filter(Boolean)))) : null);
+  const size = systems.reduce((sum, [, parts]) => sum + wholeText(data, parts).length, 0);
+  return [part("system", "System message", systems, count(size, "character")),
+    part("demonstrations", "Demonstrations", demos, count(demos.length / 2, "demonstration"))].filter(Boolean);
 }

@@ -1,7 +1,16 @@
 // What was written after a trial, where its examples stand, and in which prompts it stood later.
 
-const KINDS = { plan: "plan", skill: "skill", rule: "rule" };
-const MEMORIES = { plans_from_past_attempts: "Plans", skills: "Skills", constitution: "Rules" };
+const KINDS = { plan: "plan", skill: "skill", rule: "rule", entry: "entry" };
+const SEVERAL = { entry: "entries" };
+const MEMORIES = {
+  plans_from_past_attempts: "Plans",
+  skills: "Skills",
+  constitution: "Rules",
+  past_attempts: "Past attempts",
+  experience: "Experience",
+  past_strategies: "Strategies",
+  known_errors: "Known errors",
+};
 const COUNTS = {
   written: ["written", "written"],
   again: ["said again", "said again"],
@@ -19,6 +28,8 @@ const COUNTS = {
   pieces: ["piece stored", "pieces stored"],
   pool: ["candidate kept", "candidates kept"],
   calls: ["model call", "model calls"],
+  told_wrong: ["trial told with a wrong reward", "trials told with a wrong reward"],
+  corrected: ["wrong reward corrected", "wrong rewards corrected"],
   verbalize_calls: ["put into words", "put into words"],
   equivalent_calls: ["compared by a model", "compared by a model"],
 };
@@ -58,7 +69,7 @@ function itemPart(unit, item, text) {
   const fact = (label, stretches) => (stretches.length
     ? el("div", {}, el("dt", {}, label), el("dd", {}, places(unit, stretches))) : null);
   return el("article", { class: "item" },
-    el("h5", {}, el("span", { class: `kind r-${{ plan: "plans_from_past_attempts", skill: "skills", rule: "constitution" }[item.kind]}` },
+    el("h5", {}, el("span", { class: `kind r-${{ plan: "plans_from_past_attempts", skill: "skills", rule: "constitution" }[item.kind] ?? "other"}` },
       KINDS[item.kind]), " ", item.kind === "rule" ? `${item.name}${item.step ? `, before step ${item.step}` : ""}` : item.name),
     lines(text),
     el("dl", {}, fact("Drawn from", item.drawn), fact("Read in", item.reads), fact("Pursued in", item.pursued),
@@ -75,7 +86,7 @@ function learntPart(unit, data, trial) {
     parts.push(folding("brought", false, { class: "brought" }, `There before the first trial: ${summed(brought)}`,
       ...brought.map((item) => itemPart(unit, item, data.texts[item.text]))));
   }
-  parts.push(el("h4", { id: "learnt", tabindex: "-1" }, "What was learnt"));
+  parts.push(el("h4", { id: "learnt", tabindex: "-1" }, "What was learned"));
   if (counts.length) {
     parts.push(el("dl", { class: "counts" }, ...counts.map(([region, counted]) =>
       el("div", {}, el("dt", {}, MEMORIES[region] ?? region), el("dd", {}, inWords(counted))))));
@@ -83,31 +94,41 @@ function learntPart(unit, data, trial) {
     parts.push(el("p", { class: "dim" }, trial.steps ? "Nothing. Memories learn nothing from a last trial, reflections are written after failed ones alone, and some methods keep none." : "Nothing: the trial errored."));
   }
   parts.push(...items.map((item) => itemPart(unit, item, data.texts[item.text])));
-  return el("section", { class: "learnt", "aria-label": "What was learnt" }, ...parts);
+  return el("section", { class: "learnt", "aria-label": "What was learned" }, ...parts);
 }
 
 function summed(items) {
   return Object.keys(KINDS).map((kind) => [kind, items.filter((item) => item.kind === kind).length])
-    .filter(([, number]) => number).map(([kind, number]) => count(number, kind)).join(", ");
+    .filter(([, number]) => number).map(([kind, number]) => count(number, kind, SEVERAL[kind])).join(", ");
 }
 
-/** For what stands in a region at a step: where it was learnt. */
+const UNTAUGHT = new Set(["task", "progress", "action_templates", "history"]);
+
+/** What stands in a region: plans, skills or entries; nothing for a region that no memory fills. */
+function kindIn(data, region) {
+  const has = (kind) => data.learnt.some((item) => item.kind === kind);
+  if (region === "plans_from_past_attempts") return "plan";
+  if (region === "skills" && (has("skill") || !has("entry"))) return "skill";
+  return has("entry") && !UNTAUGHT.has(region) ? "entry" : null;
+}
+
+/** For what stands in a region at a step: where it was learned. */
 function origins(unit, data, trial, number, region) {
-  const kind = { plans_from_past_attempts: "plan", skills: "skill" }[region];
+  const kind = kindIn(data, region);
   if (!kind) return null;
   const inside = ([at, first, last]) => at === trial.trial && first <= number && number <= last;
-  const names = kind === "skill" ? trial.steps[number - 1].recalled : null;
+  const names = kind === "plan" ? null : trial.steps[number - 1].recalled;
   const items = names
-    ? names.map((name) => data.learnt.find((item) => item.kind === kind && item.id === name))
+    ? names.map((name) => data.learnt.find((item) => item.kind === kind && item.id === name)).filter((item) => item || kind === "skill")
     : data.learnt.filter((item) => item.kind === kind && item.reads.some(inside));
   if (!items.length) return null;
-  const elsewhere = data.about.start ? `learnt before: ${data.about.start}` : "there before the first trial";
+  const elsewhere = data.about.start ? `learned before: ${data.about.start}` : "there before the first trial";
   const training = UNITS.find((other) => other.training && !unit.training && other.arm === unit.arm &&
     other.task === unit.task && other.seed === unit.seed);
   return el("p", { class: "origins" }, ...items.map((item, place) => {
     const name = kind === "skill" ? `Subgoal ${place + 1}` : item.name;
     if (item?.trial >= 1) {
-      return el("span", {}, `${name}: `, el("a", { href: address(unit, item.trial, null, "learnt") }, `learnt after trial ${item.trial}`));
+      return el("span", {}, `${name}: `, el("a", { href: address(unit, item.trial, null, "learnt") }, `learned after trial ${item.trial}`));
     }
     return el("span", {}, `${name}: `, training ? el("a", { href: address(training) }, elsewhere) : elsewhere);
   }));

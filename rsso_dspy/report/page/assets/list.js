@@ -1,7 +1,8 @@
 // The list of units: search, three choices, and as many rows as are scrolled to.
 
 const BATCH = 120;
-const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored" };
+const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored", playing: "playing" };
+const HAS = { m: "malformed answers", t: "a stalled trial", r: "memory read" };
 
 const list = { matches: [], shown: 0, current: null };
 
@@ -20,9 +21,12 @@ function listPart() {
     el("summary", {}, "Units ", list.status),
     el("div", { class: "filters" },
       el("input", { id: "filter-q", type: "search", placeholder: "Search arm, task, variant   /", oninput: changed,
-        "aria-label": "Search arm, task, variant", autocomplete: "off", spellcheck: "false" }),
+        "aria-label": "Search arm, task, variant", autocomplete: "off", spellcheck: "false",
+        onkeydown: (event) => event.key === "Enter" && findEverywhere() }),
+      el("button", { type: "button", id: "find", class: "more", onclick: findEverywhere }, "Search all texts (Enter)"),
       choice("arm", "All arms", distinct("arm")),
-      choice("outcome", "All outcomes", Object.entries(OUTCOMES)),
+      choice("outcome", "All outcomes", Object.entries(OUTCOMES).filter(([value]) => UNITS.some((unit) => unit.outcome === value))),
+      choice("has", "Any content", Object.entries(HAS)),
       choice("task", "All tasks", distinct("task")),
       list.clear),
     list.box);
@@ -42,17 +46,19 @@ function applyFilter() {
 function refill() {
   const wanted = filter.q.toLowerCase().split(/\s+/).filter(Boolean);
   list.matches = UNITS.filter((unit) =>
-    ["arm", "task", "outcome"].every((name) => !filter[name] || unit[name] === filter[name]) &&
-    wanted.every((word) => unit.words.includes(word)));
+    ["arm", "task", "outcome", "has"].every((name) => matches(unit, name)) && wanted.every((word) => unit.words.includes(word)));
   list.shown = 0;
   list.rows.replaceChildren();
   list.box.scrollTop = 0;
   const all = UNITS.length.toLocaleString("en");
   list.status.textContent = list.matches.length === UNITS.length
     ? all : `${list.matches.length.toLocaleString("en")} of ${all}`;
-  list.clear.hidden = !Object.values(filter).some(Boolean);
+  list.clear.hidden = !FILTERS.some((name) => filter[name]);
   extend();
 }
+
+const matches = (unit, name) =>
+  !filter[name] || (name === "has" ? unit.has.includes(filter.has) : unit[name] === filter[name]);
 
 function extend() {
   const batch = list.matches.slice(list.shown, list.shown + BATCH);
@@ -60,7 +66,7 @@ function extend() {
   list.shown += batch.length;
   list.more.hidden = list.shown >= list.matches.length;
   if (!list.matches.length) {
-    list.rows.append(el("li", { class: "empty" }, UNITS.length ? "No unit is like this." : "No unit is finished yet."));
+    list.rows.append(el("li", { class: "empty" }, UNITS.length ? "No unit is like this. Enter in the field searches all texts." : "No unit is finished yet."));
   }
 }
 
@@ -131,13 +137,13 @@ function rove(event) {
 }
 
 function changed() {
-  filter = Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value]));
+  filter = { ...filter, ...Object.fromEntries(FILTERS.map((name) => [name, byId(`filter-${name}`).value])) };
   refill();
   write(whole());
 }
 
 function clear() {
-  filter = NO_FILTER;
+  filter = { ...NO_FILTER, beside: filter.beside };
   applyFilter();
   write(whole());
   byId("filter-q").focus();

@@ -11,6 +11,27 @@ function whole() {
   return (unit ? address(unit, trial?.trial ?? null, trial?.steps?.length ? step : null) : "#/trials") + query();
 }
 
+/** A unit that tells what the run is about: failed, then solved, with something learned in between where there is one. */
+function tellingUnit() {
+  const gain = ({ scores }) => Math.max(...scores.filter((score) => score !== null)) - (scores[0] ?? 0);
+  const rank = (unit) => [!unit.training && /n.*s/.test(unit.marks), unit.has.includes("l") && unit.has.includes("r"),
+    !unit.training, unit.outcome !== "errored", gain(unit), -Object.values(unit.steps).reduce((sum, each) => sum + each, 0)].map(Number);
+  const better = (one, other) => {
+    const at = one.rank.findIndex((value, place) => value !== other.rank[place]);
+    return at >= 0 && one.rank[at] > other.rank[at];
+  };
+  return UNITS.map((unit) => ({ unit, rank: rank(unit) })).reduce((best, each) => (best && !better(each, best) ? best : each), null)?.unit;
+}
+
+/** Without an address the page opens on that unit, at the trial that solved it, or the best. */
+function openTelling() {
+  const unit = location.hash ? null : tellingUnit();
+  if (!unit) return;
+  const trials = Object.keys(unit.steps).map(Number);
+  const place = unit.marks.includes("s") ? unit.marks.indexOf("s") : unit.scores.indexOf(Math.max(...unit.scores));
+  history.replaceState(null, "", address(unit, trials[Math.max(0, place)], 1));
+}
+
 function show() {
   clearTimeout(writing);
   const place = parse(location.hash);
@@ -65,14 +86,27 @@ const KEYS = {
   End: ["End", "last step", () => go(Infinity)],
   "]": ["]", "next trial", () => turn(1)],
   "[": ["[", "trial before", () => turn(-1)],
+  n: ["n", "next unit of the list", () => nextUnit(1)],
+  p: ["p", "unit before", () => nextUnit(-1)],
   "/": ["/", "search the units", search],
   "?": ["?", "these keys", () => keys.showModal()],
 };
+
+/** Keys that need no open trial. */
+const EVERYWHERE = new Set(["/", "?"]);
+const IN_THE_LIST = new Set(["n", "p"]);
 
 function turn(by) {
   if (!open.trial) return;
   const next = open.data.trials[open.data.trials.indexOf(open.trial) + by];
   if (next) location.hash = address(open.unit, next.trial) + query();
+}
+
+/** Open the unit that follows in the list, as it is filtered now, also while the one that was chosen is still opening. */
+function nextUnit(by) {
+  const at = list.matches.indexOf(list.current);
+  const next = at < 0 ? list.matches[0] : list.matches[at + by];
+  if (next) location.hash = address(next) + query();
 }
 
 function search() {
@@ -91,8 +125,8 @@ function pressed(event) {
     if (event.key === "Escape") typing.blur();
     return;
   }
-  const everywhere = event.key === "/" || event.key === "?";
-  if (!Object.hasOwn(KEYS, event.key) || !(everywhere || (document.body.dataset.view === "trials" && open.trial))) return;
+  const here = document.body.dataset.view === "trials" && (open.trial || IN_THE_LIST.has(event.key));
+  if (!Object.hasOwn(KEYS, event.key) || !(here || EVERYWHERE.has(event.key))) return;
   event.preventDefault();
   KEYS[event.key][2]();
 }
@@ -161,4 +195,6 @@ byId("keys-open").addEventListener("click", () => keys.showModal());
 document.querySelectorAll(".sheet table").forEach(sortable);
 document.addEventListener("keydown", pressed);
 addEventListener("hashchange", show);
+startLive();
+openTelling();
 show();

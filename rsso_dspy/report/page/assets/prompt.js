@@ -13,7 +13,10 @@ const REGIONS = {
 /** The order of Algorithm 1, and that of the layouts `cache` and `append`; regions of a method's own are named by a star. */
 const ORDERS = {
   paper: ["constitution", "plans_from_past_attempts", "task", "progress", "action_templates", "skills", "*", "history"],
-  cache: ["*", "action_templates", "constitution", "task", "plans_from_past_attempts", "history", "progress", "skills"],
+  cache: [
+    "*", "action_templates", "constitution", "task", "experience", "past_strategies", "plans_from_past_attempts",
+    "past_attempts", "history", "progress", "skills", "known_errors",
+  ],
 };
 const CLOSED = new Set(["constitution", "action_templates", "history"]);
 
@@ -48,7 +51,8 @@ function shownAt(data, trial, region, number) {
 /** Region, its text and whether it reads otherwise than a step before. */
 function regionsAt(data, trial, number) {
   const others = [...new Set(Object.keys(trial.shown).map((name) => name.split(/[:@]/)[0]))];
-  const names = orderOf(data).flatMap((name) => (name === "*" ? others.filter((other) => !(other in REGIONS)) : name));
+  const order = orderOf(data);
+  const names = order.flatMap((name) => (name === "*" ? others.filter((other) => !order.includes(other)) : name));
   return names.map((name) => {
     const at = (step) => {
       if (name === "task") return data.texts[trial.task].trim();
@@ -61,7 +65,7 @@ function regionsAt(data, trial, number) {
   }).filter((region) => region.text);
 }
 
-function promptPart(data, trial, number, links) {
+function promptPart(data, trial, number, links, ahead = []) {
   const regions = regionsAt(data, trial, number);
   const total = regions.reduce((sum, region) => sum + region.text.length, 0);
   const share = el("div", { class: "share", "aria-hidden": "true" }, ...regions.map((region) => {
@@ -73,7 +77,7 @@ function promptPart(data, trial, number, links) {
     el("span", {}, el("i", { class: `swatch r-${known(region.name)}` }), REGIONS[region.name] ?? region.name)));
   return el("section", { class: "prompt", "aria-label": "Prompt" },
     el("h4", {}, "Prompt ", el("span", { class: "dim" }, `about ${count(Math.ceil(total / 100) * 100, "character")} in ${count(regions.length, "region")}`)),
-    share, legend, ...regions.map((region) => regionPart(region, links)));
+    share, legend, ...ahead, ...regions.map((region) => regionPart(region, links)));
 }
 
 const known = (name) => (name in REGIONS ? name : "other");

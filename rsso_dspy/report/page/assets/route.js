@@ -1,6 +1,7 @@
 // Where the reader is, as the address says: #/trials/ARM/TASK::VARIANT/sSEED/tTRIAL/nSTEP?task=...&q=...
 
-const FILTERS = ["q", "arm", "task", "outcome"];
+const FILTERS = ["q", "arm", "task", "outcome", "has"];
+const PARTS = [...FILTERS, "beside"];
 
 const encoded = (text) => encodeURIComponent(text).replaceAll("%3A", ":");
 
@@ -19,7 +20,7 @@ function parse(hash) {
     // Half an escape: no unit.
   }
   const asked = new URLSearchParams(query ?? "");
-  const filter = Object.fromEntries(FILTERS.map((name) => [name, asked.get(name) ?? ""]));
+  const filter = Object.fromEntries(PARTS.map((name) => [name, asked.get(name) ?? ""]));
   return {
     view,
     filter: query === undefined ? null : filter,
@@ -30,13 +31,13 @@ function parse(hash) {
   };
 }
 
-const NO_FILTER = Object.fromEntries(FILTERS.map((name) => [name, ""]));
+const NO_FILTER = Object.fromEntries(PARTS.map((name) => [name, ""]));
 
 /** What the list shows, whichever unit is open. */
 let filter = NO_FILTER;
 
 function query() {
-  const said = new URLSearchParams(FILTERS.filter((name) => filter[name]).map((name) => [name, filter[name]]));
+  const said = new URLSearchParams(PARTS.filter((name) => filter[name]).map((name) => [name, filter[name]]));
   return said.toString() && `?${said}`;
 }
 

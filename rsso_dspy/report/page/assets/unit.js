@@ -3,11 +3,12 @@
 const ENDINGS = {
   solved: "solved",
   failed: "ended by the environment",
-  budget: "step budget used up",
+  budget: "out of steps",
   stalled: "a step took too long",
   repeated: "the same action too often",
+  exhausted: "went in circles",
 };
-const SHORT = { solved: "solved", failed: "failed", budget: "budget", stalled: "stalled", repeated: "repeated" };
+const SHORT = { solved: "solved", failed: "failed", budget: "out of steps", stalled: "stalled", repeated: "repeated", exhausted: "exhausted" };
 
 /** What is open: unit, its record, trial and step. */
 const open = { unit: null, data: null, trial: null, step: null };
@@ -36,6 +37,8 @@ async function showUnit(place) {
     fold();
     drawUnit();
   }
+  await loadBeside();
+  if (mine !== opening) return null;
   if (!open.data.trials.length) return null;
   const trial = open.data.trials.find((each) => each.trial === place.trial) ?? open.data.trials[0];
   if (trial !== open.trial) drawTrial(trial);
@@ -81,7 +84,8 @@ function drawUnit() {
       el("h2", {}, task, variant === undefined ? "" : el("span", { class: "dim" }, `::${variant}`), " ",
         el("span", { class: "arm" }, unit.arm), unit.training ? el("span", { class: "badge" }, "training") : null),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact))),
-      others.length ? el("p", { class: "others" }, "Also played by: ", ...open.others.map(({ link }) => link)) : null),
+      others.length ? el("p", { class: "others" }, "Also played by: ", ...open.others.map(({ link }) => link), besideChoice(others)) : null,
+      el("p", { class: "story" }, ...storyOf(data))),
     el("nav", { class: "strip", "aria-label": unit.training ? "Episodes" : "Trials" }, ...data.trials.map(stripPart)),
     el("div", { id: "trial" }));
 }
@@ -96,6 +100,17 @@ function aim() {
 }
 
 const bestOf = (unit) => (unit.outcome === "errored" ? "err" : `${Math.max(...unit.scores)}`);
+
+/** What became of the unit, trial by trial, in a sentence. */
+function storyOf(data) {
+  const parts = data.trials.map((trial) => {
+    if (trial.error !== null) return `trial ${trial.trial} errored`;
+    const wrote = summed(data.learnt.filter((item) => item.trial === trial.trial));
+    const end = trial.solved ? "solved" : `${ENDINGS[trial.outcome] ?? trial.outcome} at ${count(trial.accumulator, "point")}`;
+    return `trial ${trial.trial}: ${end}${wrote ? `, then wrote ${wrote}` : ""}`;
+  });
+  return parts.length > 1 && parts.length <= 6 ? [`${parts.join("; ")}.`.replace(/^t/, "T")] : [];
+}
 
 function stripPart(trial) {
   const kind = trial.error !== null ? "errored" : trial.solved ? "solved" : "unsolved";
@@ -113,6 +128,7 @@ function drawTrial(trial) {
   }
   byId("trial").replaceChildren(...(trial.error !== null ? erroredTrial(trial) : playedTrial(trial)));
   aim();
+  drawBeside();
 }
 
 function erroredTrial(trial) {
@@ -129,7 +145,7 @@ function playedTrial(trial) {
   const spent = Object.entries(trial.usage).map(([role, [calls, sent, answered]]) =>
     `${role} ${count(calls, "call")}, ${sent.toLocaleString("en")} tokens in, ${answered.toLocaleString("en")} out`);
   const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
-    `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} at reset` : null,
+    `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} held at reset, not earned` : null,
     trial.invalid ? `${count(trial.invalid, "action")} not understood` : null,
     trial.asked_back ? `${count(trial.asked_back, "action")} asked back` : null,
     trial.no_effect ? `${count(trial.no_effect, "action")} without effect` : null,
@@ -142,11 +158,12 @@ function playedTrial(trial) {
       el("h3", {}, `Trial ${trial.trial}`, unit.training ? ` (${trial.variant})` : "", ": ",
         el("b", { class: trial.solved ? "good" : "" }, count(trial.accumulator, "point")), `, ${ENDINGS[trial.outcome] ?? trial.outcome}`),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)),
-        items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learnt: ${summed(items)}`) : null),
+        items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learned: ${summed(items)}`) : null),
       spent.length ? el("details", { class: "spent" }, el("summary", {}, "Calls and tokens"),
         ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
     open.track.part,
     el("div", { class: "walker" }, walkerBar(trial), stepList(trial), el("div", { id: "step" })),
+    el("div", { id: "beside-box" }),
     open.learnt,
   ];
 }
@@ -196,14 +213,17 @@ function walk(wanted) {
     open.rows.scrollTop = top - open.rows.clientHeight / 2;
   }
   byId("step").replaceChildren(
-    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region)),
+    el("div", {}, promptPart(data, trial, number, (region) => origins(open.unit, data, trial, number, region),
+      aheadParts(data, trial, number)),
       exchangesPart(data, trial, number)),
     el("div", { class: "after" }, answerPart(data, step), resultPart(data, step)));
 }
 
 function answerPart(data, step) {
   const part = (label, ...said) => el("div", {}, el("dt", {}, label), el("dd", {}, ...said));
+  const cost = exchangesAt(open.trial, step.number).filter((each) => each.role === "actor").flatMap(costOf);
   return el("section", { class: "answer", "aria-label": "Answer" }, el("h4", {}, "Answer ",
+    cost.length ? el("span", { class: "dim cost" }, cost.join(", ")) : null,
     step.malformed ? el("span", { class: "badge bad" }, "malformed: it held no action, nothing was sent") : null),
   el("dl", {},
     step.unread ? part("What could not be read", lines(step.unread)) : null,

@@ -1,0 +1,140 @@
+"""What a run found, in a few plain sentences that hold whatever its numbers are.
+
+write_headline(analyze_run(played))     # "Highest mean: rsso with 85.33 of 100 points ... Too uncertain to call: ..."
+"""
+
+from collections.abc import Sequence
+
+from rsso_dspy.pricing import format_dollars, format_tokens
+from rsso_dspy.report import cells
+from rsso_dspy.report.analysis import Analysis, ContrastResult
+from rsso_dspy.report.benchmarks import describe_together
+
+MOST = 3
+"""Maximum number of comparisons that are told."""
+
+UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
+
+OWN_MODEL = "Your own model plays with --model PROVIDER/NAME."
+
+
+def write_headline(found: Analysis) -> str:
+    """Write the result of a run: which arm scored highest, which comparisons it decides, what is missing, what it took,
+    and how to play a language model if none played."""
+    scored = [arm for arm in found.arms if arm.mean is not None]
+    if not scored:
+        return "No unit has a score yet."
+    said = [_describe_best(found), *describe_together(found.benchmarks, found.alike), *_describe_comparisons(found)]
+    said += [*_describe_gaps(found), *_describe_spending(found)]
+    return " ".join([*said, *([OWN_MODEL] if found.rule_based else [])])
+
+
+def _describe_best(found: Analysis) -> str:
+    scored = [(arm.mean, arm) for arm in found.arms if arm.mean is not None]
+    top = max(mean for mean, _ in scored)
+    best = [arm for mean, arm in scored if f"{mean:.2f}" == f"{top:.2f}"]
+    names = " and ".join(arm.arm for arm in best)
+    if len(scored) == 1:
+        of = f"{best[0].solve} of {best[0].units}"
+        return f"{names} scored {top:.2f} of 100 points on average and solved {of} units; no other arm has a score."
+    if len(best) == len(scored):
+        return f"{'Both' if len(best) == 2 else f'All {len(best)}'} arms scored {top:.2f} of 100 points on average."
+    solved = f", {best[0].solve} of {best[0].units} units solved" if len(best) == 1 else ""
+    unlike = "" if found.alike else " (the arms finished different units)"
+    return f"Highest mean: {names} with {top:.2f} of 100 points{solved}{unlike}."
+
+
+def _describe_comparisons(found: Analysis) -> list[str]:
+    paired = [each for each in found.findings if each.comparison.difference is not None]
+    if not paired:
+        return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
+    said = _describe_results(sorted(paired, key=lambda each: each is not found.main_result))
+    for trials in sorted({each.comparison.trials for each in found.as_compiled}):
+        again = [each for each in found.as_compiled if each.comparison.trials == trials]
+        main = max(each.comparison.trials for each in paired)
+        words = f"That is the main comparison, the protocol's best of {main} trials. By the best of {trials}, as"
+        said += [f"{words} the compile scored:", *_describe_results(again)]
+    return said
+
+
+def _describe_results(ordered: Sequence[ContrastResult]) -> list[str]:
+    decided = [_describe_winner(each) for each in ordered if _is_decided(each)]
+    open_ = [each for each in ordered if not _is_decided(each)]
+    kept = open_[: max(1, MOST - len(decided))]
+    said = decided[:MOST]
+    for verdict in (UNCERTAIN, TOO_FEW, EQUAL):
+        told = [_describe_difference(each) for each in kept if _judge_open(each) == verdict]
+        said += [f"{verdict}: {', '.join(told)}."] if told else []
+    left = len(decided[MOST:]) + len(open_) - len(kept)
+    said += [f"{left} more comparison{'s are' if left > 1 else ' is'} in the tables."] if left else []
+    if decided and len(ordered) > 1:
+        said.append(f"Intervals are not corrected for the {len(ordered)} comparisons; Holm's p in the tables is.")
+    return said
+
+
+def _is_decided(result: ContrastResult) -> bool:
+    """Whether the interval of a difference lies on one side of 0."""
+    interval = result.comparison.interval
+    return interval is not None and interval.is_decided
+
+
+def _judge_open(result: ContrastResult) -> str:
+    """Why a comparison is not decided: no pair differs, a run over this few task types could decide no difference, or
+    the interval includes 0."""
+    pair, interval = result.comparison, result.comparison.interval
+    if pair.pairs > 1 and not pair.higher and not pair.lower:
+        return EQUAL
+    hopeless = interval is not None and interval.over == "task types" and interval.is_hopeless
+    return TOO_FEW if hopeless else UNCERTAIN
+
+
+def _describe_winner(result: ContrastResult) -> str:
+    pair = result.comparison
+    assert pair.difference is not None
+    better, worse = (pair.second, pair.first) if pair.difference > 0 else (pair.first, pair.second)
+    return f"{better} beats {worse} by {abs(pair.difference):.2f} points ({_describe_pairs(result, best_first=True)})."
+
+
+def _describe_difference(result: ContrastResult) -> str:
+    """Write ``second - first``, as in the tables, with its interval."""
+    pair = result.comparison
+    difference = cells.format_difference(pair.difference).text
+    return f"{pair.second} - {pair.first} {difference} points ({_describe_pairs(result)})"
+
+
+def _describe_pairs(result: ContrastResult, best_first: bool = False) -> str:
+    """Write the number of pairs and the interval: of ``second - first``, or of the better arm minus the worse one."""
+    pair = result.comparison
+    units = f"{pair.pairs} unit{'s' if pair.pairs != 1 else ''}"
+    if pair.interval is None:
+        return units
+    low, high = pair.interval.low, pair.interval.high
+    if best_first and high < 0:
+        low, high = -high, -low
+    alone = "" if pair.interval.over == "task types" else " of one task type"
+    return f"{units}{alone}, 95% interval {low:+.1f} to {high:+.1f}"
+
+
+def _describe_spending(found: Analysis) -> list[str]:
+    """Describe the calls, tokens and dollars that this run took, interrupted trials included."""
+    spent = found.bill.answered
+    if not spent.calls:
+        return []
+    billed = found.bill.spent
+    price = "at no cost" if found.bill.free else "price unknown" if billed is None else format_dollars(billed)
+    calls = f"{spent.calls:,} model call{'s' if spent.calls > 1 else ''}"
+    return [f"It took {calls} and {format_tokens(spent.input + spent.output)} tokens, {price}."]
+
+
+def _describe_gaps(found: Analysis) -> list[str]:
+    said = []
+    if found.missing:
+        said.append(f"{found.missing} planned unit{'s are' if found.missing > 1 else ' is'} not finished.")
+    if found.missing_shards:
+        said.append(f"This is without {found.name_missing_shards()} of the run.")
+    if found.errored:
+        count = len(found.errored)
+        said.append(
+            f"{count} unit{'s' if count > 1 else ''} ended in an error and count{'' if count > 1 else 's'} nowhere."
+        )
+    return said
