@@ -10,22 +10,39 @@ TYPE_CHECKING = False  # as typing has it, whose import takes longer than all of
 if TYPE_CHECKING:  # the same names for type checkers and editors
     from rsso_dspy.experiment.session import session
     from rsso_dspy.optimize.compile import compile
-    from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.metric import metric
+    from rsso_dspy.optimize.program_file import load
     from rsso_dspy.programs.agent import Agent
     from rsso_dspy.programs.methods import METHODS
     from rsso_dspy.records import Variant
+    from rsso_dspy.workflows.python_run import run
+    from rsso_dspy.workflows.run_result import RunResult, open_run
 
 _PUBLIC = {
     "Agent": "rsso_dspy.programs.agent",
     "METHODS": "rsso_dspy.programs.methods",
+    "RunResult": "rsso_dspy.workflows.run_result",
     "Variant": "rsso_dspy.records",
     "compile": "rsso_dspy.optimize.compile",
-    "load": "rsso_dspy.optimize.compiled",
+    "load": "rsso_dspy.optimize.program_file",
     "metric": "rsso_dspy.optimize.metric",
+    "open_run": "rsso_dspy.workflows.run_result",
+    "run": "rsso_dspy.workflows.python_run",
     "session": "rsso_dspy.experiment.session",
 }
-__all__ = ["METHODS", "Agent", "Variant", "__version__", "compile", "load", "metric", "session"]
+__all__ = [
+    "METHODS",
+    "Agent",
+    "RunResult",
+    "Variant",
+    "__version__",
+    "compile",
+    "load",
+    "metric",
+    "open_run",
+    "run",
+    "session",
+]
 
 
 def __getattr__(name: str):  # type: ignore[no-untyped-def]

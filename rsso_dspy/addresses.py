@@ -11,6 +11,7 @@ import os
 import re
 import socket
 from ipaddress import ip_address
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -25,6 +26,27 @@ def strip_credentials(address: str) -> str:
     except ValueError:
         return re.sub(r"(?<=//)[^/\s]*@", "", address).partition("?")[0]
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def strip_addresses(table: dict[str, Any], prefix: str = "") -> list[str]:
+    """Strip every `base_url` of nested tables, in place; return the dotted keys of those that change."""
+    changed = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            changed += strip_addresses(value, f"{prefix}{key}.")
+        elif key == "base_url" and value and (shown := strip_credentials(value)) != value:
+            table[key] = shown
+            changed.append(f"{prefix}{key}")
+    return changed
+
+
+def is_server_address(address: str) -> bool:
+    """Return whether the address is one of a server that speaks HTTP, with a valid port if it names one."""
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
 
 
 def is_local(address: str) -> bool:

@@ -29,6 +29,9 @@ for."""
 LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS = 100, 100_000
 """Fewer hold no demonstration, more no prompt."""
 
+MOST_DEMONSTRATIONS = 20
+"""Maximum solved games in a prompt."""
+
 MOST_STATES = 1000
 """Maximum states in a window, or skills in a prompt: more than any trial has steps."""
 
@@ -61,5 +64,4 @@ SHOWN = 80
 
 
 def shorten_text(text: str) -> str:
-    """Shorten a text for a message."""
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."

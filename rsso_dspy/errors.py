@@ -21,6 +21,7 @@ RssoError                       exit code 1
 """
 
 from collections.abc import Iterable
+from importlib import import_module
 
 FEW = 8
 """Maximum number of names that a message lists in full."""
@@ -64,6 +65,19 @@ class ConfigError(UsageError):
 
 class NotInstalled(UsageError):
     """An extra of the package is needed."""
+
+
+def require_extra(module: str, what: str, extra: str) -> None:
+    """Import a module that an extra of this package installs.
+
+    Raises `NotInstalled`, which tells `what` needs it ("figures need matplotlib") and how to install the extra.
+    """
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != module.partition(".")[0]:
+            raise
+        raise NotInstalled(f"{what}, which is not installed: pip install 'rsso-dspy[{extra}]'") from None
 
 
 class DamagedFile(UsageError):

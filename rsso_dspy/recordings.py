@@ -90,7 +90,6 @@ def key_of(role: str, request: Mapping[str, Any]) -> str:
 
 
 def text_of(content: object) -> str:
-    """Return a message's content as text."""
     if isinstance(content, list):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return str(content or "")
@@ -136,11 +135,9 @@ class Recordings:
         return cls(find_recordings(path))
 
     def below(self, part: str) -> "Recordings":
-        """Return the recordings of a subfolder."""
         return Recordings(self.folder, part)
 
     def file(self, name: str) -> Path:
-        """Return the file called `name`."""
         return self.folder / self.part / f"{name}{ENDING}"
 
     def trials(self, name: str) -> dict[int, list[Exchange]]:

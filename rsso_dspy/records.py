@@ -5,7 +5,7 @@ State        what the agent sees at one moment
 Step         one action and the resulting state
 Trajectory   one trial, from reset to its end
 Lesson       what a piece of experience teaches: one sentence for a constitution
-TrialResult  the trial as it stands in a unit's file: trajectory, what was learnt, what it cost
+TrialResult  the trial as it stands in a unit's file: trajectory, what was learned, what it cost
 Failure      why a trial has no score
 Source       where a memory has what it holds before the first trial
 Record       serial trials of one program, whose memories go from each to the next, and where they came from
@@ -26,6 +26,9 @@ SOLVED_SCORE = 100
 ZERO_SHOT = "zero-shot"
 """Name of the uncompiled program."""
 
+PART = "part"
+"""Key in the provenance of a record: the benchmark of its task type, in a run of several."""
+
 RULE_BASED_NOTE = (
     "The embedded rule-based model answered here in place of a language model: these scores say nothing about "
     "language models."
@@ -33,9 +36,10 @@ RULE_BASED_NOTE = (
 """Shown beside every result in which the offline model had a role."""
 
 Split = Literal["train", "dev", "test"]
-Outcome = Literal["solved", "failed", "budget", "stalled", "repeated", "error"]
+Outcome = Literal["solved", "failed", "budget", "stalled", "repeated", "exhausted", "error"]
 """How a trial ended: score 100; ended by the environment below 100; step budget used up; a step took too long; the
-same action too often in a row; infrastructure failure (such a trial has no score)."""
+same action too often in a row; the same action again or a semantic loop (Reflexion's evaluator); infrastructure failure
+(such a trial has no score)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class Step:
     subgoal: str | None = None
     """Target of the recalled skill that the actor named as its subgoal."""
     recalled: tuple[str, ...] = ()
-    """Ids of the skills in the prompt of this step."""
+    """Ids of the skills, and of the entries of other memories, in the prompt of this step."""
     malformed: bool = False
     """The model's answer held no action, so nothing was sent."""
     unread: str = ""
@@ -111,6 +115,8 @@ class Step:
     """The environment asked which of several actions was meant and did nothing."""
     no_effect: bool = False
     """The environment understood the action but reports that it had no effect."""
+    own_success: bool | None = None
+    """Whether the environment's own rule counts the trial as a success by now; None where the score says it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,6 @@ class Lesson:
 
     @property
     def line(self) -> str:
-        """The lesson as prompt text."""
         if self.category != "error" or not self.solution:
             return self.text
         return f"Mistake: {self.text.rstrip('.')}. Instead: {self.solution}"
@@ -236,7 +241,6 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> "Failure":
-        """Convert an error to a failure."""
         return cls(type(error).__name__, str(error))
 
     def __str__(self) -> str:
@@ -289,12 +293,20 @@ RoleUsage = tuple[str, str, Usage]
 
 
 def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
-    """Sum the usage of several trials by role."""
     total: dict[str, Usage] = {}
     for trial in trials:
         for role, usage in trial.usage.items():
             total[role] = total.get(role, Usage()) + usage
     return total
+
+
+FIRST_VISIT, BETWEEN, RETURN = "first visit", "between", "return"
+BEFORE, DURING, AFTER = "before", "during", "after"
+"""Phases of a stream that returns to its first task types, and of one whose memories are told wrong rewards."""
+
+TOLD_WRONG, CORRECTED = "told_wrong", "corrected"
+"""Counts beside those of a memory's `learn`: the trial was told with a wrong reward; so many earlier trials were told
+again with the true one, before this trial."""
 
 
 SourceKind = Literal["file", "training", "stream"]
@@ -360,7 +372,6 @@ class TrialsRecord:
 
     @property
     def stalled_trials(self) -> int:
-        """Stalled trials."""
         return sum(trial.stalled for trial in self.trials)
 
     @property
@@ -377,6 +388,8 @@ class UnitRecord(TrialsRecord):
     """Steps allowed per trial."""
     trials_allowed: int = 0
     """Maximum number of trials; 0 in records of older versions."""
+    stream_phase: str = ""
+    """Phase of its stream; empty outside of a stream with phases."""
 
     @property
     def key(self) -> str:

@@ -22,15 +22,21 @@ NO_THREAD = "can't start new thread"
 """Message of Python's `RuntimeError` when the system refuses a thread."""
 
 
+def list_causes(error: BaseException) -> list[BaseException]:
+    """Return the error and its causes."""
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain
+
+
 def find_shortage(error: BaseException) -> OSError | None:
     """Return the resource error that an error is or was caused by, or None."""
-    seen: set[int] = set()
-    below: BaseException | None = error
-    while below is not None and id(below) not in seen:
-        seen.add(id(below))
+    for below in list_causes(error):
         if isinstance(below, OSError) and below.errno in (*OPEN_FILES, *FULL, errno.ENOMEM):
             return below
         if isinstance(below, RuntimeError) and NO_THREAD in str(below):
             return OSError(errno.EAGAIN, f"no further thread could be started ({os.strerror(errno.EAGAIN)})")
-        below = below.__cause__ or below.__context__
     return None

@@ -58,7 +58,9 @@ def read_bytes(path: Path) -> bytes:
     """Read the content as bytes. Raises `DamagedFile` and `OSError`, see the module's docstring."""
     if why := explain_unreadable(path):
         raise DamagedFile(path, why)
-    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | _get_nonblocking_flag(path)), "rb") as file:
+    # Without blocking, in case a pipe has replaced the file since the check.
+    nonblocking = 0 if str(path).startswith(HANDED_OVER) else getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | nonblocking), "rb") as file:
         content = file.read(MOST_BYTES + 1) if os.fstat(file.fileno()).st_size <= MOST_BYTES else None
     if content is None or len(content) > MOST_BYTES:
         raise DamagedFile(path, f"it is larger than {MOST_BYTES >> 20} MiB")
@@ -66,7 +68,6 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Read the content as UTF-8 text."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -82,7 +83,6 @@ def read_json(path: Path) -> Any:
 
 
 def parse_json(text: str, path: Path) -> Any:
-    """Parse JSON data in the text of a file."""
     try:
         return _check_depth(_parse_strict_json(text))
     except (ValueError, RecursionError) as error:
@@ -125,11 +125,6 @@ def parse_entry(line: str | bytes) -> Any:
         return None
 
 
-def _get_nonblocking_flag(path: Path) -> int:
-    """Open without blocking, in case a pipe has replaced the file since the check."""
-    return 0 if str(path).startswith(HANDED_OVER) else getattr(os, "O_NONBLOCK", 0)
-
-
 def _parse_strict_json(text: str) -> Any:
     return json.loads(text, parse_constant=_parse_constant, object_pairs_hook=_build_object)
 
@@ -152,12 +147,8 @@ def _check_depth(data: Any) -> Any:
     """Return the data. Raises `RecursionError` if it is nested too deeply."""
     level = [data] if _is_container(data) else []
     for _ in range(MOST_LEVELS):
-        level = [
-            each
-            for part in level
-            for each in (part.values() if isinstance(part, dict) else part)
-            if _is_container(each)
-        ]
+        parts = (part.values() if isinstance(part, dict) else part for part in level)
+        level = [each for part in parts for each in part if _is_container(each)]
         if not level:
             return data
     raise RecursionError

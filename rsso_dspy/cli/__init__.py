@@ -22,10 +22,11 @@ def main() -> None:
 
 
 def _run_cli() -> None:
-    from rsso_dspy.cli.os_errors import to_rsso_error
+    import traceback
+
+    from rsso_dspy.cli.os_errors import find_os_error, to_rsso_error
     from rsso_dspy.cli.standard_streams import discard_stream
     from rsso_dspy.errors import RssoError
-    from rsso_dspy.resource_shortage import find_shortage
 
     try:
         _run_typer_app()
@@ -36,18 +37,11 @@ def _run_cli() -> None:
         discard_stream(2)
         raise SystemExit(1) from None
     except Exception as error:
-        refused = find_shortage(error) or (error if isinstance(error, OSError) else None)
-        if refused is None or refused.errno is None:
-            _print_crash()
+        refused = find_os_error(error)
+        if refused is None:
+            traceback.print_exc()  # through the redacting stream
+            raise SystemExit(1) from None
         _exit_with_error(to_rsso_error(refused))
-
-
-def _print_crash() -> NoReturn:
-    """Print the traceback through the redacting stream."""
-    import traceback
-
-    traceback.print_exc()
-    raise SystemExit(1)
 
 
 def _run_typer_app() -> None:
@@ -61,12 +55,9 @@ def _run_typer_app() -> None:
             from rsso_dspy.cli.app import app
 
             app()
-    except KeyboardInterrupt:
-        exit_on_interrupt(ending.code)
-        raise SystemExit(ending.code) from None
-    except RuntimeError as error:
-        # Ctrl-C twice in a wait: the first leaves a lock that the second finds released.
-        if not isinstance(error.__context__, KeyboardInterrupt):
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Ctrl-C twice in a wait: the first leaves a lock that the second finds released, a RuntimeError.
+        if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__context__, KeyboardInterrupt):
             raise
         exit_on_interrupt(ending.code)
         raise SystemExit(ending.code) from None

@@ -7,6 +7,7 @@ import typer
 from rsso_dspy.cli import (
     benchmarks,
     coding,
+    compare,
     compile,
     config,
     constitution,
@@ -15,9 +16,11 @@ from rsso_dspy.cli import (
     export,
     golds,
     hooks,
+    memory,
     merge,
     paper,
     program,
+    reflections,
     report,
     reproduce,
     run,
@@ -25,8 +28,10 @@ from rsso_dspy.cli import (
     skills,
     sweep,
     tasks,
+    view,
     watch,
 )
+from rsso_dspy.cli.option_groups import group_options
 from rsso_dspy.cli.terminal_text import echo
 
 app = typer.Typer(
@@ -46,6 +51,8 @@ app.command("report")(report.report_runs)
 app.command("sweep")(sweep.run_sweep)
 app.command("merge")(merge.merge_runs)
 app.command("export")(export.export_runs)
+app.command("compare")(compare.compare_log_files)
+app.command("view")(view.view_runs)
 app.command("watch")(watch.watch_run)
 app.command("reproduce")(reproduce.reproduce_run)
 app.command("paper")(paper.print_paper)
@@ -58,8 +65,11 @@ app.add_typer(config.app, name="config")
 app.add_typer(constitution.app, name="constitution")
 app.add_typer(golds.app, name="golds")
 app.add_typer(hooks.app, name="hooks")
+app.add_typer(memory.app, name="memory")
 app.add_typer(program.app, name="program")
+app.add_typer(reflections.app, name="reflections")
 app.add_typer(skills.app, name="skills")
+group_options(app)
 
 
 def _print_version(wanted: bool) -> None:

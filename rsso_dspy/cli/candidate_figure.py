@@ -1,6 +1,5 @@
 """A figure of the candidates of a compile, for `program show --figure` and a run's page."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,26 +8,20 @@ if TYPE_CHECKING:
     from rsso_dspy.optimize.description import Description
 
 
-def draw_program_file(file: Path) -> "tuple[Figure, str]":
-    """Draw the candidates of a compiled file; return the figure and its alternative text.
+def describe_program_candidates(found: "Description", name: str) -> str:
+    """Describe the figure in words."""
+    from rsso_dspy.optimize.description import describe_noise, describe_verdict
 
-    Raises `UsageError` if the file cannot be read or matplotlib is not installed.
-    """
-    from rsso_dspy.optimize.compiled import load
-    from rsso_dspy.optimize.description import describe_noise, describe_program, describe_verdict
-
-    found = describe_program(load(file))
-    tried = [f"{name} {each.metric:.3f}" for name, each in zip(_label_candidates(found), found.candidates, strict=True)]
-    best = next(
-        (name for name, each in zip(_label_candidates(found), found.candidates, strict=True) if each.chosen), "none"
-    )
-    words = f"Mean metric of each candidate of {file.name} on the val variants: {', '.join(tried)}."
+    labels = _label_candidates(found)
+    tried = [f"{label} {each.metric:.3f}" for label, each in zip(labels, found.candidates, strict=True)]
+    best = next((label for label, each in zip(labels, found.candidates, strict=True) if each.chosen), "none")
+    words = f"Mean metric of each candidate of {name} on the val variants: {', '.join(tried)}."
     said = " ".join([describe_verdict(found.compiled), *describe_noise(found.compiled)])
-    return draw_program_candidates(found, file.name), f"{words} Chosen: {best}; {said}"
+    return f"{words} Chosen: {best}; {said}"
 
 
 def draw_program_candidates(found: "Description", name: str) -> "Figure":
-    """Draw the candidates of a loaded program."""
+    """Draw the candidates of a program. Raises `UsageError` if matplotlib is not installed."""
     from rsso_dspy.records import RULE_BASED_NOTE
     from rsso_dspy.report.figures import ScoredCandidate, draw_candidates_figure
 

@@ -1,5 +1,6 @@
 """`rsso-dspy coding`: the memory loop of a project: what failed, what helped, what became a rule."""
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rsso_dspy.cli import coding_rules
-from rsso_dspy.cli.coding_project import find_project_root, load_entry, open_project
+from rsso_dspy.cli.coding_project import Json, find_project_root, load_entry, open_project
 from rsso_dspy.cli.options import print_status
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
+from rsso_dspy.coding.entry import CONFIRMED, TYPES, add_note, dump_entry
+from rsso_dspy.coding.entry_files import get_path, load_all, remove
+from rsso_dspy.coding.folder import make_folder, read_settings
 from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +25,6 @@ app = typer.Typer(
 )
 
 EntryId = Annotated[str, typer.Argument(metavar="ID", help="Entry, e.g. RFX-20260331-a7f; the end alone will do.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
 Type = Annotated[str, typer.Option("--type", help="error, correction, insight or pattern.")]
 
 
@@ -39,18 +42,17 @@ def init(
 
     With --shared, type it once in every clone: only you can decide that entries which others wrote are recalled.
     """
-    from rsso_dspy.coding.folder import make_folder
-    from rsso_dspy.coding.team import share_project, unshare_project
+    from rsso_dspy.coding.team import share_project
+    from rsso_dspy.coding.user_files import set_shared
 
     root = str(Path.cwd())
     folder = make_folder(root, shared)
     if shared:
         merges = share_project(root)
-        echo(
-            f"{folder}: shared. Commit it; git {'merges' if merges else 'does not merge (no repository here)'} entries."
-        )
+        does = "merges" if merges else "does not merge (no repository here)"
+        echo(f"{folder}: shared. Commit it; git {does} entries.")
     else:
-        unshare_project(root)
+        set_shared(root, False)
         echo(f"{folder}: private, git ignores it.")
 
 
@@ -67,7 +69,6 @@ def capture(
 
     The same trigger of the same program again counts up. Secrets are struck out before anything is written.
     """
-    from rsso_dspy.coding.entry import CONFIRMED, TYPES
     from rsso_dspy.coding.event import FAILED, Event
 
     if kind not in TYPES:
@@ -91,8 +92,6 @@ def capture(
 
 
 def _read_output(path: Path) -> str:
-    import sys
-
     from rsso_dspy.safe_read import read_bytes
 
     data = sys.stdin.buffer.read() if str(path) == "-" else read_bytes(path)
@@ -113,7 +112,6 @@ def recall(
     """Print what a prompt or a command brings back, as an agent would get it; nothing when nothing matches."""
     from rsso_dspy.coding.block import count_tokens, render_block
     from rsso_dspy.coding.commands import normalize_command
-    from rsso_dspy.coding.folder import read_settings
     from rsso_dspy.coding.recall import recall_for_command, recall_for_prompt
 
     said, now = " ".join(text), time.time()
@@ -172,7 +170,6 @@ def verify(
     """Say whether an entry's resolution worked. Hooks do the same by what follows a recall."""
     from rsso_dspy.coding.capture import write_entry
     from rsso_dspy.coding.confidence import count_failed, count_worked
-    from rsso_dspy.coding.entry import CONFIRMED, add_note
 
     with open_project() as index:
         entry, now = load_entry(index, entry_id), time.time()
@@ -194,8 +191,6 @@ def list_entries(
     json_: Json = False,
 ) -> None:
     """List entries, the most seen first. Files that hold none are named."""
-    from rsso_dspy.coding.entry import dump_entry
-    from rsso_dspy.coding.entry_files import load_all
     from rsso_dspy.coding.promote import explain_unready
 
     root = find_project_root()
@@ -217,8 +212,6 @@ def list_entries(
 @app.command()
 def show(entry_id: EntryId) -> None:
     """Print an entry as its file has it."""
-    from rsso_dspy.coding.entry import dump_entry
-
     with open_project() as index:
         print_json(dump_entry(load_entry(index, entry_id)))
 
@@ -234,8 +227,6 @@ def edit(
     """Change an entry: with options, or its file in $EDITOR. What you edit is yours: it is signed as your own."""
     from rsso_dspy.coding.capture import write_entry
     from rsso_dspy.coding.confidence import resolve
-    from rsso_dspy.coding.entry import CONFIRMED, TYPES
-    from rsso_dspy.coding.entry_files import get_path
     from rsso_dspy.coding.triggers import list_keywords
     from rsso_dspy.coding.user_files import sign
 
@@ -269,8 +260,6 @@ def _open_editor(path: str) -> None:
 @app.command()
 def forget(entry_ids: Annotated[list[str], typer.Argument(metavar="ID", help="Entries to delete.")]) -> None:
     """Delete entries."""
-    from rsso_dspy.coding.entry_files import remove
-
     with open_project() as index:
         for entry_id in [load_entry(index, each).id for each in entry_ids]:
             remove(index.root, entry_id)

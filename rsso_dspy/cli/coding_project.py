@@ -1,23 +1,40 @@
 """The project that a verb of `rsso-dspy coding` is typed in."""
 
+import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.coding.entry_files import list_files, load
+from rsso_dspy.coding.folder import find_root, has_folder, make_folder
 from rsso_dspy.errors import RssoError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.coding.entry import Entry
     from rsso_dspy.coding.index import Index
 
+Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write the change without asking.")]
+
+
+def confirm_change(diff: str, dry_run: bool, yes: bool) -> bool:
+    """Print a change and return whether to write it; a person at a terminal is asked, unless `yes`. Raises `UsageError`
+    when the answer is no."""
+    echo(diff, nl=False)
+    if dry_run:
+        return False
+    if not yes and sys.stdin.isatty() and not typer.confirm("Write it?"):
+        raise UsageError("nothing was written")
+    return True
+
 
 def find_project_root() -> str:
     """The folder in which the loop has begun, here or above. Raises `UsageError`."""
-    import os
-
-    from rsso_dspy.coding.folder import find_root, has_folder
-
     root = find_root(os.getcwd())
     if root is None or not has_folder(root):
         raise UsageError("no .reflexion/ here or above: begin with `rsso-dspy coding init`")
@@ -27,9 +44,6 @@ def find_project_root() -> str:
 @contextmanager
 def open_project(make: bool = False) -> "Iterator[Index]":
     """The index of the project one is in. `make`: begin the loop where it has not begun."""
-    import os
-
-    from rsso_dspy.coding.folder import find_root, make_folder
     from rsso_dspy.coding.index import open_index
 
     if make:
@@ -46,8 +60,6 @@ def open_project(make: bool = False) -> "Iterator[Index]":
 
 def load_entry(index: "Index", entry_id: str) -> "Entry":
     """An entry by its id or the end of it."""
-    from rsso_dspy.coding.entry_files import list_files, load
-
     names = [name.removesuffix(".json") for name in list_files(index.root)]
     found = [name for name in names if name == entry_id] or [name for name in names if name.endswith(f"-{entry_id}")]
     if len(found) != 1:

@@ -1,17 +1,19 @@
 """Verbs of `rsso-dspy coding` that look at all entries: dashboard, rules, exports, repair."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rsso_dspy.cli.coding_project import find_project_root, load_entry, open_project
+from rsso_dspy.cli.coding_project import Json, Yes, confirm_change, find_project_root, load_entry, open_project
 from rsso_dspy.cli.options import format_plural, print_status
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
+from rsso_dspy.coding.entry_files import load_all
+from rsso_dspy.coding.folder import find_root
 from rsso_dspy.errors import UnknownName, UsageError
 
-Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")]
 ROWS = 40
 """Names that a line of the dashboard lists."""
 
@@ -22,8 +24,10 @@ def promote(
     ] = "",
     into: Annotated[str, typer.Option(help="CLAUDE.md or AGENTS.md; the one that is there when absent.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the change as a diff; write nothing.")] = False,
+    yes: Yes = False,
 ) -> None:
-    """Make one entry a rule in the agent's rules file, between two marks; it is recalled no longer.
+    """Make one entry a rule in the agent's rules file, between two marks; it is recalled no longer. At a terminal it
+    prints the change and asks first.
 
     Ready is what was seen three times, first more than a day ago, with a resolution that is confirmed or has worked.
     """
@@ -37,14 +41,12 @@ def promote(
         if plan is None:
             echo("No entry is ready; `rsso-dspy coding list --why` says what each waits for.")
             return
-        echo(plan.diff, nl=False)
-        if not dry_run:
+    if confirm_change(plan.diff, dry_run, yes):
+        with open_project() as index:
             write_promotion(index, plan)
-            echo(f"{plan.path}: one rule more, from {plan.entry.id}")
-        if plan.others:
-            print_status(
-                f"{plan.others} more {'is' if plan.others == 1 else 'are'} ready: the next by the same command"
-            )
+        echo(f"{plan.path}: one rule more, from {plan.entry.id}")
+    if plan.others:
+        print_status(f"{plan.others} more {'is' if plan.others == 1 else 'are'} ready: repeat the command for the next")
 
 
 def status(json_: Json = False) -> None:
@@ -75,8 +77,6 @@ def status(json_: Json = False) -> None:
 
 def rebuild_index() -> None:
     """Make the index anew from the files, which it follows by itself but for one that an editor changed in place."""
-    import os
-
     from rsso_dspy.coding.index import discard
     from rsso_dspy.coding.user_files import get_project_folder
 
@@ -96,9 +96,8 @@ def export(
     ] = False,
     name: Annotated[str, typer.Option(help="Name of the skill; from the project's folder when absent.")] = "",
 ) -> None:
-    """Write what was learnt for agents that know nothing of this loop."""
+    """Write what was learned for agents that know nothing of this loop."""
     from rsso_dspy.atomic import atomic_write_text, check_output_path, make_marked_kind
-    from rsso_dspy.coding.entry_files import load_all
     from rsso_dspy.coding.export import make_skill_name, render_rules_block, render_skill, select_rules
     from rsso_dspy.coding.promote import BEGIN
 
@@ -121,9 +120,6 @@ def export(
 
 def doctor() -> None:
     """Say whether the loop works here, and what to do about what does not. Exit code 1 when something is wrong."""
-    import os
-
-    from rsso_dspy.coding.folder import find_root
     from rsso_dspy.coding.status import examine
 
     found = examine(find_root(os.getcwd()) or os.getcwd(), time.time())

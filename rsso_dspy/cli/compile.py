@@ -30,6 +30,7 @@ from rsso_dspy.cli.options import (
     build_config,
     format_command,
     format_plural,
+    print_plan,
     print_status,
     split_names,
 )
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rsso_dspy.config import Config
-    from rsso_dspy.experiment.plan import Forecast
+    from rsso_dspy.experiment.forecast import Forecast
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.request import CompileRequest
     from rsso_dspy.records import Usage
@@ -59,8 +60,8 @@ def compile_program(
     optimizer: Annotated[
         str | None,
         typer.Option(
-            help="gepa, mipro, simba, copro (instructions), bootstrap, bootstrap-random (demonstrations), none. gepa "
-            "when absent, bootstrap-random under a teacher."
+            help="gepa, clauses, mipro, simba, copro (instructions), bootstrap, bootstrap-random (demonstrations), "
+            "none. gepa when absent, bootstrap-random under a teacher."
         ),
     ] = None,
     teacher_name: Annotated[
@@ -68,7 +69,8 @@ def compile_program(
         typer.Option(
             "--teacher",
             metavar="BACKEND|gold",
-            help="Who plays train for demonstrations: a backend, or gold for solutions of training variants.",
+            help="Who plays train, for demonstrations or, with --optimizer clauses, for the order of steps: a backend, "
+            "or gold for solutions of training variants.",
         ),
     ] = None,
     demo_tokens: Annotated[
@@ -139,8 +141,8 @@ def compile_program(
     from rsso_dspy.experiment.protocols import resolve_protocol
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
-    from rsso_dspy.optimize.compiled import load
-    from rsso_dspy.optimize.confirmable import describe_power
+    from rsso_dspy.optimize.confirmable import describe_limits, describe_power
+    from rsso_dspy.optimize.program_file import load
     from rsso_dspy.optimize.request import build_request, choose_optimizer
     from rsso_dspy.optimize.rollout_cache import RolloutCache
     from rsso_dspy.optimize.teacher import choose_teacher
@@ -148,7 +150,7 @@ def compile_program(
 
     preset = resolve_protocol(settings)
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")
-    calibration = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.active_benchmark)
+    calibration = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data)
     base = load(start) if start else None
     optimizer = optimizer or choose_optimizer(teacher_name)
     teacher = choose_teacher(teacher_name, settings, demo_tokens) if teacher_name else None
@@ -173,42 +175,51 @@ def compile_program(
     there = load_finished_compile(out, settings, wanted)
     kept = 0 if there else RolloutCache.for_output(out).check_request(describe_request(settings, wanted))
     forecast = wanted.forecast(preset)
-    print_status(
+    most = _price_forecast(forecast, wanted, settings)
+    print_plan(
         f"plan: {optimizer} compiles {method_name} on {calibration.size} ({calib}), protocol {preset.id}, into {out}\n"
         f"      at most {wanted.limits.rollouts} rollouts of {compile_trials} trials of {compile_steps} steps\n"
         f"      {describe_models(settings, {'actor', *forecast.calls})}\n"
-        f"      {_describe_cost(forecast, wanted, settings)}"
+        f"      {_describe_cost(forecast, wanted, most)}"
     )
     if kept:
-        print_status(
+        print_plan(
             f"      {format_plural(range(kept), 'rollout')} of an attempt that was cut short are kept, and not "
             "played again"
         )
     if teacher:
-        print_status(f"      {teacher.describe_play(len(calibration.train))}")
-    for note in (*calibration.notes, *(teacher.notes if teacher else ()), *describe_power(wanted, base)):
-        print_status(f"      {note}")
+        print_plan(f"      {teacher.describe_play(calibration, optimizer)}")
+    spare = calibration.describe_spare() if optimizer in ("gepa", "clauses") else ()
+    power = (*describe_power(wanted, base), *describe_limits(wanted, forecast.total_calls, most))
+    for note in (*calibration.notes, *spare, *(teacher.notes if teacher else ()), *power):
+        print_plan(f"      {note}")
     if base and base.candidate:
-        print_status(f"      {start} holds an unconfirmed candidate: it starts from the program that one started from")
+        print_plan(f"      {start} holds an unconfirmed candidate: it starts from the program that one started from")
     if there:
-        print_status(f"      {out} holds the result already: kept")
+        print_plan(f"      {out} holds the result already: kept")
     if dry_run:
         return
     compiled = there or _run_compile(wanted, base, jobs, out, settings, record)
     _print_outcome(compiled, out)
 
 
-def _describe_cost(forecast: "Forecast", wanted: "CompileRequest", settings: "Config") -> str:
+def _price_forecast(forecast: "Forecast", wanted: "CompileRequest", settings: "Config") -> float | None:
+    """Return the dollars of a forecast; None if a price is unknown."""
     from rsso_dspy.config import make_price_lookup
     from rsso_dspy.lm import Backend
     from rsso_dspy.pricing import compute_cost as price
-    from rsso_dspy.pricing import format_dollars, sum_amounts
+    from rsso_dspy.pricing import sum_amounts
 
     price_of = make_price_lookup(settings.prices)
     taught = wanted.teacher.models if wanted.teacher else {}
     models: dict[str, str] = {**dict(Backend(settings.active_backend).models.items()), **taught}
     by_role = {role: (usage, price_of(models[role])) for role, usage in forecast.usage.items()}
-    amount = sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
+    return sum_amounts(price(usage, known) if known else None for usage, known in by_role.values())
+
+
+def _describe_cost(forecast: "Forecast", wanted: "CompileRequest", amount: float | None) -> str:
+    from rsso_dspy.pricing import format_dollars
+
     said = describe_forecast(forecast) + (f", {format_dollars(amount)}" if amount is None or amount else "")
     calls, money = wanted.limits.lm_calls, wanted.limits.cost
     said += f"; stopped after {calls:,} calls" if calls is not None else ""
@@ -236,7 +247,7 @@ def _run_compile(
                 return compile_agent(agent, live, wanted, jobs, events, out, record)
             except KeyboardInterrupt:
                 watch.print_line(
-                    f"interrupted: {out} holds the best so far; the same command again plays no rollout twice"
+                    f"interrupted: {out} holds the best so far; repeat the command, no rollout is played twice"
                 )
                 raise typer.Exit(ending.code) from None
 

@@ -36,9 +36,7 @@ def show(
 
 
 @app.command()
-def init(
-    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("rsso.toml"),
-) -> None:
+def init(path: Annotated[Path, typer.Argument(help="File to write.")] = Path("rsso.toml")) -> None:
     """Write a configuration file with every key, its default and its meaning."""
     from rsso_dspy.atomic import atomic_write_text
     from rsso_dspy.config import render_config_template

@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rsso_dspy.cli.options import (
-    BackendName,
-    BaseUrl,
-    BenchmarkName,
-    ConfigFile,
-    ModelName,
-    Overrides,
-    build_config,
-)
+from rsso_dspy.cli.options import BackendName, BaseUrl, BenchmarkName, ConfigFile, ModelName, Overrides, build_config
 from rsso_dspy.cli.run_plan import describe_proxies
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.redaction import redact
-from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -64,7 +55,8 @@ def check_setup(
         ("disk", _check_disk),
     ]
     if model is not None:
-        checks[2:3] = [(f"backend {settings.backend}", _backend_in_its_time), ("speed", _speed)]
+        patience = settings.active_backend.timeout  # a self-hosted server may have to load its model first
+        checks[2:3] = [(f"backend {settings.backend}", lambda of: _check_backend(of, patience)), ("speed", _speed)]
     for line in describe_proxies(settings):
         echo(f"note    {line}")
     failed = 0
@@ -74,7 +66,7 @@ def check_setup(
             echo(f"ok      {name}: {check(settings)}")
         except Exception as error:  # report every failure as a finding
             failed += 1
-            echo(f"failed  {name}: {replace_controls(' '.join(redact(str(error)).split()))}", fg="red")
+            echo(f"failed  {name}: {' '.join(redact(str(error)).split())}", fg="red")
     if failed:
         raise typer.Exit(1)
 
@@ -91,11 +83,6 @@ def _check_embedder(config: "Config") -> str:
     dimensions = embedder(["a thermometer"]).shape[1]
     where = f", from {source}" if (source := embedder.describe_source()) else ""
     return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
-
-
-def _backend_in_its_time(config: "Config") -> str:
-    """Return the time limit; a self-hosted server may have to load its model first."""
-    return _check_backend(config, config.active_backend.timeout)
 
 
 def _speed(config: "Config") -> str:
@@ -130,8 +117,8 @@ def _explain_unreadable_answer(config: "Config", said: str) -> str:
     others = " or ".join(f"{at}.adapter={name}" for name in ANSWERS if name != own.adapter)
     return (
         f"{own.model} answered {redact(said)[:SHOWN]!r}, which cannot be parsed: adapter {own.adapter} expects "
-        f"{ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens={2 * own.max_tokens} if the answer was cut off; or "
-        "another model"
+        f"{ANSWERS[own.adapter]}. Try {others}; {at}.max_tokens={2 * (own.max_tokens or 1024)} if the answer "
+        "was cut off; or another model"
     )
 
 

@@ -1,4 +1,4 @@
-"""`rsso-dspy evaluate`: a compiled program against the zero-shot one, on held-out variants."""
+"""`rsso-dspy evaluate`: compare a compiled program with the zero-shot program on held-out variants."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +16,7 @@ from rsso_dspy.cli.options import (
     MaxTokens,
     Mlflow,
     ModelName,
+    Otel,
     Overrides,
     PerTask,
     ProtocolName,
@@ -26,13 +27,14 @@ from rsso_dspy.cli.options import (
     Trials,
     Unconfirmed,
     Variants,
+    Wandb,
     build_config,
     parse_retry,
     print_status,
     split_names,
 )
+from rsso_dspy.cli.play import PlaySettings, plan_and_play
 from rsso_dspy.cli.program_files import load_programs
-from rsso_dspy.cli.run import plan_and_play
 from rsso_dspy.cli.terminal_text import echo
 
 
@@ -40,7 +42,10 @@ def evaluate_program(
     program: Annotated[Path, typer.Argument(metavar="FILE", help="The compiled program.")],
     unconfirmed: Unconfirmed = False,
     task_names: Annotated[
-        str | None, typer.Option("--tasks", help="Task types, comma-separated, or all; those compiled on when absent.")
+        str | None,
+        typer.Option(
+            "--tasks", help="Task types, comma-separated, or all. Default: those the program was compiled on."
+        ),
     ] = None,
     variants: Variants = None,
     per_task: PerTask = None,
@@ -50,7 +55,7 @@ def evaluate_program(
     jobs: Jobs = 1,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the run; runs/evaluate-NAME when absent. The same command again continues it."),
+        typer.Option(help="Run folder. Default: runs/evaluate-NAME. Repeat the command to continue a run."),
     ] = None,
     retry: Retry = None,
     record: Record = False,
@@ -58,6 +63,8 @@ def evaluate_program(
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
     mlflow: Mlflow = None,
+    otel: Otel = None,
+    wandb: Wandb = None,
     dry_run: DryRun = False,
     model: ModelName = None,
     base_url: BaseUrl = None,
@@ -66,13 +73,13 @@ def evaluate_program(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Play held-out variants with the compiled program and with the zero-shot one of the same method, same seeds, and
-    print the comparison.
+    """Play held-out variants with the compiled program and with the zero-shot program of the same method, with the same
+    seeds, and print the comparison.
 
-    Of a file that is not confirmed, the program it started from is played, unless --unconfirmed asks for its candidate.
-    It is `rsso-dspy run` with two programs: every unit is written as soon as it is finished.
+    If the file's candidate is not confirmed, the program that it started from plays, unless you give --unconfirmed.
+    The command works like `rsso-dspy run` with two programs: it writes every unit as soon as it is finished.
     """
-    from rsso_dspy.optimize.compiled import derive_program_name, load
+    from rsso_dspy.optimize.program_file import derive_program_name, load
     from rsso_dspy.records import ZERO_SHOT
     from rsso_dspy.store.run_spec import RunSpec
 
@@ -99,7 +106,7 @@ def evaluate_program(
     if compiled.calibration:
         made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
     else:
-        made = "made elsewhere: if it was made on held-out variants, nothing here can tell"
+        made = "made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants"
     print_status(f"{program}: {compiled.method}, {made}")
     spec = RunSpec(
         methods=(compiled.method,),
@@ -114,6 +121,15 @@ def evaluate_program(
         unconfirmed=unconfirmed,
     )
     playing = load_programs([ZERO_SHOT, str(program)], unconfirmed)
-    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, mlflow=mlflow)
+    plan_and_play(
+        settings,
+        spec,
+        playing,
+        jobs,
+        dry_run,
+        max_cost,
+        max_tokens,
+        PlaySettings(mlflow=mlflow, otel=otel, wandb=wandb),
+    )
     if not dry_run:
         echo(f"program: {program}")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rsso_dspy.store.unit_store import Store
 
 
-def recorded(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
+def load_exchanges(store: "Store", record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
     """Load the recorded exchanges of a unit or training by trial, without vectors; empty if there are none."""
     from rsso_dspy.errors import DamagedFile, NotRecorded
     from rsso_dspy.recordings import EMBEDDER, Recordings
@@ -44,23 +44,19 @@ class Shown:
         from rsso_dspy.recordings import text_of
 
         parameters = ", ".join(f"{name} {value}" for name, value in exchange.request["parameters"].items())
-        echo(
-            f"      [sent, {exchange.role}] {replace_controls(exchange.request['model'])}; "
-            f"{replace_controls(parameters)}",
-            fg="cyan",
-        )
+        echo(f"      [sent, {exchange.role}] {exchange.request['model']}; {parameters}", fg="cyan")
         for place, message in enumerate(exchange.request["messages"]):
             text, at = text_of(message.get("content")), (exchange.role, place)
             again = self._before.get(at) == text
             self._before[at] = text
-            said = "as in the previous request" if again else f"\n{indented(text)}"
-            echo(f"      [{replace_controls(str(message.get('role')))}] {said}", fg="cyan")
+            said = "as in the previous request" if again else f"\n{indent_text(text)}"
+            echo(f"      [{message.get('role')}] {said}", fg="cyan")
         failed = f", {len(exchange.failed)} failed attempts before" if exchange.failed else ""
-        name = f", {replace_controls(exchange.model)}" if exchange.model else ""
+        name = f", {exchange.model}" if exchange.model else ""
         echo(f"      [answered{name}, {exchange.seconds:g} s{failed}]", dim=True)
         error = exchange.error and f"{exchange.error.get('kind')}: {exchange.error.get('message')}"
-        echo(indented(error or exchange.text), dim=True)
+        echo(indent_text(error or exchange.text), dim=True)
 
 
-def indented(text: str) -> str:
+def indent_text(text: str) -> str:
     return "\n".join(f"      {line}" for line in replace_controls(text).splitlines())

@@ -1,19 +1,25 @@
-"""`rsso-dspy export`: write one or several runs to a Parquet file."""
+"""`rsso-dspy export`: write one or several runs in a format that other tools read."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import ConfigFile, Overrides, print_status
+from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
 from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import UnknownName
+from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
+    from rsso_dspy.report.exported_run import ExportedRun, ExportFormat
+    from rsso_dspy.store.pooled_runs import PooledRuns
+
+PARQUET = "parquet"
 
 
 def export_runs(
@@ -21,41 +27,111 @@ def export_runs(
         list[Path], typer.Argument(metavar="DIR...", help="Folder of the run; several if they differ in seeds or arms.")
     ],
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Parquet file (default: DIR-trials.parquet beside the first folder)."),
+        Path | None, typer.Option("-o", "--out", help="File or folder (default: beside the first DIR, named after it).")
     ] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="parquet (for pandas, R, DuckDB), inspect (a folder of .eval logs for Inspect), every-eval-ever (a "
+            "folder of records), or card (the results on one page of Markdown).",
+        ),
+    ] = PARQUET,
     rows: Annotated[
-        str, typer.Option(help="One row per trial (trials), or per step with its texts (steps).")
-    ] = "trials",
+        str | None,
+        typer.Option(
+            help="Parquet: one row per trial (trials), or per step with its texts (steps).", show_default="trials"
+        ),
+    ] = None,
     separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Write every trial or step of a run as a row of a Parquet file, for pandas, R or DuckDB.
+    """Write a run in a format that other tools read: Parquet, logs of Inspect, every-eval-ever records, a results card.
 
-    Scores of errored trials are null. The file describes each column in the metadata of its field. Unfinished units
-    are left out.
+    Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
-    from itertools import chain
-    from typing import get_args
-
-    from rsso_dspy.config import load_config, make_price_lookup
-    from rsso_dspy.report.parquet_export import RowKind, check_parquet_target, write_parquet
-
-    chosen = next((each for each in get_args(RowKind) if each == rows), None)
-    if chosen is None:
-        raise UnknownName("kind of rows", rows, get_args(RowKind))
+    target_format = _find_format(format_)
+    if target_format and rows:
+        raise UsageError(f"--rows chooses the rows of a Parquet file; leave it out with --format {format_}")
     pool = open_runs(folders, separate)
-    first, whole = folders[0], folders[0].resolve()
-    target = out or (whole if first.name in ("", "..") else first).with_name(f"{whole.name}-{rows}.parquet")
-    check_parquet_target(target)
-    price_of = make_price_lookup(load_config(config, set_ or ()).prices)
-    records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
+    price_of = load_prices(config, set_)
+    if target_format is None:
+        _export_parquet(pool, folders, out, rows or "trials", price_of)
+        return
+    target = out or _name_target(folders[0], f"-{format_}{target_format.ending}")
+    target_format.check_target(target)
+    with _tell_left_out(pool):
+        written = target_format.write(target, collect_run(pool, price_of))
+    echo(f"{target}: {format_plural(range(written), 'file')}")
+
+
+@contextmanager
+def _tell_left_out(pool: "PooledRuns") -> "Iterator[None]":
+    """Name, after the block, the files that it could not read and, if it succeeds, the unfinished work."""
     try:
-        written = write_parquet(target, chosen, records, price_of)
+        yield
     finally:
         for store in pool.stores:
             print_left_out_files(store)
     if left := sum(len(store.load_begun()) for store in pool.stores):
         print_status(f"{left} unfinished left out")
+
+
+def collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
+    """Collect everything that a format may say of a run."""
+    from datetime import UTC, datetime
+
+    from rsso_dspy.environments.benchmark import DEFAULT
+    from rsso_dspy.report.analysis import analyze_run
+    from rsso_dspy.report.exported_run import ExportedRun
+    from rsso_dspy.store.run_file import RUN_FILE
+    from rsso_dspy.workflows.played_runs import collect_played
+
+    played = collect_played(pool)
+    first = pool.stores[0]
+    identity, _ = first.read_identity()
+    settings = identity.get("config", {})
+    made = datetime.fromtimestamp((first.folder / RUN_FILE).stat().st_mtime, UTC).date().isoformat()
+    day = played.dates[0] if played.dates else made
+    benchmark = settings.get("benchmark", DEFAULT)
+    name = first.folder.resolve().name
+    created = f"{day}T00:00:00+00:00"
+    return ExportedRun(name, benchmark, played, analyze_run(played, price_of), price_of, created, settings)
+
+
+def _find_format(name: str) -> "ExportFormat | None":
+    """Return the format of this name; None for Parquet. Raises `UnknownName`."""
+    from rsso_dspy.report.every_eval_export import EVERY_EVAL
+    from rsso_dspy.report.inspect_export import INSPECT
+    from rsso_dspy.report.results_card import CARD
+
+    formats = {each.name: each for each in (INSPECT, EVERY_EVAL, CARD)}
+    if name != PARQUET and name not in formats:
+        raise UnknownName("format", name, (PARQUET, *formats))
+    return formats.get(name)
+
+
+def _name_target(folder: Path, ending: str) -> Path:
+    """Return the default target, beside the folder."""
+    whole = folder.resolve()
+    return (whole if folder.name in ("", "..") else folder).with_name(f"{whole.name}{ending}")
+
+
+def _export_parquet(
+    pool: "PooledRuns", folders: "Sequence[Path]", out: Path | None, rows: str, price_of: "PriceOf"
+) -> None:
+    from itertools import chain
+    from typing import get_args
+
+    from rsso_dspy.report.parquet_export import RowKind, check_parquet_target, write_parquet
+
+    chosen = next((each for each in get_args(RowKind) if each == rows), None)
+    if chosen is None:
+        raise UnknownName("kind of rows", rows, get_args(RowKind))
+    target = out or _name_target(folders[0], f"-{rows}.parquet")
+    check_parquet_target(target)
+    records: Iterator[UnitRecord | TrainingRecord] = chain(pool.trainings(), pool.units())
+    with _tell_left_out(pool):
+        written = write_parquet(target, chosen, records, price_of)
     echo(f"{target}: {written:,} {rows if written != 1 else rows.removesuffix('s')}")

@@ -1,13 +1,12 @@
 """`rsso-dspy hooks`: the memory loop in a coding agent's settings."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rsso_dspy.cli.coding_project import Yes, confirm_change
 from rsso_dspy.cli.terminal_text import echo, print_paragraph
-from rsso_dspy.errors import UsageError
 
 app = typer.Typer(help="Hooks of a coding agent that feed the memory loop: add, take out, look.", no_args_is_help=True)
 
@@ -16,7 +15,6 @@ ForUser = Annotated[
     bool, typer.Option("--user/--project", help="The user's settings, for all projects, or this project's.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the change; write nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing.")]
 
 
 @app.command()
@@ -72,9 +70,4 @@ def _show_change(diff: str, nothing: str, dry_run: bool, yes: bool) -> bool:
     if not diff:
         echo(nothing)
         return False
-    echo(diff, nl=False)
-    if dry_run:
-        return False
-    if not yes and sys.stdin.isatty() and not typer.confirm("Write it?"):
-        raise UsageError("nothing was written")
-    return True
+    return confirm_change(diff, dry_run, yes)

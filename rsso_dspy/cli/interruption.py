@@ -19,9 +19,8 @@ from types import FrameType
 
 import typer
 
-from rsso_dspy.cli.os_errors import to_rsso_error
+from rsso_dspy.cli.os_errors import find_os_error, to_rsso_error
 from rsso_dspy.errors import RssoError
-from rsso_dspy.resource_shortage import find_shortage
 
 INTERRUPTED = 130
 TERMINATED = 143
@@ -56,8 +55,8 @@ def catch_interruptions() -> Iterator[ExitStatus]:
     except RssoError:
         raise
     except Exception as error:
-        refused = find_shortage(error) or (error if isinstance(error, OSError) else None)
-        if refused is None or refused.errno is None:
+        refused = find_os_error(error)
+        if refused is None:
             raise
         raise to_rsso_error(refused, playing=True) from error
 

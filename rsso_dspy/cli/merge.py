@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.atomic import check_output_path
-from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, print_status
+from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
 from rsso_dspy.cli.terminal_text import echo
 
 
@@ -20,12 +20,11 @@ def merge_runs(
 ) -> None:
     """Merge the units of several folders of one run into one folder, and print the report."""
     from rsso_dspy.cli.report import print_report
-    from rsso_dspy.config import load_config, make_price_lookup
-    from rsso_dspy.store.merge_runs import merge_shards as put_together
+    from rsso_dspy.store.merge_runs import merge_shards
     from rsso_dspy.store.unit_store import Store
 
     check_output_path(out)
     store = Store(out)
-    merged = put_together(folders, store, print_status)
-    print_report(store, make_price_lookup(load_config(config, set_ or ()).prices))
+    merged = merge_shards(folders, store, print_status)
+    print_report(store, load_prices(config, set_))
     echo(f"\nrun: {out}, {format_plural(range(merged), 'record')} of {format_plural(folders, 'folder')}")

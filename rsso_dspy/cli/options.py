@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_DOLLARS, MOST_JOBS, MOST_PER_TASK, MOST_SEED, MOST_TRIALS
-from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.cli.terminal_text import echo, get_terminal_width
 from rsso_dspy.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
+    from rsso_dspy.pricing import PriceOf
 
 ConfigFile = Annotated[
     Path | None,
@@ -22,14 +23,23 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a config key, e.g. --set protocol.trials=3.", metavar="KEY=VALUE"),
 ]
-WHICH_VARIANTS = "Selection: sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21."
-Variants = Annotated[str | None, typer.Option(help=WHICH_VARIANTS, show_default="sso")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Variants = Annotated[
+    str | None,
+    typer.Option(
+        help="Selection: sso (the paper's seeded sample), first, or a list: 228,229 or boil::22,freeze::21.",
+        show_default="sso",
+    ),
+]
 PerTask = Annotated[int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Maximum number of variants per task.")]
 Trials = Annotated[
     int | None, typer.Option(min=1, max=MOST_TRIALS, help="Trials per variant (default: the protocol's).")
 ]
 ProtocolName = Annotated[
-    str | None, typer.Option(help="Protocol: adapt/2, sso-adapt/1, either with -cap60, or release.")
+    str | None,
+    typer.Option(
+        help="Protocol: adapt/2, sso-adapt/1, either with -cap60, release, omnireflect/1, agentboard/1 or reflexion/1."
+    ),
 ]
 Seed = Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Random seed of the run.")]
 Jobs = Annotated[
@@ -39,19 +49,34 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and its 
 MaxCost = Annotated[
     float | None,
     typer.Option(
-        min=0,
-        max=MOST_DOLLARS,
-        help="Spend limit of the run in US dollars, checked between steps.",
-        metavar="USD",
+        min=0, max=MOST_DOLLARS, help="Spend limit of the run in US dollars, checked between steps.", metavar="USD"
     ),
 ]
 MaxTokens = Annotated[
-    int | None,
-    typer.Option(min=1, help="Token limit of the run (in and out), checked between steps."),
+    int | None, typer.Option(min=1, help="Token limit of the run (in and out), checked between steps.")
 ]
 Mlflow = Annotated[
     str | None,
-    typer.Option(help="Log the run to this MLflow tracking server, e.g. http://127.0.0.1:5000.", metavar="URI"),
+    typer.Option(
+        help="Log the run with MLflow: to a server, e.g. http://127.0.0.1:5000, a database, sqlite:///mlruns.db, or a "
+        "folder, file:./mlruns.",
+        metavar="URI",
+    ),
+]
+Wandb = Annotated[
+    str | None,
+    typer.Option(
+        help="Log the run to this project of Weights & Biases (WANDB_MODE=offline: to the run's folder).",
+        metavar="PROJECT",
+    ),
+]
+Otel = Annotated[
+    str | None,
+    typer.Option(
+        help="Send spans of trials, steps, calls and actions to this OpenTelemetry collector (OTLP over HTTP), e.g. "
+        "http://127.0.0.1:4318.",
+        metavar="URI",
+    ),
 ]
 Record = Annotated[
     bool,
@@ -102,7 +127,7 @@ BenchmarkName = Annotated[
     typer.Option(
         "--benchmark",
         metavar="NAME",
-        help="Installed benchmark to play (default: that of the configuration).",
+        help="Installed benchmark to play, or several, comma-separated (default: that of the configuration).",
     ),
 ]
 
@@ -134,6 +159,16 @@ def build_config(
     extra = [f"{key}={value}" for key, value in named.items() if value is not None]
     return load_config(file, [*of_model, *(overrides or []), *extra])
 
+
+def load_prices(file: Path | None, overrides: list[str] | None) -> "PriceOf":
+    """Return what looks up the prices of the configuration."""
+    from rsso_dspy.config import load_config, make_price_lookup
+
+    return make_price_lookup(load_config(file, overrides or ()).prices)
+
+
+PLAN_INDENT = 6
+"""Columns by which the lines of a plan stand below its first word."""
 
 GIVEN = "model"
 """Name of the backend that `--model` creates."""
@@ -185,6 +220,26 @@ def parse_retry(retry: str | None) -> bool:
 def format_command(*words: object) -> str:
     """Return the shell command that runs this program with these words."""
     return shlex.join(["rsso-dspy", *map(str, words)])
+
+
+def print_plan(text: str) -> None:
+    """Print lines of a plan on stderr, indented below its first line and wrapped to the terminal, if it is one."""
+    import os
+    import sys
+    from textwrap import fill
+
+    wide = sys.stderr.isatty() or "COLUMNS" in os.environ
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        wrapped = fill(
+            line.strip(),
+            get_terminal_width(),
+            initial_indent=indent,
+            subsequent_indent=" " * PLAN_INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        print_status(wrapped if wide else line)
 
 
 def print_status(text: str) -> None:

@@ -4,21 +4,19 @@ import errno
 import os
 
 from rsso_dspy.errors import RssoError, UsageError
-from rsso_dspy.resource_shortage import FULL, OPEN_FILES, PROCESSES
+from rsso_dspy.resource_shortage import FULL, OPEN_FILES, PROCESSES, find_shortage
 
 WRONG = (
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EEXIST,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EROFS,
-    errno.EINVAL,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-)
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL,
+    errno.ELOOP, errno.ENAMETOOLONG,
+)  # fmt: skip
 """Errors that mean that the command names an unusable place."""
+
+
+def find_os_error(error: Exception) -> OSError | None:
+    """Return the system error that an exception is or hides; None if there is none with a number."""
+    found = find_shortage(error) or (error if isinstance(error, OSError) else None)
+    return found if found is not None and found.errno is not None else None
 
 
 def to_rsso_error(error: OSError, playing: bool = False) -> RssoError:
@@ -42,17 +40,15 @@ def _suggest_fix(number: int | None) -> str:
         return "free disk space"
     if number == errno.EMFILE:
         return (
-            f"this process may open {_describe_os_limit('RLIMIT_NOFILE')} (`ulimit -n` shows the limit): raise it "
-            "with "
-            "`ulimit -n 4096`, or use fewer --jobs"
+            f"this process may open {_describe_os_limit('RLIMIT_NOFILE')} (`ulimit -n` shows the limit): "
+            "raise it with `ulimit -n 4096`, or use fewer --jobs"
         )
     if number == errno.ENFILE:
         return "the system-wide limit of open files is reached (/proc/sys/fs/file-max): end other programs"
     if number == errno.EAGAIN:
         return (
             f"you may have {_describe_os_limit('RLIMIT_NPROC')} processes and threads (`ulimit -u` shows the limit; "
-            "a container "
-            "has its own): raise it, or use fewer --jobs"
+            "a container has its own): raise it, or use fewer --jobs"
         )
     if number == errno.ENOMEM:
         return "use fewer --jobs or a smaller environment.heap, end other programs, or raise the limit (`ulimit -v`)"

@@ -1,17 +1,67 @@
-"""`rsso-dspy paper`: the published tables, with their statistics recomputed."""
+"""`rsso-dspy paper`: the published tables, with their statistics recomputed, and our runs beside them."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rsso_dspy.cli.option_groups import complete_words
 from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.errors import UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.report.omnireflect import OwnRow
 
 
-def print_paper(json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False) -> None:
-    """Print the tables of the rSSO paper and statistics derived from them.
+def print_paper(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="rsso, omnireflect or reflexion.",
+            metavar="[PAPER]",
+            autocompletion=complete_words("rsso", "omnireflect", "reflexion"),
+        ),
+    ] = "rsso",
+    table: Annotated[
+        int | None, typer.Option(min=1, max=5, help="omnireflect: only this table, with what playing it takes.")
+    ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="omnireflect: add a run folder's rows; repeatable.", metavar="DIR"),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="omnireflect: write the efficiency figure of the runs named by --with.", metavar="FILE.svg"),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Print the tables of a paper.
 
-    The figures are the paper's (Claude Sonnet 4.6). The statistics are recomputed from its Table 2.
+    rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5, our runs
+    beside them, and the sweeps that play them. reflexion: example figures of its memory.
     """
+    if name == "omnireflect":
+        _print_omnireflect(table, beside or [], figure, json_)
+    elif table or beside or figure:
+        raise UsageError("--table, --with and --figure need `rsso-dspy paper omnireflect`")
+    elif name != "rsso":
+        _print_examples(name, json_)
+    else:
+        _print_rsso(json_)
+
+
+def _print_examples(name: str, json_: bool) -> None:
+    import json
+
+    from rsso_dspy.report.paper import load_published_tables
+    from rsso_dspy.report.paper_tables import build_example_tables
+    from rsso_dspy.report.terminal import print_renderable
+
+    found = load_published_tables(name)
+    echo(json.dumps(found, indent=1)) if json_ else print_renderable(build_example_tables(found))
+
+
+def _print_rsso(json_: bool) -> None:
     import json
     from dataclasses import asdict
 
@@ -23,3 +73,104 @@ def print_paper(json_: Annotated[bool, typer.Option("--json", help="Print JSON i
         echo(json.dumps({**load_published_tables(), "recomputed": asdict(recompute_statistics())}, indent=1))
         return
     print_renderable(build_paper_tables())
+
+
+def _print_omnireflect(table: int | None, folders: list[Path], figure: Path | None, json_: bool) -> None:
+    import json
+
+    from rsso_dspy.report import omnireflect
+    from rsso_dspy.report.paper import load_published_tables
+    from rsso_dspy.report.table_data import to_rich_table
+    from rsso_dspy.report.terminal import print_renderable
+
+    published = load_published_tables("omnireflect")
+    ours = [row for folder in folders for row in _read_rows(folder)]
+    if figure is not None:
+        _write_figure(figure, ours)
+    if json_:
+        echo(json.dumps({**published, "ours": [_serialize_row(row) for row in ours]}, indent=1))
+        return
+    for number in omnireflect.TABLES if table is None else (table,):
+        sheet = omnireflect.build_published_tables(number)
+        echo(sheet.title)
+        print_renderable(to_rich_table(sheet))
+        for line in _describe_sweeps(number, forecast=table is not None):
+            echo(f"  {line}")
+        echo("")
+    if ours:
+        for sheet in (omnireflect.build_own_table(ours), omnireflect.build_rules_table(ours)):
+            if sheet.rows:
+                echo(sheet.title)
+                print_renderable(to_rich_table(sheet))
+                echo("\n".join((*sheet.notes, "")))
+    echo(omnireflect.describe_published_cost())
+    echo(published["source"] + ".")
+
+
+def _describe_sweeps(number: int, forecast: bool) -> list[str]:
+    """The commands that play a table, with the most calls of each benchmark that is installed."""
+    from rsso_dspy.report.paper import load_published_tables
+    from rsso_dspy.workflows.sweeps import list_shipped_sweeps
+
+    names = [name for name in list_shipped_sweeps() if name.startswith(f"omnireflect-table{number}")]
+    benchmarks = load_published_tables("omnireflect")["benchmarks"][: 1 if number == 5 else None]
+    lines = []
+    for name in names:
+        lines.append(f"rsso-dspy sweep {name} --benchmark {'|'.join(benchmarks)} --out runs/{name}")
+        lines += [f"  {benchmark}: {_forecast(name, benchmark)}" for benchmark in benchmarks] if forecast else []
+    return lines
+
+
+def _forecast(name: str, benchmark: str) -> str:
+    from rsso_dspy.config import load_config
+    from rsso_dspy.errors import ConfigError, NotInstalled
+    from rsso_dspy.workflows.sweeps import SHIPPED, forecast_sweep, read_sweep
+
+    try:
+        units, calls = forecast_sweep(
+            read_sweep(SHIPPED / f"{name}.toml"), lambda more: load_config(overrides=[f"benchmark={benchmark}", *more])
+        )
+    except (ConfigError, NotInstalled) as error:
+        return str(error)
+    return f"{units:,} units, at most {calls:,} model calls, and what building constitutions takes"
+
+
+def _read_rows(folder: Path) -> "list[OwnRow]":
+    from rsso_dspy.environments.benchmark import named_in
+    from rsso_dspy.report.metrics import group_by_arm
+    from rsso_dspy.report.task_measures import measure_tasks
+    from rsso_dspy.store.unit_store import Store
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder of a run")
+    points = sorted(path.parent for path in folder.glob("*/run.json")) or [folder]  # of a sweep, or the run itself
+    found: list[OwnRow] = []
+    for point in points:
+        store = Store(point, read_only=True)
+        for arm, records in group_by_arm(store.units()).items():
+            first = records[0]
+            about = named_in(first.provenance) or ""
+            found.append((about, first.protocol, first.model, arm, measure_tasks(records)))
+    if not found:
+        raise UsageError(f"{folder} holds no finished unit")
+    return found
+
+
+def _serialize_row(row: "OwnRow") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    benchmark, protocol, model, arm, measures = row
+    return {"benchmark": benchmark, "protocol": protocol, "model": model, "arm": arm, **asdict(measures)}
+
+
+def _write_figure(file: Path, rows: "list[OwnRow]") -> None:
+    from rsso_dspy.atomic import check_output_path
+    from rsso_dspy.report.figures.efficiency import draw_efficiency_figure
+
+    if not rows:
+        raise UsageError("--figure draws our runs: add --with DIR")
+    if file.suffix not in (".svg", ".png"):
+        raise UsageError(f"{file}: a figure's file ends in .svg or .png")
+    check_output_path(file, "--figure")
+    named = [(f"{arm} ({benchmark})", measures) for benchmark, _, _, arm, measures in rows]
+    draw_efficiency_figure(named).savefig(file, dpi=200)

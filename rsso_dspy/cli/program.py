@@ -1,4 +1,4 @@
-"""`rsso-dspy program`: look at a compiled program, at what two of them say differently, and whether a file is sound."""
+"""`rsso-dspy program`: show a compiled program, compare two programs, check a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +12,10 @@ from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.errors import SplitError, UsageError
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.description import ProgramCheck, ProgramSide
+    from rsso_dspy.optimize.program_checks import ProgramCheck
+    from rsso_dspy.optimize.program_comparison import ProgramSide
 
-app = typer.Typer(help="Compiled programs: read one, compare two, check a file.", no_args_is_help=True)
+app = typer.Typer(help="Show a compiled program, compare two, check a file.", no_args_is_help=True)
 
 
 ProgramFile = Annotated[Path, typer.Argument(metavar="FILE", help="Compiled program.")]
@@ -26,14 +27,14 @@ Json = Annotated[bool, typer.Option("--json", help="JSON data instead of text.")
 def show(
     file: ProgramFile,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the candidates and their scores into this .svg or .png, too.")
+        Path | None, typer.Option(help="Also draw the candidates and their scores into this .svg or .png file.")
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Print a compiled program: where it came from, what was compared, what it says in each role."""
+    """Print a compiled program: how it was made, the candidates that were compared, and its prompts by role."""
     from rsso_dspy.cli.candidate_figure import draw_program_candidates
-    from rsso_dspy.optimize.compiled import load
     from rsso_dspy.optimize.description import describe_program
+    from rsso_dspy.optimize.program_file import load
     from rsso_dspy.report.figures import PICTURE, save_figure
 
     found = describe_program(load(file))
@@ -53,10 +54,10 @@ def show(
 
 @app.command()
 def diff(a: ProgramName, b: ProgramName, json_: Json = False) -> None:
-    """Print what changes from one program to another, role by role. One of them may be zero-shot."""
+    """Print the differences between two programs, role by role. One of them may be zero-shot."""
     from dataclasses import asdict
 
-    from rsso_dspy.optimize.description import compare_programs
+    from rsso_dspy.optimize.program_comparison import compare_programs
 
     ours, theirs = _load_sides(a, b)
     found = compare_programs(ours, theirs)
@@ -75,12 +76,12 @@ def diff(a: ProgramName, b: ProgramName, json_: Json = False) -> None:
         show_difference(role, ours.name, theirs.name)
     if same := [role.name for role in found if not role.changed]:
         echo()
-        print_paragraph(f"the same: {', '.join(same)}")
+        print_paragraph(f"unchanged roles: {', '.join(same)}")
 
 
 @app.command()
 def validate(file: ProgramFile, json_: Json = False) -> None:
-    """Check a compiled file, and say what is checked. Exit code 1 when something is wrong."""
+    """Check a compiled file and print each check with its result. The exit code is 1 when a check fails."""
     found = _check_program_file(file)
     valid = not any(check.problem for check in found)
     if json_:
@@ -94,7 +95,7 @@ def validate(file: ProgramFile, json_: Json = False) -> None:
             print_paragraph(f"{mark}: {check.what}", color="red" if check.problem else None)
             for text in _list_remarks(check).values():
                 print_paragraph(text, "    ")
-        print_paragraph(f"{file} {'is sound' if valid else 'is not to be used as it is'}", bold=True)
+        print_paragraph(f"{file} {'is valid' if valid else 'is not valid: do not use it as it is'}", bold=True)
     if not valid:
         raise typer.Exit(1)
 
@@ -104,12 +105,12 @@ def _list_remarks(check: "ProgramCheck") -> dict[str, str]:
 
 
 def _check_program_file(file: Path) -> "list[ProgramCheck]":
-    """All checks; those of `load` first, which after a failure leave nothing to look at."""
-    from rsso_dspy.optimize.compiled import load
-    from rsso_dspy.optimize.description import CHECKS, ProgramCheck, check_program
+    """Return all checks, those of `load` first. When `load` fails, the others are not checked."""
+    from rsso_dspy.optimize.program_checks import CHECKS, ProgramCheck, check_program
+    from rsso_dspy.optimize.program_file import load
 
-    whole = "it is whole, of this version, fits the signatures here, and its prompts are those that were scored"
-    split = "its calibration holds no held-out variant"
+    whole = "the file is complete, its version can be read, it fits the signatures, and its prompts are those scored"
+    split = "no calibration variant is held-out"
     try:
         compiled = load(file)
     except SplitError as error:
@@ -122,14 +123,12 @@ def _check_program_file(file: Path) -> "list[ProgramCheck]":
 
 
 def _load_sides(a: str, b: str) -> "tuple[ProgramSide, ProgramSide]":
-    from rsso_dspy.optimize.compiled import load
-    from rsso_dspy.optimize.description import build_side
+    from rsso_dspy.optimize.program_comparison import build_side
+    from rsso_dspy.optimize.program_file import load
     from rsso_dspy.records import ZERO_SHOT
 
     if a == b == ZERO_SHOT:
-        raise UsageError(
-            f"{ZERO_SHOT} is whatever the other program's method starts from; name a compiled file as well"
-        )
+        raise UsageError(f"{ZERO_SHOT} alone names no method; give a compiled file as one of the two programs")
     ours, theirs = (None if text == ZERO_SHOT else load(text) for text in (a, b))
     method = next(compiled.method for compiled in (ours, theirs) if compiled)
     return build_side(ours, a, method), build_side(theirs, b, method)

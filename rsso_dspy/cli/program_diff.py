@@ -1,4 +1,4 @@
-"""What changes from one program to another, role by role, in words."""
+"""Prints the differences between two programs, role by role."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ from rsso_dspy.cli.terminal_text import (
 from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
-    from rsso_dspy.optimize.description import AlignedRow, RoleDifference
+    from rsso_dspy.optimize.program_comparison import AlignedRow, RoleDifference
 
 
 def show_difference(role: "RoleDifference", ours: str, theirs: str) -> None:
-    """What changes in one role; nothing where nothing does."""
+    """Print what differs in one role; print nothing for a role without differences."""
     if not role.changed:
         return
     print_title(role.name)
@@ -28,25 +28,27 @@ def show_difference(role: "RoleDifference", ours: str, theirs: str) -> None:
             role.rows, ours, theirs
         ) if is_on_terminal() and get_terminal_width() >= WIDE else _print_sentence_diff(role.rows)
     elif role.respaced:
-        print_paragraph("the same words, with other spaces or line breaks", "  ")
+        print_paragraph("the words are the same; spaces or line breaks differ", "  ")
     if role.fields:
-        print_paragraph(f"other words of the fields: {', '.join(role.fields)}", "  ")
+        print_paragraph(f"field descriptions that differ: {', '.join(role.fields)}", "  ")
     for sign, demos in (("-", role.removed), ("+", role.added)):
         for demo in demos:
             show_demonstration(f"{sign} demonstration", demo)
     if role.kept:
-        print_paragraph(f"{role.kept} of the demonstrations {'is' if role.kept == 1 else 'are'} in both", "  ")
+        print_paragraph(
+            f"{role.kept} {'demonstration is' if role.kept == 1 else 'demonstrations are'} in both programs", "  "
+        )
 
 
 def _print_sentence_diff(rows: "Sequence[AlignedRow]") -> None:
-    """Sentences with a sign before each; of those that stayed, the number."""
+    """Print changed sentences with a sign before each, and the number of unchanged ones between them."""
     same = 0
     for row in [*rows, None]:
         if row is not None and row.op == "same":
             same += 1
             continue
         if same:
-            print_paragraph(f"... {same} {'sentence' if same == 1 else 'sentences'} the same", "  ")
+            print_paragraph(f"... {same} unchanged {'sentence' if same == 1 else 'sentences'}", "  ")
             same = 0
         if row is not None and row.a:
             print_paragraph(f"- {row.a}", "  ", color="red")
@@ -55,7 +57,7 @@ def _print_sentence_diff(rows: "Sequence[AlignedRow]") -> None:
 
 
 def _print_sentence_pairs(rows: "Sequence[AlignedRow]", ours: str, theirs: str) -> None:
-    """Sentences next to each other; of those that changed, the words that did are marked."""
+    """Print the sentences of both programs side by side, with the changed words marked."""
     from rich.text import Text
 
     styles = {"same": "", "removed": "bold red strike", "added": "bold green"}

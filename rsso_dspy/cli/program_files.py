@@ -1,4 +1,4 @@
-"""Programs by name on the command line: `zero-shot`, or the files of compiled ones."""
+"""Loads the programs named on the command line: `zero-shot`, or files of compiled programs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -10,27 +10,49 @@ if TYPE_CHECKING:
 
 
 def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> "dict[str, Compiled | None]":
-    """Program names to compiled programs, None for `zero-shot`; with `unconfirmed`, candidates that are not confirmed
-    in place of the programs they started from. Raises `UsageError` for two of one name, and what `load` raises."""
-    from rsso_dspy.optimize.compiled import derive_program_name, load
+    """Return compiled programs by name, with None for `zero-shot`. With `unconfirmed`, a candidate that is not
+    confirmed takes the place of the program that it started from. Raises `UsageError` when two programs have one
+    name, and whatever `load` raises."""
+    from rsso_dspy.optimize.program_file import derive_program_name, load
     from rsso_dspy.records import ZERO_SHOT
 
     found: dict[str, Compiled | None] = {}
     for text in texts:
         name = text if text == ZERO_SHOT else derive_program_name(text)
         if name in found:
-            raise UsageError(f"--programs names {name!r} twice: programs are called after their files; rename one")
+            raise UsageError(
+                f"--programs names {name!r} twice: a program has the name of its file; rename one of the files"
+            )
         found[name] = None if text == ZERO_SHOT else load(text)
         if unconfirmed and (compiled := found[name]):
             found[name] = compiled.select_candidate()
     return found
 
 
-def describe_programs(programs: "Mapping[str, Compiled | None]", protocol: str, model: str) -> Iterator[str]:
-    """Which program of each file is played, and what its verdict is worth under this protocol, by this acting model."""
+def describe_programs(
+    programs: "Mapping[str, Compiled | None]", protocol: str, model: str, trials: int
+) -> Iterator[str]:
+    """Yield the lines that a file needs: which of its programs is played, whether its verdict applies to this protocol
+    and acting model, and whether its compile scored candidates by other trials than the run."""
     for name, compiled in programs.items():
-        if compiled and (said := _describe_program(compiled, protocol, model)):
-            yield f"{name} {said}"
+        if compiled:
+            said = _describe_program(compiled, protocol, model), _describe_trials(compiled.trials, trials)
+            yield from (f"{name} {line}" for line in said if line)
+
+
+def _describe_trials(scored: int, played: int) -> str:
+    """Name the comparisons that follow from the trials of a compile (0 if unknown) and those of a unit."""
+    if 0 < scored < played:
+        return (
+            f"was compiled by the best of {scored} trial{'s' * (scored > 1)}: the report compares programs by the "
+            f"best of {played}, the protocol's, which is the main comparison, and again by the first {scored}"
+        )
+    if scored > played:
+        return (
+            f"was compiled by the best of {scored} trials, and a unit plays {played} here: nothing is compared as the "
+            f"compile scored; for that, add --trials {scored} in the adaptation setting"
+        )
+    return ""
 
 
 def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
@@ -41,19 +63,19 @@ def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
         return ""
     if compiled.candidate and found:
         return (
-            f"holds the program it started from, which is played: the candidate beside it is {found.verdict} "
-            f"({found.why}); --unconfirmed plays that one"
+            f"plays the program that its compile started from, because its candidate is {found.verdict} "
+            f"({found.why}); --unconfirmed plays the candidate"
         )
     if found is None and compiled.improved:
-        return "has no verdict: it was compiled before gains were confirmed, and its gain may be luck"
+        return "has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
     if found and found.verdict != "confirmed" and compiled.after != compiled.before:
-        return f"is played as its candidate, which is {found.verdict} ({found.why})"
+        return f"plays its candidate, which is {found.verdict} ({found.why})"
     if not compiled.improved:
         why = "found nothing better" if compiled.before else "ended before anything was scored"
-        return f"holds the program it started from: its compile {why}"
+        return f"plays the program that its compile started from: the compile {why}"
     if (compiled.protocol.split()[0], compiled.model) == (protocol.split()[0], model):
         return ""  # other trials or another embedder of one preset are named where the run is planned
     return (
-        f"was confirmed under {compiled.protocol} by {compiled.model}, and is played under {protocol} by {model}: the "
-        "verdict says nothing about that"
+        f"was confirmed under {compiled.protocol} by {compiled.model}, but plays under {protocol} by {model}: "
+        "its verdict does not apply there"
     )

@@ -1,4 +1,4 @@
-"""A compiled program in words: where it came from, what was compared, what it says in each role."""
+"""Prints a compiled program: how it was made, the candidates that were compared, and its prompts by role."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from rsso_dspy.optimize.description import ComparedProgram, RolePrompt
 
 ABRIDGED = 160
-"""Characters of a demonstration's field that are printed; `--json` has all of them."""
+"""How many characters of a demonstration's field are printed; `--json` prints all."""
 
 
 def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
-    """Where it came from: what it was compiled with, on, and at what expense."""
+    """Print how the program was made: optimizer, scores, variants, cost, models and protocol."""
     from dataclasses import astuple
 
     from rsso_dspy.optimize.description import describe_noise, describe_verdict
@@ -29,26 +29,28 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     print_paragraph(f"{file}: {found.method}, compiled by {found.optimizer}", bold=True)
     before, after = found.before, found.after
     if before is None or after is None:
-        print_paragraph("It ended before the zero-shot program was scored, and holds that one.")
+        print_paragraph(
+            "The compile ended before it scored the zero-shot program; the file holds the zero-shot program."
+        )
     elif found.improved or found.candidate:
         print_paragraph(
             f"metric {before.metric:.3f} -> {after.metric:.3f}, Mean {before.mean:.2f} -> {after.mean:.2f}, on val"
         )
     else:
         print_paragraph(
-            f"Nothing better was found: it holds the zero-shot program (metric {before.metric:.3f}, "
+            f"The compile found nothing better; the file holds the zero-shot program (metric {before.metric:.3f}, "
             f"Mean {before.mean:.2f})."
         )
     for line in (describe_verdict(found), *describe_noise(found)):
         print_paragraph(line)
     if found.candidate:
-        print_paragraph("It holds the program it started from, which is played, and beside it the candidate below.")
+        print_paragraph("The program that the compile started from is played; the file also holds the candidate below.")
     parts = {"train": (*found.train, *found.fresh), "val": found.val, "confirm": found.confirm}
     for part, keys in parts.items():
         print_paragraph(f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys) or 'none'}")
     print_paragraph(
         f"rollouts: {found.rollouts} of {found.max_rollouts}, each {found.trials} trials of {found.steps} steps at "
-        f"most; {found.search_end or ENDED.get(found.ended_by or '', 'the optimizer came to its end')}"
+        f"most; {found.search_end or ENDED.get(found.ended_by or '', 'the optimizer finished')}"
     )
     calls = f" of {found.max_lm_calls:,}" if found.max_lm_calls is not None else ""
     print_paragraph(f"model calls: {found.lm_calls:,}{calls}; tokens: {_format_token_counts(found.usage.values())}")
@@ -57,12 +59,12 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     if found.abandoned:
         calls = f"{sum(usage.calls for usage in found.abandoned.values()):,} calls"
         print_paragraph(
-            f"besides, attempts that were cut short: {calls}; tokens: {_format_token_counts(found.abandoned.values())}"
+            f"also, attempts that were cut short: {calls}; tokens: {_format_token_counts(found.abandoned.values())}"
         )
     print_paragraph(f"model: {found.model}; proposer: {found.proposer}")
     if found.teacher:
         print_paragraph(
-            f"teacher: {found.teacher}, who played train for demonstrations of {found.demo_tokens} tokens at most"
+            f"teacher: {found.teacher} played train for demonstrations of at most {found.demo_tokens} tokens"
         )
     if found.environment is not None:
         name, version, easier = astuple(found.environment)
@@ -79,15 +81,14 @@ def _format_token_counts(usages: Iterable[Any]) -> str:
 
 
 def show_candidates(candidates: "Sequence[ComparedProgram]", val: Sequence[str]) -> None:
-    """All programs that were compared, then their scores variant by variant where the file holds them."""
+    """Print all programs that were compared, then their scores per variant if the file holds them."""
     print_title(f"{format_plural(candidates, 'program')} compared, on the val variants")
     if candidates:
         echo(f"{'#':>3} {'program':<12} metric   Mean")
     for each in candidates:
         kinds = {"zero-shot": each.zero_shot, "placebo": each.placebo, "dropped": each.dropped, "chosen": each.chosen}
         marks = [name for name, there in kinds.items() if there]
-        program = replace_controls(each.program)[:12]
-        line = f"{each.number:3d} {program:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
+        line = f"{each.number:3d} {each.program[:12]:<12} {each.metric:6.3f} {each.mean:6.2f} {', '.join(marks)}"
         echo(line.rstrip())
     if not any(each.per_variant for each in candidates):
         return
@@ -100,11 +101,11 @@ def show_candidates(candidates: "Sequence[ComparedProgram]", val: Sequence[str])
 
 
 def _print_scores(rows: Mapping[str, Sequence[float | None]], numbers: Sequence[int]) -> None:
-    """Rows of numbers under the candidates' numbers; in blocks of columns, and with names on lines of their own, where
-    they would be wider than the terminal."""
-    names = max(map(len, rows))
-    narrow = names + 7 > get_terminal_width()
-    room = max(1, (get_terminal_width() - (2 if narrow else names)) // 7)
+    """Print a table of scores, one column for each candidate. Where it would be wider than the terminal, columns are
+    split into blocks and names stand on lines of their own."""
+    names, width = max(map(len, rows)), get_terminal_width()
+    narrow = names + 7 > width
+    room = max(1, (width - (2 if narrow else names)) // 7)
     columns = max(map(len, rows.values()))
     for first in range(0, columns, room):
         here = range(first, min(first + room, columns))
@@ -112,17 +113,13 @@ def _print_scores(rows: Mapping[str, Sequence[float | None]], numbers: Sequence[
         for name, scores in rows.items():
             cells = "".join("      -" if scores[n] is None else f"{scores[n]:7.3f}" for n in here)
             if narrow:
-                echo(
-                    "\n".join(
-                        replace_controls(name)[at : at + get_terminal_width()]
-                        for at in range(0, len(name), get_terminal_width())
-                    )
-                )
-            echo(("  " if narrow else f"{replace_controls(name):<{names}}") + cells)
+                for at in range(0, len(name), width):
+                    echo(name[at : at + width])
+            echo(("  " if narrow else f"{name:<{names}}") + cells)
 
 
 def show_role(role: "RolePrompt") -> None:
-    """What it says in one role, beside the zero-shot prompt where they differ."""
+    """Print the prompt of one role, beside the zero-shot prompt where the two differ."""
     print_title(f"{role.name}: {'changed' if role.changed else 'the zero-shot instruction'}")
     if not role.changed or role.instruction == role.zero_shot:
         _print_instruction(role.instruction)
@@ -133,13 +130,13 @@ def show_role(role: "RolePrompt") -> None:
             echo(f"  {name}:", bold=True)
             _print_instruction(text, "    ")
     if role.fields:
-        print_paragraph(f"other words of the fields: {', '.join(role.fields)}", "  ")
+        print_paragraph(f"field descriptions that differ: {', '.join(role.fields)}", "  ")
     for number, demo in enumerate(role.demonstrations, start=1):
         show_demonstration(f"demonstration {number} of {len(role.demonstrations)}", demo)
 
 
 def _print_instruction(instruction: str, indent: str = "  ") -> None:
-    from rsso_dspy.optimize.description import split_paragraphs
+    from rsso_dspy.optimize.program_comparison import split_paragraphs
 
     for part in split_paragraphs(instruction) or ["(empty)"]:
         print_paragraph(part, indent)
@@ -148,13 +145,13 @@ def _print_instruction(instruction: str, indent: str = "  ") -> None:
 def _build_cell(instruction: str) -> "Text":
     from rich.text import Text
 
-    from rsso_dspy.optimize.description import split_paragraphs
+    from rsso_dspy.optimize.program_comparison import split_paragraphs
 
     return Text(replace_controls("\n".join(split_paragraphs(instruction))))
 
 
 def show_demonstration(title: str, demo: Mapping[str, str]) -> None:
-    """One demonstration, field by field; long ones abridged."""
+    """Print one demonstration, field by field; long fields are shortened."""
     print_paragraph(title, "  ", bold=True)
     for field, text in demo.items():
         flat = " ".join(text.split())

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.config import EMBEDDED, make_price_lookup
+from rsso_dspy.cli.arm_progress import ArmProgress
+from rsso_dspy.config import EMBEDDED
 from rsso_dspy.experiment.events import (
     EventStream,
     SimulatorsStarting,
@@ -21,17 +22,10 @@ from rsso_dspy.experiment.events import (
     UsageSpent,
 )
 from rsso_dspy.experiment.pace import Stopwatch, in_words, range_in_words
-from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord, Usage
-from rsso_dspy.report.live_table import LiveRow, build_live_table
-from rsso_dspy.report.running_totals import (
-    RunningTotals,
-    TokenCost,
-    compute_finished_totals,
-    sum_paid_cost,
-    sum_usage_cost,
-)
+from rsso_dspy.records import SOLVED_SCORE, UnitRecord, Usage
+from rsso_dspy.report.live_table import build_live_table
 from rsso_dspy.report.terminal import SafeConsole
-from rsso_dspy.store.units import Job, Training, Unit
+from rsso_dspy.store.units import Job, Training
 
 if TYPE_CHECKING:
     from rsso_dspy.experiment.run import Run
@@ -118,7 +112,7 @@ class RunProgress(ProgressBar):
         self.stalled = 0
         self.tokens = 0
         self.best: dict[str, list[int]] = defaultdict(list)
-        self._watch = stopwatch(planned) if planned else None
+        self._watch = make_stopwatch(planned) if planned else None
         self._foretold = False
         self._arms = ArmProgress(planned, work, jobs) if planned and self.console.is_terminal else None
         self._live = Live(console=self.console, get_renderable=self._render_progress) if self._arms else None
@@ -139,11 +133,11 @@ class RunProgress(ProgressBar):
 
     def follow(self, events: EventStream) -> None:
         super().follow(events)
-        events.subscribe(UsageSpent, lambda event: self.answered(event.usage))
+        events.subscribe(UsageSpent, lambda event: self.update_remaining_time(event.usage))
         events.subscribe(TrialFinished, self.on_trial_finished)
         events.subscribe(UnitFinished, self.on_job_finished)
 
-    def answered(self, usage: Usage) -> None:
+    def update_remaining_time(self, usage: Usage) -> None:
         """Update the predicted time after an answer, long before the first unit is finished."""
         if self._watch is None or not usage.calls:
             return
@@ -187,6 +181,8 @@ class RunProgress(ProgressBar):
             self._refresh_bar()
             if not self.console.is_terminal:
                 said = f"error: {record.trials[-1].error}" if record.has_errors else " ".join(map(str, scores))
+                if record.trajectories and record.trajectories[-1].solved and scores[-1] < SOLVED_SCORE:
+                    said += " solved"  # with the points that the variant held at reset
                 said += "".join(f", trial {trial.trial} stalled" for trial in record.trials if trial.stalled)
                 self.print_line(f"[{self.done}/{self.total}] {record.arm} {work.name}: {said}")
 
@@ -212,79 +208,10 @@ class RunProgress(ProgressBar):
             return Group(build_live_table(self._arms.build_rows()), self._bar)
 
 
-def stopwatch(planned: "Run") -> Stopwatch | None:
+def make_stopwatch(planned: "Run") -> Stopwatch | None:
     """Return the clock of the remaining run; None if nothing is left or the offline player answers."""
     estimate = None if set(planned.models_in_use.values()) == {EMBEDDED} else planned.estimate_cost()
     return Stopwatch(estimate) if estimate else None
-
-
-class ArmProgress:
-    """Results of the arms of a run so far, including the work in progress."""
-
-    def __init__(self, planned: "Run", work: Sequence[Job], jobs: int):
-        self._plan = planned.plan
-        self._work = sorted(work, key=lambda each: isinstance(each, Unit))
-        self._jobs = jobs
-        self._price_of = make_price_lookup(planned.config.prices)
-        self._models = planned.models_in_use
-        self._trials = dict(planned.played)
-        self._finished: set[str] = set()
-        self._totals = Counter(unit.arm.name for unit in self._plan.units)
-        self.tallies = {arm: RunningTotals() for arm in self._plan.arms}
-        self._spent = {arm: TokenCost() for arm in self._plan.arms}
-        for record in planned.load_records():
-            self._count_record(record)
-            self._add_spending(record.arm, sum_paid_cost(record, self._price_of))
-        for begun in planned.store.load_begun():
-            self._add_spending(begun.arm, sum_paid_cost(begun, self._price_of))
-        for arm, role, usage in (*planned.store.read_abandoned(), *planned.store.read_under_way()):
-            self._add_spending(arm, sum_usage_cost({role: usage}, self._models, self._price_of))
-
-    def add_trial(self, work: Job, result: TrialResult) -> None:
-        """A trial is finished."""
-        self._trials[work.key] = result.trial
-        self._add_spending(work.arm.name, sum_usage_cost(result.usage, self._models, self._price_of))
-
-    def add_record(self, work: Job, record: UnitRecord | TrainingRecord) -> None:
-        """Count a finished unit or training, whose trials were already counted."""
-        self._finished.add(work.key)
-        self._count_record(record)
-
-    def build_rows(self) -> list[LiveRow]:
-        """Return one row per arm."""
-        under_way = self._list_under_way()
-        return [
-            LiveRow(
-                arm,
-                self._totals[arm],
-                tally,
-                self._spent[arm],
-                tuple(self._trials.get(each.key, 0) + 1 for each in under_way if each.arm.name == arm),
-                any(isinstance(each, Training) for each in under_way),
-            )
-            for arm, tally in self.tallies.items()
-        ]
-
-    def _count_record(self, record: UnitRecord | TrainingRecord) -> None:
-        if record.arm in self.tallies:
-            self.tallies[record.arm].add_finished(compute_finished_totals(record, self._price_of))
-
-    def _add_spending(self, arm: str, more: TokenCost) -> None:
-        if arm in self._spent:
-            self._spent[arm] += more
-
-    def _list_under_way(self) -> list[Job]:
-        """Return the work in progress.
-
-        Work starts in order, no unit before all trainings, and none before its predecessor in a stream.
-        """
-        left = [each for each in self._work if each.key not in self._finished and not self._is_waiting(each)]
-        first: list[Job] = [each for each in left if not isinstance(each, Unit)]
-        return (first or left)[: self._jobs]
-
-    def _is_waiting(self, work: Job) -> bool:
-        before = self._plan.get_previous_unit(work) if isinstance(work, Unit) else None
-        return before in self._work and before.key not in self._finished if before else False
 
 
 class CompileProgress(ProgressBar):
@@ -304,7 +231,7 @@ class CompileProgress(ProgressBar):
         """Report a finished rollout."""
         rollouts, candidate, rollout = event.rollouts, event.candidate, event.rollout
         with self._lock:
-            self.done += 1
+            self.done += not rollouts.is_free(rollout.variant)
             best = rollouts.best_candidate
             score = "" if best is None else f"best {best.mean_over(rollouts.val, seeds=rollouts.seeds):.3f}  "
             tokens = sum(usage.input + usage.output for usage in rollouts.usage.values())

@@ -1,30 +1,35 @@
 """`rsso-dspy report`: results of a run, on the terminal, as files and as one page."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rsso_dspy.atomic import check_output_path
-from rsso_dspy.cli.exchanges import recorded
-from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, print_status
+from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
+from rsso_dspy.cli.page_content import RequestFinder, build_sections, draw_run_figures, get_page_title
 from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import NotInstalled, UsageError
+from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.pricing import PriceOf
-    from rsso_dspy.recordings import Exchange
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
-    from rsso_dspy.report.page import PageFigure
-    from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.unit_store import Store
 
-FORMATS = (".svg", ".png")
-"""File formats of figures."""
+MOST_REBUILT = 20_000
+"""Maximum number of steps whose requests a page rebuilds, at about a millisecond each."""
+
+
+class FigureSizeName(StrEnum):
+    """Widths of figures."""
+
+    PAGE = "page"
+    COLUMN = "column"
 
 
 def report_runs(
@@ -52,8 +57,11 @@ def report_runs(
     ] = None,
     figure_folder: Annotated[
         Path | None,
-        typer.Option("--figures", help="Write every figure to this folder as SVG and PNG.", metavar="FOLDER"),
+        typer.Option("--figures", help="Write every figure to this folder as SVG, PDF and PNG.", metavar="FOLDER"),
     ] = None,
+    figure_size: Annotated[
+        FigureSizeName, typer.Option(help="Width of figures: a page's text (7.2 inches) or one of two columns (3.5).")
+    ] = FigureSizeName.PAGE,
     separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
@@ -61,14 +69,15 @@ def report_runs(
     """Print results and costs of each arm, and paired differences with their tests."""
     import json
 
-    from rsso_dspy.config import load_config, make_price_lookup
-    from rsso_dspy.report.analysis import analyze_run, serialize_analysis
+    from rsso_dspy.report.analysis import analyze_run
+    from rsso_dspy.report.analysis_json import serialize_analysis
     from rsso_dspy.report.page import check_page_target
     from rsso_dspy.report.report_files import build_table_files
+    from rsso_dspy.workflows.played_runs import collect_played
 
     if against is not None and every:
         raise UsageError("--against and --all-pairs exclude each other; use one of them")
-    price_of = make_price_lookup(load_config(config, set_ or ()).prices)
+    price_of = load_prices(config, set_)
     if html:
         check_page_target(html)
     for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):
@@ -81,7 +90,9 @@ def report_runs(
     if not (found.records or found.trainings or found.begun or found.abandoned or found.under_way):
         raise UsageError(f"{folders[0]} holds no finished unit yet; repeat the command that made it")
     analysis = analyze_run(found, price_of, against, every)
-    pictures = draw_run_figures(found, analysis, price_of, with_paper) if figure_folder else []
+    pictures: list[ReportFigure] = []
+    if figure_folder:
+        pictures = draw_run_figures(found, analysis, price_of, with_paper, figure_size.value)
     files = build_table_files(analysis, with_paper) if table_folder else {}
     check_output_files(figure_folder, pictures, table_folder, files)
     if figure_folder:
@@ -90,40 +101,19 @@ def report_runs(
         write_tables(files, table_folder)
     if html:
         write_html(pool.stores, found, analysis, price_of, with_paper, html)
+        if not json_:
+            print_headline(analysis, analysis.rule_based_note)
     if json_:
         echo(json.dumps(serialize_analysis(analysis), indent=1))
     elif not (table_folder or figure_folder or html):
         print_analysis(analysis, with_paper=with_paper)
 
 
-def collect_played(pool: "PooledRuns") -> "RunRecords":
-    """Analyze the folders of a run. Raises `RunMismatch` if units of one arm cannot be pooled."""
-    from rsso_dspy.report.analysis import RunRecords
-    from rsso_dspy.store.run_log import get_played_days, list_planned_units
-    from rsso_dspy.workflows.run_monitor import get_role_models
-
-    playing = {store: store.is_playing() for store in pool.stores}
-    cut_short = [each for store in pool.stores if not playing[store] for each in pool.read_under_way(store)]
-    records = list(pool.units())
-    there = {f"{record.arm}/{record.key}/s{record.seed}" for record in records}
-    wanted = {pool.label_unit(store, unit) for store in pool.stores for unit in list_planned_units(store)}
-    dates = sorted(day for store in pool.stores for day in get_played_days(store))
-    return RunRecords(
-        records,
-        list(pool.trainings()),
-        list(pool.load_begun()),
-        [*pool.read_abandoned(), *cut_short],
-        tuple(dict.fromkeys([*dates[:1], *dates[-1:]])),
-        len(wanted - there),
-        [each for store in pool.stores if playing[store] for each in pool.read_under_way(store)],
-        get_role_models(pool.stores[0].read_identity()[0]),
-    )
-
-
 def print_report(store: "Store", price_of: "PriceOf") -> None:
     """Print the main tables on stdout; only the bill if no unit is finished."""
     from rsso_dspy.report.analysis import analyze_run
     from rsso_dspy.store.pooled_runs import PooledRuns
+    from rsso_dspy.workflows.played_runs import collect_played
 
     print_analysis(analyze_run(collect_played(PooledRuns([store])), price_of), whole=False)
 
@@ -134,6 +124,15 @@ def print_analysis(analysis: "Analysis", whole: bool = True, with_paper: bool = 
     from rsso_dspy.report.terminal_report import render_analysis
 
     terminal.print_renderable(render_analysis(analysis, whole, with_paper))
+    print_headline(analysis)
+
+
+def print_headline(analysis: "Analysis", note: str = "") -> None:
+    """Print in plain sentences what came out."""
+    from rsso_dspy.report import terminal
+    from rsso_dspy.report.headline import write_headline
+
+    terminal.print_renderable(terminal.to_plain_text(f"\n{write_headline(analysis)} {note}".rstrip()))
 
 
 def check_output_files(
@@ -141,7 +140,7 @@ def check_output_files(
 ) -> None:
     """Raise `UsageError`, before writing anything, if a figure or table cannot be written or would replace a foreign
     file."""
-    from rsso_dspy.report.figures import PICTURE
+    from rsso_dspy.report.figures import FORMATS, PICTURE
     from rsso_dspy.report.report_files import build_table_kind
 
     for name in (f"{picture.name}{ending}" for picture in pictures for ending in FORMATS):
@@ -161,25 +160,14 @@ def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
     print_status(f"{format_plural(files, 'file')} in {folder}")
 
 
-def draw_run_figures(
-    found: "RunRecords", analysis: "Analysis", price_of: "PriceOf", with_paper: bool = False
-) -> "list[ReportFigure]":
-    """Draw every figure that the run has data for. Raises `UsageError` if matplotlib is not installed."""
-    from rsso_dspy.report.figures import draw_report_figures
-    from rsso_dspy.report.metrics import group_by_arm
-
-    comparisons = [finding.comparison for finding in analysis.findings]
-    return draw_report_figures(group_by_arm(found.records), price_of, analysis.main_pair, with_paper, comparisons)
-
-
 def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
     """Write all figures."""
-    from rsso_dspy.report.figures import save_figure
+    from rsso_dspy.report.figures import FORMATS, save_figure
 
     for picture in drawn:
         for ending in FORMATS:
             save_figure(picture.figure, folder / f"{picture.name}{ending}")
-    print_status(f"{format_plural(drawn, 'figure')} in {folder}, each as SVG and PNG")
+    print_status(f"{format_plural(drawn, 'figure')} in {folder}, each as SVG, PDF and PNG")
 
 
 def write_html(
@@ -192,44 +180,22 @@ def write_html(
 ) -> None:
     """Write the page."""
     from rsso_dspy.environments.benchmark import get_benchmark
-    from rsso_dspy.report.figures import render_figure_svg
-    from rsso_dspy.report.page import PageFigure, write_page
-    from rsso_dspy.report.page_sections import build_page_sections, format_run_facts
+    from rsso_dspy.report.headline import write_headline
+    from rsso_dspy.report.page import write_page
+    from rsso_dspy.report.page_sections import format_run_facts
     from rsso_dspy.report.report_files import describe_run
 
-    drawn, candidates = {}, []
-    try:
-        for picture in draw_run_figures(found, analysis, price_of, with_paper):
-            drawn[picture.name] = PageFigure(
-                picture.title, picture.alt, render_figure_svg(picture.figure, picture.name, themed=True)
-            )
-        candidates = [drawing for store in stores for drawing in _draw_run_candidates(store.folder)]
-    except NotInstalled as error:
-        print_status(f"the page has no figures: {error}")
-    sections = build_page_sections(analysis, drawn, candidates, with_paper)
+    sections = build_sections(stores, found, analysis, price_of, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
-    name = ", ".join(store.folder.resolve().name for store in stores)
-    templates = get_benchmark().action_templates
-
-    def exchanges(record: "UnitRecord | TrainingRecord") -> "Mapping[int, Sequence[Exchange]]":
-        return next(filter(None, (recorded(store, record) for store in stores)), {})
-
-    write_page(file, name, sections, records, describe_run(analysis), format_run_facts(analysis), templates, exchanges)
+    write_page(
+        file,
+        get_page_title(stores),
+        sections,
+        records,
+        describe_run(analysis),
+        format_run_facts(analysis),
+        get_benchmark().action_templates,
+        RequestFinder(stores, most_steps=MOST_REBUILT).find,
+        write_headline(analysis),
+    )
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")
-
-
-def _draw_run_candidates(folder: Path) -> "list[PageFigure]":
-    """Load the candidates of a run's compiled programs from the copies in its folder, where readable."""
-    from rsso_dspy.cli.candidate_figure import draw_program_file
-    from rsso_dspy.report.figures import render_figure_svg
-    from rsso_dspy.report.page import PageFigure
-
-    found = []
-    for file in sorted((folder / "given" / "programs").glob("*.json")):
-        try:
-            figure, words = draw_program_file(file)
-        except UsageError as error:
-            print_status(f"not in the page: the candidates of {file} ({error})")
-            continue
-        found.append(PageFigure(file.stem, words, render_figure_svg(figure, f"candidates-{file.stem}", themed=True)))
-    return found

@@ -1,58 +1,19 @@
-"""`rsso-dspy run`: play held-out variants and report the results."""
+"""`rsso-dspy run`: the options of a run of held-out variants."""
 
 import os
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rsso_dspy.bounds import MOST_PER_TASK, MOST_TRIALS
-from rsso_dspy.cli.interruption import catch_interruptions
-from rsso_dspy.cli.options import (
-    WHICH_VARIANTS,
-    BackendName,
-    BaseUrl,
-    BenchmarkName,
-    ConfigFile,
-    DryRun,
-    Jobs,
-    MaxCost,
-    MaxTokens,
-    Mlflow,
-    ModelName,
-    Overrides,
-    PerTask,
-    ProtocolName,
-    Record,
-    Replay,
-    Retry,
-    Seed,
-    Trials,
-    Unconfirmed,
-    build_config,
-    format_command,
-    format_plural,
-    parse_retry,
-    print_status,
-    split_names,
-)
-from rsso_dspy.cli.program_files import describe_programs, load_programs
-from rsso_dspy.cli.run_plan import print_run_plan
-from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import LimitReached, UsageError
-from rsso_dspy.recordings import MOST_RECORDED
+from rsso_dspy.cli import options
+from rsso_dspy.cli.options import build_config, parse_retry, print_status, split_names
+from rsso_dspy.cli.play import PlaySettings, plan_and_play
+from rsso_dspy.cli.program_files import load_programs
+from rsso_dspy.errors import UsageError
 from rsso_dspy.workflows.named_experiments import describe_experiments, get_experiment
-
-if TYPE_CHECKING:
-    from rsso_dspy.config import Config
-    from rsso_dspy.experiment.executor import RunOutcome
-    from rsso_dspy.experiment.run import Run
-    from rsso_dspy.experiment.spend_limit import SpendLimit
-    from rsso_dspy.optimize.compiled import Compiled
-    from rsso_dspy.store.run_spec import RunSpec
-    from rsso_dspy.store.unit_store import Store
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Skills x reflections in the SSO scaffold."""
@@ -77,12 +38,12 @@ def run_methods(
     task_names: Annotated[
         str | None, typer.Option("--tasks", help="Task types, comma-separated, or all.", show_default="all")
     ] = None,
-    variants: Annotated[str | None, typer.Option(help=WHICH_VARIANTS, show_default="sso")] = None,
-    per_task: PerTask = None,
-    trials: Trials = None,
-    protocol: ProtocolName = None,
-    seed: Seed = None,
-    jobs: Jobs = 1,
+    variants: options.Variants = None,
+    per_task: options.PerTask = None,
+    trials: options.Trials = None,
+    protocol: options.ProtocolName = None,
+    seed: options.Seed = None,
+    jobs: options.Jobs = 1,
     setting: Annotated[
         str | None,
         typer.Option(
@@ -92,13 +53,12 @@ def run_methods(
     ] = None,
     train_trials: Annotated[
         int | None, typer.Option(min=1, max=MOST_TRIALS, help="Transfer: rounds over the training variants.")
-    ] = (None),
+    ] = None,
     train_per_task: Annotated[
         int | None, typer.Option(min=1, max=MOST_PER_TASK, help="Transfer: number of training variants per task.")
     ] = None,
     skills: Annotated[
-        Path | None,
-        typer.Option(help="Skill library that every unit starts from (see `rsso-dspy skills export`)."),
+        Path | None, typer.Option(help="Skill library that every unit starts from (see `rsso-dspy skills export`).")
     ] = None,
     constitution: Annotated[
         Path | None,
@@ -116,7 +76,7 @@ def run_methods(
             help="zero-shot and files of compiled programs, comma-separated; each program gives every method one arm."
         ),
     ] = "zero-shot",
-    unconfirmed: Unconfirmed = False,
+    unconfirmed: options.Unconfirmed = False,
     out: Annotated[Path, typer.Option(help="Folder of the run; repeat the command to resume.")] = Path("runs/run"),
     fork: Annotated[
         Path | None,
@@ -124,9 +84,9 @@ def run_methods(
             help="Take over the units of this run folder that are still valid, instead of playing them again."
         ),
     ] = None,
-    retry: Retry = None,
-    record: Record = False,
-    replay: Replay = None,
+    retry: options.Retry = None,
+    record: options.Record = False,
+    replay: options.Replay = None,
     shard: Annotated[
         str | None, typer.Option(help="Play only part i of n, e.g. 2/8; `rsso-dspy merge` joins the parts.")
     ] = None,
@@ -137,16 +97,18 @@ def run_methods(
             "or of a new local one)."
         ),
     ] = "threads",
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    mlflow: Mlflow = None,
-    dry_run: DryRun = False,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-    benchmark: BenchmarkName = None,
-    config: ConfigFile = None,
-    set_: Overrides = None,
+    max_cost: options.MaxCost = None,
+    max_tokens: options.MaxTokens = None,
+    mlflow: options.Mlflow = None,
+    otel: options.Otel = None,
+    wandb: options.Wandb = None,
+    dry_run: options.DryRun = False,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    backend: options.BackendName = None,
+    benchmark: options.BenchmarkName = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
 ) -> None:
     """Play held-out variants with one or more methods and print the comparison.
 
@@ -199,7 +161,8 @@ def run_methods(
         record=record,
         unconfirmed=unconfirmed,
     )
-    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine, mlflow)
+    play = PlaySettings(engine, mlflow=mlflow, otel=otel, wandb=wandb)
+    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, play)
 
 
 def add_constitution(methods: Sequence[str]) -> list[str]:
@@ -218,111 +181,3 @@ def skip_default_config() -> Path:
     if Path(DEFAULT_FILE).exists():
         print_status(f"--preset ignores {DEFAULT_FILE}; add --config {DEFAULT_FILE} to read it")
     return Path(os.devnull)
-
-
-def plan_and_play(
-    settings: "Config",
-    spec: "RunSpec",
-    programs: "dict[str, Compiled | None]",
-    jobs: int,
-    dry_run: bool,
-    max_cost: float | None,
-    max_tokens: int | None,
-    engine: str = "threads",
-    mlflow: str | None = None,
-) -> None:
-    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
-    from rsso_dspy.experiment.run import plan_run
-    from rsso_dspy.integrations.engines import check_engine
-    from rsso_dspy.integrations.mlflow_tracking import check_server_address
-
-    check_engine(engine)
-    if mlflow is not None:
-        check_server_address(mlflow)
-    planned = plan_run(settings, spec, programs, dry_run, print_status)
-    for file in planned.store.set_aside:
-        what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
-        print_status(f"{planned.store.describe_quarantined(file)}: {what}")
-    if spec.fork:
-        print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} taken over")
-    print_run_plan(planned, jobs)
-    for line in describe_programs(programs, planned.plan.protocol, planned.models_in_use.get("actor", "")):
-        print_status(f"      {line}")
-    purse = planned.make_spend_limit(max_cost, max_tokens)
-    if not dry_run:
-        play_and_report(planned, jobs, purse, engine, mlflow)
-
-
-def play_and_report(
-    planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads", mlflow: str | None = None
-) -> None:
-    """Play the pending units of a run and print the report."""
-    from rsso_dspy.cli.report import print_report
-    from rsso_dspy.config import make_price_lookup
-
-    outcome, limit = play_watched(planned, jobs, purse, engine, mlflow)
-    print_report(planned.store, make_price_lookup(planned.config.prices))
-    if left_out := planned.store.trials_left_out():
-        print_status(
-            f"{format_plural(range(left_out), 'trial')} did not fit into {planned.store.recordings}, limited to "
-            f"{MOST_RECORDED >> 30} GiB: their units cannot be replayed. Record the rest as shards (--shard)"
-        )
-    folder = planned.store.folder
-    first = planned.plan.units[0].variant.key
-    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
-    exit_if_incomplete(outcome, limit, count_stalled_trials(planned.store))
-
-
-def play_watched(
-    planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads", mlflow: str | None = None
-) -> "tuple[RunOutcome | None, str]":
-    """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
-    from rsso_dspy.cli.progress import RunProgress
-    from rsso_dspy.experiment.events import EventStream
-    from rsso_dspy.experiment.session import session
-    from rsso_dspy.integrations.engines import get_engine
-    from rsso_dspy.integrations.mlflow_tracking import MlflowTracker, connect_server
-    from rsso_dspy.report.report_files import build_report_files
-
-    server = connect_server(mlflow) if mlflow is not None else None
-    with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
-        live.backend.check_connections()
-        if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
-            live.embedder.check(live.backend.recordings is not None)
-        with RunProgress(planned.left, planned, jobs) as watch:
-            events = EventStream()
-            if server:
-                MlflowTracker(server, planned, build_report_files, watch.print_line).follow(events)
-            watch.follow(events)
-            try:
-                return planned.execute(live, jobs, purse, events, get_engine(engine), engine), ""
-            except LimitReached as reached:
-                return None, str(reached)
-            except KeyboardInterrupt:
-                watch.print_line("interrupted: finished trials are kept; repeat the command to resume")
-                if any(thread.name.startswith("unit") for thread in threading.enumerate()):
-                    os._exit(ending.code)  # pressed twice: do not wait for current answers; their cost is stored
-                raise typer.Exit(ending.code) from None
-
-
-def count_stalled_trials(store: "Store") -> int:
-    """Count stalled trials among the finished units of a folder."""
-    return sum(record.stalled_trials for kind in (store.units, store.trainings) for record in kind())
-
-
-def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:
-    """Report missing and stalled units, and exit with code 1 if there are any."""
-    if outcome and outcome.untrained:
-        print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    if outcome and outcome.errored:
-        print_status(f"{len(outcome.errored)} ended in errors; repeat the command to resume from their last good trial")
-    if stalled:
-        print_status(
-            f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
-            "Means "
-            "include their scores so far; add --retry stalled to play their units again"
-        )
-    if limit:
-        print_status(limit)
-    if limit or stalled or (outcome and outcome.errored):
-        raise typer.Exit(1)

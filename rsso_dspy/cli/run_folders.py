@@ -28,7 +28,4 @@ def open_runs(folders: Sequence[Path], separate: bool = False) -> "PooledRuns":
     from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.unit_store import Store
 
-    stores = [Store(folder) for folder in dict.fromkeys(folders)]
-    for store in stores:
-        store.read_only = True
-    return PooledRuns(stores, separate)
+    return PooledRuns([Store(folder, read_only=True) for folder in dict.fromkeys(folders)], separate)

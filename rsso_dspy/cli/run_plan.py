@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from rsso_dspy.cli.options import format_plural, print_status
+from rsso_dspy.cli.options import format_plural, print_plan
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
     from rsso_dspy.experiment.cost_estimate import CostEstimate
-    from rsso_dspy.experiment.plan import Forecast
+    from rsso_dspy.experiment.forecast import Forecast
     from rsso_dspy.experiment.run import Run
 
 
@@ -22,7 +22,7 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     forecast = planned.forecast_calls()
     units = sum(isinstance(work, Unit) for work in planned.left)
     episodes = sum(len(training.episodes) for training in plan.trainings)
-    print_status(
+    print_plan(
         f"plan: {format_plural(plan.arms, 'arm')} x {format_plural(range(variants), 'variant')} = "
         f"{format_plural(plan.units, 'unit')}, "
         f"{format_plural(range(plan.rules.trials), 'trial')} each, protocol {plan.protocol}, into "
@@ -31,29 +31,41 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     )
     for arm, stream in plan.streams.items():
         trials = format_plural(range(plan.stream_trials), "trial")
-        print_status(
+        print_plan(
             f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials} each; each starts from the "
             "rules left"
         )
     if plan.trainings:
         left = len(planned.left) - units
-        print_status(
+        print_plan(
             f"      {format_plural(plan.trainings, 'training')} of {format_plural(range(episodes), 'episode')} "
             f"before, {left} to play"
         )
-    print_status(
+    print_plan(
         f"      {format_plural(range(len(plan.units) - units), 'unit')} finished, {units} to play\n      "
         f"{describe_forecast(forecast)}"
     )
+    if beside := describe_units_beside(planned):
+        print_plan(f"      {beside}")
     if estimate := planned.estimate_cost():
-        print_status(f"      {describe_estimate(estimate)}")
+        print_plan(f"      {describe_estimate(estimate)}")
         if time := describe_time(planned, estimate, jobs):
-            print_status(f"      {time}")
+            print_plan(f"      {time}")
     if planned.left:
         for warning in list_retry_warnings(plan, Backend(settings.active_backend)):
-            print_status(f"      {warning}")
+            print_plan(f"      {warning}")
     for line in describe_proxies(settings):
-        print_status(f"      {line}")
+        print_plan(f"      {line}")
+
+
+def describe_units_beside(planned: "Run") -> str:
+    """Say how many units of other commands the tables of this folder count; empty if none."""
+    if not (count := planned.units_beside):
+        return ""
+    return (
+        f"{planned.store.folder} also holds {format_plural(range(count), 'unit')} of earlier commands, which the "
+        "tables count too; name another --out for a table of this command alone"
+    )
 
 
 def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
@@ -124,5 +136,6 @@ def describe_estimate(estimate: "CostEstimate") -> str:
             f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
         )
     judges = [f"{estimate.own} units of this run"] if estimate.own else []
-    judges += [f"{estimate.shipped} units of the embedded backend"] if estimate.shipped else []
+    if estimate.shipped:
+        judges.append(f"{estimate.shipped} units of the embedded backend on {' and '.join(estimate.on)}")
     return f"{', '.join(parts)}; based on {' and '.join(judges)}"

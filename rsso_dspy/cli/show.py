@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
-from rsso_dspy.cli.exchanges import Shown, indented, recorded
+from rsso_dspy.cli.exchanges import Shown, indent_text, load_exchanges
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.report.terminal import replace_controls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 def show_unit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     unit: Annotated[
-        str,
-        typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training."),
+        str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
     ],
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
     trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Show only this trial.")] = None,
@@ -39,8 +37,7 @@ def show_unit(
     """Print a unit step by step: actions, observations, rewards, and what each trial taught the memories."""
     from rsso_dspy.store.unit_store import Store
 
-    store = Store(folder)
-    store.read_only = True
+    store = Store(folder, read_only=True)
     played: list[UnitRecord | TrainingRecord] = [*store.units(), *store.trainings()]
     print_left_out_files(store)
     records = [r for r in played if r.key == unit]
@@ -53,7 +50,7 @@ def show_unit(
     chosen = [result for result in record.trials if trial in (None, result.trial)]
     if not chosen:
         raise UsageError(f"{unit} has trials 1 to {len(record.trials)}, not {trial}")
-    tapes = recorded(store, record) if prompts else {}
+    tapes = load_exchanges(store, record) if prompts else {}
     for result in chosen:
         _print_trial(record, result, prompts, tapes.get(result.trial, ()))
 
@@ -65,7 +62,7 @@ def _print_unit_heading(record: "UnitRecord | TrainingRecord") -> None:
     if record.rule_based:
         echo(RULE_BASED_NOTE, dim=True)
     if record.trajectories:
-        echo(replace_controls(record.trajectories[0].task.strip()))
+        echo(record.trajectories[0].task.strip())
 
 
 def _print_trial(
@@ -76,18 +73,18 @@ def _print_trial(
 
     echo()
     if result.trajectory is None:
-        echo(f"Trial {result.trial}: error, no score: {replace_controls(result.error or '')}", fg="red")
+        echo(f"Trial {result.trial}: error, no score: {result.error or ''}", fg="red")
         return
     trajectory = result.trajectory
     if isinstance(record, UnitRecord):
         where, budget = "", record.budget
     else:
         where, budget = f" ({trajectory.variant.key})", record.budgets[result.trial - 1]
+    ending = "out of steps" if trajectory.outcome == "budget" else trajectory.outcome
     echo(
-        f"Trial {result.trial}{where}: {trajectory.outcome} after "
-        f"{len(trajectory.steps)} of {budget} steps, "
+        f"Trial {result.trial}{where}: {ending} after {len(trajectory.steps)} of {budget} steps, "
         f"accumulator {trajectory.accumulator}, environment score {trajectory.environment_score}, "
-        f"{trajectory.points_at_reset} points at reset, {trajectory.invalid_actions} actions not understood"
+        f"{trajectory.points_at_reset} points held at reset, {trajectory.invalid_actions} actions not understood"
         + (f", {trajectory.asked_back} asked back" if trajectory.asked_back else "")
         + (f", {trajectory.no_effect} without effect" if trajectory.no_effect else ""),
         bold=True,
@@ -95,41 +92,38 @@ def _print_trial(
     for role, names in result.answered.items():
         sent = ", ".join(f"{name} {value:g}" for name, value in result.sent.get(role, {}).items() if name != "seed")
         seeds = f", seeds from {result.sent[role]['seed']:.0f} on" if "seed" in result.sent.get(role, {}) else ""
-        echo(f"{role}: answered by {replace_controls(', '.join(names))}; sent {sent}{seeds}", dim=True)
+        echo(f"{role}: answered by {', '.join(names)}; sent {sent}{seeds}", dim=True)
     tape, prompts = Shown(exchanges), prompts and not exchanges
     if prompts:
         from rsso_dspy.environments.benchmark import get_benchmark
-        from rsso_dspy.programs.shown_texts import TEMPLATES
+        from rsso_dspy.regions import TEMPLATES
 
         templates = result.shown.get(TEMPLATES, get_benchmark().action_templates)
-        echo(indented(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
+        echo(indent_text(f"[task]\n{trajectory.task.strip()}\n[{TEMPLATES}]\n{templates}"), fg="cyan")
         for region in (name for name in result.shown if ":" not in name and "@" not in name and name != TEMPLATES):
-            echo(indented(f"[{region}]\n{result.shown[region]}"), fg="cyan")
-    echo(indented(trajectory.start.look))
+            echo(indent_text(f"[{region}]\n{result.shown[region]}"), fg="cyan")
+    echo(indent_text(trajectory.start.look))
     for number, step in enumerate(trajectory.steps, start=1):
         if prompts:
             for region in (name for name in result.shown if name.endswith(f"@{number}")):
-                echo(indented(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
+                echo(indent_text(f"[{region.partition('@')[0]}]\n{result.shown[region]}"), fg="cyan")
             shown = result.shown.get(f"skills:{','.join(step.recalled)}")
-            echo(indented(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
-            echo(indented(f"[said] {step.reasoning}"), dim=True)
+            echo(indent_text(f"[skills]\n{shown}" if shown else "[no skills]"), fg="cyan")
+            echo(indent_text(f"[said] {step.reasoning}"), dim=True)
         tape.print_step(number, actor=True)
         reward = f"  {step.reward:+d}" if step.reward else ""
-        echo(
-            f"{number:3d} > {replace_controls(step.action) or '(malformed answer)'}{reward}",
-            fg="green" if step.reward > 0 else None,
-        )
+        echo(f"{number:3d} > {step.action or '(malformed answer)'}{reward}", fg="green" if step.reward > 0 else None)
         if step.subgoal:
-            echo(f"      subgoal: {replace_controls(step.subgoal)}")
+            echo(f"      subgoal: {step.subgoal}")
         if step.rejected:
-            echo(indented(f"subgoal not offered: {step.rejected}"), dim=True)
+            echo(indent_text(f"subgoal not offered: {step.rejected}"), dim=True)
         if step.unread:
-            echo(indented(f"[unreadable] {step.unread}"), dim=True)
-        echo(indented(step.state.observation))
+            echo(indent_text(f"[unreadable] {step.unread}"), dim=True)
+        echo(indent_text(step.state.observation))
         tape.print_step(number, actor=False)
     for role, texts in result.unread.items():
         for text in texts:
             echo(f"{role}, unreadable answer:", dim=True)
-            echo(indented(text), dim=True)
+            echo(indent_text(text), dim=True)
     for memory, counts in result.learnt.items():
         echo(f"learned, {memory}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))

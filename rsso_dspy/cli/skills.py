@@ -7,7 +7,7 @@ import typer
 
 from rsso_dspy.atomic import check_output_path
 from rsso_dspy.bounds import MOST_STATES, MOST_TRIALS
-from rsso_dspy.cli.options import format_plural, print_status
+from rsso_dspy.cli.options import Json, format_plural, print_status
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.errors import UsageError
@@ -25,7 +25,6 @@ UnitKey = Annotated[
     str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
 ]
 SkillArm = Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @app.command()
@@ -59,10 +58,7 @@ def build(
     ] = None,
     benchmark: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Expected benchmark of the trajectories: units of another one are refused.",
-        ),
+        typer.Option(metavar="NAME", help="Expected benchmark of the trajectories: units of another one are refused."),
     ] = None,
     json_: Json = False,
 ) -> None:
@@ -80,11 +76,11 @@ def build(
     from rsso_dspy.config import EmbedderConfig
     from rsso_dspy.embedders import Embedder
     from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
-    from rsso_dspy.experiment import skill_libraries
+    from rsso_dspy.experiment import offline_skills
 
-    settings = skill_libraries.make_offline_settings(
+    settings = offline_skills.make_offline_settings(
         preset,
-        skill_libraries.parse_weights(weights) if weights is not None else None,
+        offline_skills.parse_weights(weights) if weights is not None else None,
         extraction=extraction,
         pairs=pairs,
         max_window=max_window,
@@ -92,16 +88,15 @@ def build(
         beams=beams,
     )
     of = benchmark_called(benchmark).name if benchmark else None
-    given = skill_libraries.read_trajectories(file, case, of)
+    given = offline_skills.read_trajectories(file, case, of)
     embed = Embedder(EmbedderConfig().model if embedder is None else embedder)
     embed.check()
-    built = skill_libraries.build_library(given, embed, settings)
+    built = offline_skills.build_library(given, embed, settings)
     if settings.feedback and any(step.subgoal for trajectory in given for step in trajectory.steps):
         print_status("feedback: recorded subgoals use the words of their run; they count only if the words are equal")
     if json_:
         named = {"benchmark": of} if of else {}
-        data = {**named, "embedder": embed.model, "settings": asdict(settings), **built}
-        print_json(data)
+        print_json({**named, "embedder": embed.model, "settings": asdict(settings), **built})
         return
     for number, (trajectory, update) in enumerate(zip(given, built["after_each"], strict=True), start=1):
         echo(f"Trajectory {number}: {len(trajectory.states)} states, {trajectory.accumulator} points gained", bold=True)
@@ -144,7 +139,6 @@ def show(
     json_: Json = False,
 ) -> None:
     """Print a unit's skills with their examples, scores, use in prompts, and results."""
-
     from rsso_dspy.experiment.skill_libraries import load_skill_source
 
     found = load_skill_source(run, unit, arm, print_left_out_files)
@@ -160,18 +154,9 @@ def show(
 
 
 def _describe_unit(found: "SkillSource") -> dict[str, Any]:
-    record = found.record
-    return {
-        "unit": record.key,
-        "start": record.start,
-        "arm": record.arm,
-        "seed": record.seed,
-        "protocol": record.protocol,
-        "model": record.model,
-        "rule_based": record.rule_based,
-        "embedder": found.embedder,
-        "trials": len(record.trials),
-    }
+    names = ("start", "arm", "seed", "protocol", "model", "rule_based")
+    about = {name: getattr(found.record, name) for name in names}
+    return {"unit": found.record.key, **about, "embedder": found.embedder, "trials": len(found.record.trials)}
 
 
 def _collect_library(found: "SkillSource") -> dict[str, Any]:
@@ -193,11 +178,12 @@ def _print_library_heading(data: dict[str, Any]) -> None:
 
 
 def _print_library(data: dict[str, Any]) -> None:
-    learnt = _format_spans(data["learnt_from"]) or "none"
+    from rsso_dspy.report.report_files import format_ranges
+
+    learnt = ", ".join(format_ranges(data["learnt_from"], least=2)) or "none"
     print_paragraph(
         f"Library after trial {data['trials']}: {format_plural(data['library'], 'skill')}, learned from trials: "
-        f"{learnt}. "
-        "Use is counted over all trials."
+        f"{learnt}. Use is counted over all trials."
     )
     if data["start"]:
         print_paragraph(f"It started from: {data['start']}; examples may come from trials there.")
@@ -245,44 +231,59 @@ def _describe_use(skill: dict[str, Any]) -> str:
 
 
 def _print_prompts(data: dict[str, Any]) -> None:
+    from rsso_dspy.report.report_files import format_ranges
+
     print_paragraph(f"Trial {data['trial']}, {data['steps']} steps. {data['note']}")
     for shown in data["prompts"]:
         echo()
-        print_paragraph(f"steps {_format_spans(shown['steps'])}: {', '.join(shown['names'])}", bold=True)
+        print_paragraph(
+            f"steps {', '.join(format_ranges(shown['steps'], least=2))}: {', '.join(shown['names'])}", bold=True
+        )
         for line in shown["text"].splitlines():
             print_paragraph(line, "   ")
     for step in data["pursued"]:
         print_paragraph(f"step {step['step']} pursued {step['name']}: {step['action']} ({step['reward']:+d})", "   ")
 
 
-def _format_spans(steps: list[int]) -> str:
-    """Format step numbers as spans: 1 2 3 7 becomes `1-3, 7`."""
-    spans: list[list[int]] = []
-    for step in steps:
-        if spans and step == spans[-1][-1] + 1:
-            spans[-1] = [spans[-1][0], step]
-        else:
-            spans.append([step])
-    return ", ".join("-".join(map(str, span)) for span in spans)
-
-
 @app.command()
 def export(
     run: RunFolder,
     unit: UnitKey,
-    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="File to write; with --format skill, the folder NAME.")],
     arm: SkillArm = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="library (a JSON file) or skill (a folder of the Agent Skills format).")
+    ] = "library",
 ) -> None:
-    """Write a unit's library and its provenance into one JSON file.
+    """Write a unit's library and its provenance into one JSON file, or into a folder of the Agent Skills format.
 
-    From Python, `rsso_dspy.memory.skills.load_library` restores it.
+    From Python, `rsso_dspy.memory.skills.load_library` restores the file.
     """
     from rsso_dspy.atomic import atomic_write_text
+    from rsso_dspy.errors import UnknownName
+    from rsso_dspy.experiment.portable_formats import export_skill_folder
     from rsso_dspy.experiment.skill_libraries import LIBRARY, export_library, load_skill_source
 
-    if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
-    check_output_path(out, kind=LIBRARY)
-    found = load_skill_source(run, unit, arm, print_left_out_files)
-    atomic_write_text(out, export_library(found).to_json())
+    if format_ not in ("library", "skill"):
+        raise UnknownName("format", format_, ("library", "skill"))
+    if format_ == "skill":
+        found = load_skill_source(run, unit, arm, print_left_out_files)
+        out = export_skill_folder(found, out)
+    else:
+        if out.is_dir():
+            raise UsageError(f"{out} is a folder; name a file, e.g. -o {out / 'skills.json'}")
+        check_output_path(out, kind=LIBRARY)
+        found = load_skill_source(run, unit, arm, print_left_out_files)
+        atomic_write_text(out, export_library(found).to_json())
     echo(f"{out}: {format_plural(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")
+
+
+@app.command("import")
+def import_(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder that `skills export --format skill` wrote.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Library file to write, for `run --skills`.")],
+) -> None:
+    """Write the library in a folder of the Agent Skills format into one JSON file. Nothing in the folder is run."""
+    from rsso_dspy.experiment.portable_formats import import_skill_folder
+
+    echo(f"{out}: the library of {import_skill_folder(folder, out)}")

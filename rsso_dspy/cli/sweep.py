@@ -7,23 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.cli.options import (
-    BackendName,
-    BaseUrl,
-    BenchmarkName,
-    ConfigFile,
-    DryRun,
-    Jobs,
-    MaxCost,
-    ModelName,
-    Overrides,
-    Record,
-    Retry,
-    Seed,
-    format_plural,
-    parse_retry,
-    print_status,
-)
+from rsso_dspy.cli import options
+from rsso_dspy.cli.options import format_plural, parse_retry, print_status
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
@@ -33,35 +18,40 @@ if TYPE_CHECKING:
 
 def run_sweep(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.toml", help="TOML file with methods, variants and a [grid] of settings.")
+        Path,
+        typer.Argument(
+            metavar="FILE.toml",
+            help="TOML file with methods, variants and a [grid] of settings, or the name of a shipped one: "
+            "omnireflect-table1 to omnireflect-table5 (`rsso-dspy paper omnireflect` lists them).",
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the runs of all points; repeat the command to resume.")] = Path(
         "runs/sweep"
     ),
-    seed: Seed = None,
-    jobs: Jobs = 1,
-    retry: Retry = None,
-    max_cost: MaxCost = None,
-    record: Record = False,
-    dry_run: DryRun = False,
-    model: ModelName = None,
-    base_url: BaseUrl = None,
-    backend: BackendName = None,
-    benchmark: BenchmarkName = None,
-    config: ConfigFile = None,
-    set_: Overrides = None,
+    seed: options.Seed = None,
+    jobs: options.Jobs = 1,
+    retry: options.Retry = None,
+    max_cost: options.MaxCost = None,
+    record: options.Record = False,
+    dry_run: options.DryRun = False,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    backend: options.BackendName = None,
+    benchmark: options.BenchmarkName = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
 ) -> None:
     """Play the same units under every combination of a grid of settings, and print one table.
 
     Points are played in sequence, each in its own folder, which `rsso-dspy report` reads too.
     """
     from rsso_dspy.cli.options import build_config
-    from rsso_dspy.cli.run import count_stalled_trials, exit_if_incomplete
+    from rsso_dspy.cli.play import count_stalled_trials, exit_if_incomplete
     from rsso_dspy.store.guarded_folder import GuardedFolder
     from rsso_dspy.store.unit_store import Store
-    from rsso_dspy.workflows.sweeps import read_sweep
+    from rsso_dspy.workflows.sweeps import locate_sweep, read_sweep
 
-    wanted = read_sweep(file)
+    wanted = read_sweep(locate_sweep(file))
     retry_stalled = parse_retry(retry)
 
     def configure(point: "SweepPoint", advisor: str | None = None) -> "Config":
@@ -74,7 +64,8 @@ def run_sweep(
     print_status(f"sweep: {format_plural(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
     spent, place = 0.0, GuardedFolder(out)
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
-        print_status(f"point {number} of {len(wanted.points)}: {describe_point(point)}")
+        values = ", ".join(f"{key} {value}" for key, value in point.values.items())
+        print_status(f"point {number} of {len(wanted.points)}: {values}")
         check_folder_unchanged(place)
         left = None if max_cost is None else max(0.0, max_cost - spent)
         book, cost = _prepare_constitution(point, advisor, wanted, out, dry_run, left, record)
@@ -95,11 +86,6 @@ def check_folder_unchanged(place: "GuardedFolder") -> None:
     place.check_exists()
 
 
-def describe_point(point: "SweepPoint") -> str:
-    """Describe a point."""
-    return ", ".join(f"{key} {value}" for key, value in point.values.items())
-
-
 def _prepare_constitution(
     point: "SweepPoint",
     advisor: "Config",
@@ -112,8 +98,7 @@ def _prepare_constitution(
     """Return the constitution file of a point and its cost in dollars; build it first if the point says how."""
     from typing import get_args
 
-    from rsso_dspy.cli.constitution import play_build as build
-    from rsso_dspy.cli.constitution import print_build_plan as describe_building
+    from rsso_dspy.cli.constitution_build import play_build, print_build_plan
     from rsso_dspy.errors import UnknownName
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.programs.methods import Writing
@@ -125,7 +110,7 @@ def _prepare_constitution(
     if writing is None:
         raise UnknownName("writer", point.build_settings["writer"], get_args(Writing))
     drawn = draw_calibration(
-        point.build_settings["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.active_benchmark, 0
+        point.build_settings["calib"], wanted.tasks, advisor.seed, advisor.simplification, advisor.benchmark_in_data, 0
     )
     what = "\n".join([advisor.hash(), writing, *(variant.key for variant in drawn.train)])
     name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.build_settings.values())
@@ -133,18 +118,18 @@ def _prepare_constitution(
     if made.exists():
         return made, compute_build_cost(made, advisor)
     planned = plan_constitution_build(advisor, drawn.train, writing, made, explore=1, say=print_status)
-    describe_building(planned, writing, point.build_settings["calib"], drawn.notes)
+    print_build_plan(planned, writing, point.build_settings["calib"], drawn.notes)
     if dry_run:
         return None, 0.0
-    build(planned, max_cost, None, record)
+    play_build(planned, max_cost, None, record)
     return made, compute_build_cost(made, advisor)
 
 
 def compute_build_cost(file: Path, advisor: "Config") -> float:
     """Return the cost of building a constitution in dollars, as far as prices are known."""
     from rsso_dspy.config import make_price_lookup
-    from rsso_dspy.experiment.constitutions import read_constitution
     from rsso_dspy.lm import Backend
+    from rsso_dspy.memory.constitution.file import read_constitution
     from rsso_dspy.pricing import compute_cost
     from rsso_dspy.records import Usage
 
@@ -167,7 +152,8 @@ def _play_point(
     record: bool = False,
 ) -> float:
     """Play a point and return its cost in dollars."""
-    from rsso_dspy.cli.run import add_constitution, exit_if_incomplete, play_watched
+    from rsso_dspy.cli.play import exit_if_incomplete, play_watched
+    from rsso_dspy.cli.run import add_constitution
     from rsso_dspy.cli.run_plan import print_run_plan
     from rsso_dspy.experiment.run import plan_run
     from rsso_dspy.store.run_spec import RunSpec

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rsso_dspy.bounds import MOST_SECONDS
-from rsso_dspy.cli.options import ConfigFile, Overrides, print_status
+from rsso_dspy.cli.options import ConfigFile, Overrides, load_prices, print_status
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.report.terminal import replace_controls
 
@@ -39,8 +39,7 @@ NAP = 0.2
 def watch_run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     every: Annotated[
-        float,
-        typer.Option(min=0.1, max=MOST_SECONDS, help="Seconds between two updates.", metavar="SECONDS"),
+        float, typer.Option(min=0.1, max=MOST_SECONDS, help="Seconds between two updates.", metavar="SECONDS")
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print the current state once and exit.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for a run that does not exist yet.")] = False,
@@ -52,11 +51,10 @@ def watch_run(
     It ends with the run, with exit code 0 if all planned units are finished without errors, otherwise 1.
     Ctrl-C does not affect the run. Output to a file or a pipe has one line per event.
     """
-    from rsso_dspy.config import load_config, make_price_lookup
     from rsso_dspy.report.terminal import SafeConsole
     from rsso_dspy.workflows.run_monitor import RunMonitor
 
-    price_of = make_price_lookup(load_config(config, set_ or ()).prices)
+    price_of = load_prices(config, set_)
     console = SafeConsole()
     try:
         if wait and not (folder / "run.json").exists():
@@ -174,6 +172,8 @@ def describe_status(seen: "RunSnapshot", folder: Path) -> str:
     parts = [f"{units:,} of {'?' if total is None else f'{total:,}'} units"]
     if seen.errors:
         parts.append(f"{seen.errors:,} with errors")
+    if seen.missing_shards:
+        parts.append(f"without shards {', '.join(seen.missing_shards)}")
     if seen.elapsed is not None:
         parts.append(f"{format_duration(seen.elapsed)} {'elapsed' if seen.state == 'playing' else 'played'}")
     if seen.remaining is not None:
@@ -190,6 +190,8 @@ def describe_event(event: "Entry") -> str:
     match about["event"]:
         case "started":
             text = f"started: {len(about['left']):,} to play, {about.get('jobs')} at once on {about.get('engine')}"
+        case "merged":
+            text = f"merged from shards, without {len(about['left']):,} planned units"
         case "simulators":
             text = f"starting simulators: {about.get('ready')} of {about.get('wanted')}"
         case "trial" if error:

@@ -38,10 +38,7 @@ def count_failed(entry: Entry, now: float, note: str = "") -> Entry:
     """It was recalled and applied, and the command failed all the same."""
     entry = add_note(entry, f"{format_time(now)[:10]} recalled, did not work{': ' + note if note else ''}")
     return entry._replace(
-        confidence=round(entry.confidence / 2, 4),
-        failed=entry.failed + 1,
-        verified_at=format_time(now),
-        review=True,
+        confidence=round(entry.confidence / 2, 4), failed=entry.failed + 1, verified_at=format_time(now), review=True
     )
 
 

@@ -1,4 +1,4 @@
-"""One thing that was learnt: a JSON object that a person can read and edit.
+"""One thing that was learned: a JSON object that a person can read and edit.
 
     entry = read_entry(data)        # any object with an id and a trigger, also one of the seed's own files
     data = dump_entry(entry)        # the same keys, in one order; unknown ones are kept

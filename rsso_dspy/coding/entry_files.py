@@ -26,21 +26,28 @@ def get_path(root: str, entry_id: str) -> str:
     return os.path.join(get_folder(root), f"{entry_id}.json")
 
 
-def parse(text: str) -> Entry | None:
-    """The entry in a text; None for what holds none."""
+def read_file(path: str) -> Entry | None:
+    """The entry in a file; None when there is none, or no entry in it."""
     import json
 
     try:
-        return read_entry(json.loads(text))
-    except (ValueError, RecursionError):
+        return read_entry(json.loads(read_regular(path, MOST_BYTES).decode("utf-8", errors="replace")))
+    except (OSError, ValueError, RecursionError):
         return None
+
+
+def render_entry(entry: Entry) -> str:
+    """The text of an entry's file."""
+    import json
+
+    return json.dumps(dump_entry(entry), indent=2, ensure_ascii=False) + "\n"
 
 
 def load(root: str, entry_id: str) -> Entry | None:
     """The entry of this id; None when its file is gone, or holds no entry of that id."""
     try:
-        found = parse(read_regular(get_path(root, entry_id), MOST_BYTES).decode("utf-8", errors="replace"))
-    except OSError:
+        found = read_file(get_path(root, entry_id))
+    except OSError:  # its folder is behind a link
         return None
     return found if found and found.id == entry_id else None
 
@@ -67,14 +74,12 @@ def load_all(root: str) -> tuple[list[Entry], list[str]]:
 
 def save(root: str, entry: Entry) -> Entry:
     """Write an entry, without the secrets in it; what was written. Raises `OSError`."""
-    import json
     from pathlib import Path
 
     from rsso_dspy.atomic import atomic_write_text
 
     entry = clean(entry)
-    text = json.dumps(dump_entry(entry), indent=2, ensure_ascii=False) + "\n"
-    atomic_write_text(Path(get_path(root, entry.id)), text)
+    atomic_write_text(Path(get_path(root, entry.id)), render_entry(entry))
     return entry
 
 

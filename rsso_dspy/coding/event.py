@@ -25,3 +25,7 @@ class Event(NamedTuple):
     """Exit code, where the host says it."""
     root: str = ""
     """The project's folder, where the host says it."""
+    call: str = ""
+    """Id of a call that ended, where the payload does not say how: the host's transcript may say it later."""
+    transcript: str = ""
+    """The host's file of the session, where it is known how to read it."""

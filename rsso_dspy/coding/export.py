@@ -1,4 +1,4 @@
-"""What was learnt, for agents that know nothing of this loop: a block for a rules file, or an Agent Skill.
+"""What was learned, for agents that know nothing of this loop: a block for a rules file, or an Agent Skill.
 
 render_rules_block(entries)         # promoted rules between the marks of AGENTS.md and CLAUDE.md
 render_skill(entries, "web-shop")   # SKILL.md: name and description as the format wants them, then the rules
@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rsso_dspy.coding.block import reads_as_order
 from rsso_dspy.coding.entry import Entry
+from rsso_dspy.coding.orders import reads_as_order
 from rsso_dspy.coding.promote import BEGIN, END, HEADING, format_rule
 from rsso_dspy.errors import UsageError
 

@@ -20,7 +20,7 @@ from rsso_dspy.coding.entry_files import get_folder, list_files, load
 from rsso_dspy.coding.sessions import Sessions
 from rsso_dspy.coding.user_files import get_limit, get_project_folder, is_own, make_private_folder, reads_others
 
-VERSION = "1"
+VERSION = "2"
 MOST_READ = 300
 """Files that one call reads again; the rest waits for the next call, or for `rebuild-index`."""
 MOST_CANDIDATES = 24
@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS open_failure(session TEXT, id TEXT, command TEXT, num
 CREATE TABLE IF NOT EXISTS shown(session TEXT, id TEXT, place TEXT, times INT, number INT, at REAL,
   PRIMARY KEY(session, id));
 CREATE TABLE IF NOT EXISTS waiting(number INTEGER PRIMARY KEY, session TEXT, block TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS silent_call(session TEXT, call TEXT, command TEXT, at REAL, PRIMARY KEY(session, call));
 CREATE TABLE IF NOT EXISTS tally(what TEXT PRIMARY KEY, times INT) WITHOUT ROWID;
 """
 
@@ -188,7 +189,7 @@ def make_trigger_key(program: str, trigger: str) -> str:
 
 
 @contextlib.contextmanager
-def open_index(root: str, write: bool = True) -> Iterator[Index]:
+def open_index(root: str) -> Iterator[Index]:
     """The project's index, followed to what the folder holds. Raises `OSError` and `sqlite3.Error` where it cannot be
     opened within half of a hook's limit; a damaged one is made anew."""
     folder = get_project_folder(root)
@@ -202,7 +203,7 @@ def open_index(root: str, write: bool = True) -> Iterator[Index]:
         discard(path)
         connection = _connect(path)
     try:
-        connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        connection.execute("BEGIN IMMEDIATE")
         index = Index(root, connection)
         try:
             index.follow_folder()

@@ -27,7 +27,7 @@ from rsso_dspy.coding.user_files import get_home, make_private_folder, rewrite_f
 from rsso_dspy.errors import UnknownName, UsageError
 
 SCOPES = ("project", "user")
-_OURS = re.compile(r"(?:reflexion['\"]?|rsso_dspy\.coding\.script) hook --agent [\w-]+$")
+_OURS = re.compile(r"(?:reflexion['\"]?|rsso_dspy\.coding\.script) hook --agent [\w-]+\s*$")
 PLUGIN_MARK = "// reflexion plugin of rsso-dspy"
 
 
@@ -40,7 +40,6 @@ class Plan(NamedTuple):
     """Its text; None where there is no file."""
     after: str | None
     """None where none is to be left."""
-    restores: bool = False
 
     @property
     def diff(self) -> str:
@@ -73,11 +72,10 @@ def find_script() -> str:
     return os.path.abspath(found) if found else ""
 
 
-def make_command(agent: str) -> str:
-    """What a host calls, as a shell takes it."""
+def list_script_words() -> list[str]:
+    """The words that call the script, or without one this Python."""
     script = find_script()
-    words = [script] if script else [os.path.abspath(sys.executable), "-m", "rsso_dspy.coding.script"]
-    return f"{shlex.join(words)} hook --agent {agent}"
+    return [script] if script else [os.path.abspath(sys.executable), "-m", "rsso_dspy.coding.script"]
 
 
 def plan_install(agent: str, root: str, scope: str) -> Plan:
@@ -107,7 +105,7 @@ def plan_uninstall(agent: str, root: str, scope: str) -> Plan:
         return Plan(agent, path, before, None if PLUGIN_MARK in before else before)
     kept = _read_kept(path)
     if kept is not None and kept.get("after") == before:
-        return Plan(agent, path, before, kept.get("before"), restores=True)
+        return Plan(agent, path, before, kept.get("before"))
     data = _parse(path, before)
     if not read_scripts(agent, path):
         return Plan(agent, path, before, before)
@@ -167,14 +165,12 @@ def render_template(agent: str) -> str:
 
 def render_plugin() -> str:
     """The plugin of opencode."""
-    script = find_script()
-    words = [script] if script else [os.path.abspath(sys.executable), "-m", "rsso_dspy.coding.script"]
     text = Path(__file__).with_name("opencode_plugin.js").read_text(encoding="utf-8")
-    return text.replace('const COMMAND = ["reflexion"]', f"const COMMAND = {json.dumps(words)}")
+    return text.replace('const COMMAND = ["reflexion"]', f"const COMMAND = {json.dumps(list_script_words())}")
 
 
 def _make_hook(agent: str, settings: Settings, tool: str) -> dict[str, Any]:
-    command = make_command(agent)
+    command = f"{shlex.join(list_script_words())} hook --agent {agent}"
     if agent == "cursor":
         return {"command": command, **({"matcher": tool} if tool else {}), "timeout": settings.timeout}
     named = {"name": "reflexion"} if agent == "gemini" else {}
@@ -215,17 +211,11 @@ def _drop_from_group(group: Any) -> Any:
 
 
 def _list_commands(data: dict[str, Any]) -> list[str]:
-    hooks = data.get("hooks")
-    groups = (
-        [g for listed in hooks.values() if isinstance(listed, list) for g in listed] if isinstance(hooks, dict) else []
-    )
-    inner = [
-        hook
-        for g in groups
-        if isinstance(g, dict)
-        for hook in [g, *(g["hooks"] if isinstance(g.get("hooks"), list) else [])]
-    ]
-    return [hook["command"] for hook in inner if isinstance(hook, dict) and isinstance(hook.get("command"), str)]
+    """Commands of all hooks of a file that `_parse` has read."""
+    groups = [group for listed in data.get("hooks", {}).values() for group in listed if isinstance(group, dict)]
+    inner = [hook for group in groups if isinstance(group.get("hooks"), list) for hook in group["hooks"]]
+    hooks = [hook for hook in (*groups, *inner) if isinstance(hook, dict)]
+    return [hook["command"] for hook in hooks if isinstance(hook.get("command"), str)]
 
 
 def _read(path: str) -> str | None:
@@ -258,19 +248,23 @@ def _parse(path: str, text: str | None) -> dict[str, Any]:
 
 
 def _dump(data: dict[str, Any], before: str | None) -> str:
-    """JSON text, indented as the file was."""
+    """JSON text in the style of the file: its indentation, line ends and escapes, and one line where it was one."""
+    was = (before or "").strip()
     found = re.search(r"^([ \t]+)\S", before or "", re.M)
-    indent: int | str = found[1] if found else 2
-    end = "\n" if before is None or not before.strip() or before.endswith("\n") else ""
+    in_one_line = bool(data and was.startswith("{") and "\n" not in was and was != "{}")
+    indent: int | str | None = None if in_one_line else found[1] if found else 2
+    separators = (",", ":") if in_one_line and not re.search(r'": |, "', was) else None
+    escapes = was.isascii() and "\\u" in was
+    end = "\n" if not was or (before or "").endswith("\n") else ""
     try:
-        text = json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False) + end
+        text = json.dumps(data, indent=indent, separators=separators, ensure_ascii=escapes, allow_nan=False) + end
         text.encode()
     except ValueError as error:
         raise UsageError(
             f"the settings hold what cannot be written again as it was ({error}); nothing was written: "
             "mend it, or paste what `rsso-dspy hooks show` prints"
         ) from None
-    return text
+    return text.replace("\n", "\r\n") if "\r\n" in (before or "") else text
 
 
 def _get_kept_path(path: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rsso_dspy.coding.block import render_block
 from rsso_dspy.coding.commands import answers_no, normalize_command
-from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, SUCCEEDED, Event
 from rsso_dspy.coding.folder import find_root, has_folder, read_settings
 from rsso_dspy.coding.index import Index, open_index
 from rsso_dspy.coding.recall import Match, match_entry, recall_for_command, recall_for_prompt
@@ -32,14 +32,13 @@ def find_project(event: Event) -> str | None:
 def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
     """What the host is to be told, a block or nothing. `tells`: whether it listens at this event; if not, the block
     waits for the next one at which it does. Raises `OSError`, `sqlite3.Error` and `Full`."""
-    if event.kind not in (PROMPT, BEFORE, FAILED, SUCCEEDED, START):
+    if event.kind == NOTHING and not event.call:
         return ""
-    if not has_folder(root) and event.kind != FAILED:
-        return ""
-    if event.kind == FAILED and answers_no(event.command, event.code, event.output):
+    if not has_folder(root) and event.kind != FAILED and not event.transcript:
         return ""
     with open_index(root) as index:
-        block = _follow_kind(index, event, now)
+        block = _follow_silent_calls(index, event, now) if event.call or event.transcript else ""
+        block = _follow_kind(index, event, now) or block
         if tells:
             waiting = index.take_waiting(event.session)
             return block or waiting
@@ -48,7 +47,35 @@ def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
         return ""
 
 
+def _follow_silent_calls(index: Index, event: Event, now: float) -> str:
+    """Follow commands of this session that ended without a word of how, once the host's transcript says it. Returns
+    the block of the last one that has one."""
+    from rsso_dspy.coding.hosts import get_host
+    from rsso_dspy.coding.hosts.reading import tell_outcome
+    from rsso_dspy.coding.secrets import clean_command
+
+    if event.call:
+        index.tally(f"silent {event.agent}")
+        index.add_silent_call(event.session, event.call, clean_command(event.command, index.root), now)
+    block, calls = "", index.list_silent_calls(event.session)
+    outcomes = get_host(event.agent).find_outcomes(event.transcript, calls) if calls and event.transcript else {}
+    for call, command in calls.items():
+        if call not in outcomes:
+            continue
+        code, output = outcomes[call]
+        index.drop_silent_call(event.session, call)
+        if code is not None:
+            index.tally(f"silent {event.agent}", -1)
+        ended = event._replace(kind=tell_outcome(code), command=command, output=output, code=code)
+        block = _follow_kind(index, ended, now) or block
+    return block
+
+
 def _follow_kind(index: Index, event: Event, now: float) -> str:
+    if event.kind == NOTHING or (event.kind != FAILED and not has_folder(index.root)):
+        return ""
+    if event.kind == FAILED and answers_no(event.command, event.code, event.output):
+        return ""
     settings = read_settings(index.root)
     if event.kind == PROMPT:
         matches = recall_for_prompt(index, event.prompt, now, settings["threshold"])

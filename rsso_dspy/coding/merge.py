@@ -7,11 +7,11 @@ is kept as a note. Nothing is lost, and no conflict is left in the file.
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-from rsso_dspy.coding.entry import CONFIRMED, MOST_NOTES, MOST_OCCURRENCES, Entry, dump_entry, read_entry
+from rsso_dspy.coding.entry import CONFIRMED, MOST_NOTES, MOST_OCCURRENCES, Entry
+from rsso_dspy.coding.entry_files import read_file, render_entry
 
 COUNTS = ("occurrences", "worked", "failed")
 TEXTS = ("type", "trigger", "context", "resolution", "cwd", "agent", "owner")
@@ -61,19 +61,11 @@ def _pick(name: str, base: Entry | None, ours: Entry, theirs: Entry, later: Entr
 def merge_files(base: str, ours: str, theirs: str) -> int:
     """As git calls a merge driver: the result goes into `ours`. The exit code: 1 where one side is no entry, and git is
     to ask a person."""
-    sides = [_read(path) for path in (base, ours, theirs)]
+    sides = [read_file(path) for path in (base, ours, theirs)]
     if sides[1] is None or sides[2] is None or sides[1].id != sides[2].id:
         print(f"reflexion merge: {ours} and {theirs} are not both an entry; merge them by hand", file=sys.stderr)
         return 1
     merged = merge_entries(sides[0], sides[1], sides[2])
     with open(ours, "w", encoding="utf-8") as file:
-        file.write(json.dumps(dump_entry(merged), indent=2, ensure_ascii=False) + "\n")
+        file.write(render_entry(merged))
     return 0
-
-
-def _read(path: str) -> Entry | None:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return read_entry(json.loads(file.read(1 << 16)))
-    except (OSError, ValueError, RecursionError):
-        return None

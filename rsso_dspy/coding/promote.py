@@ -15,20 +15,20 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from rsso_dspy.coding.block import escape, reads_as_order
+from rsso_dspy.coding.block import escape
 from rsso_dspy.coding.capture import write_entry
 from rsso_dspy.coding.confidence import FADED, compute_confidence
 from rsso_dspy.coding.entry import CONFIRMED, Entry, parse_time
 from rsso_dspy.coding.entry_files import load, load_all
 from rsso_dspy.coding.folder import read_settings
 from rsso_dspy.coding.index import Index
+from rsso_dspy.coding.orders import reads_as_order
 from rsso_dspy.coding.user_files import is_own, reads_others, rewrite_file
 from rsso_dspy.errors import UsageError
 
 BEGIN = "<!-- reflexion:rules (rsso-dspy coding promote adds here; edit freely, keep both marks) -->"
 END = "<!-- /reflexion:rules -->"
 HEADING = "## Learnt from failures"
-MOST_BYTES = 4 << 20
 
 
 class Plan(NamedTuple):
@@ -153,7 +153,7 @@ def _plain(text: str, most: int) -> str:
     )
 
 
-def insert_rule(text: str, rule: str, path: Path | str = "the rules file") -> str:
+def insert_rule(text: str, rule: str, path: Path) -> str:
     """The text with a rule more in its marked block, which is made at the end where there is none."""
     starts, ends = text.count(BEGIN), text.count(END)
     if (starts, ends) not in ((0, 0), (1, 1)) or text.find(END) < text.find(BEGIN):
@@ -169,17 +169,11 @@ def insert_rule(text: str, rule: str, path: Path | str = "the rules file") -> st
     return text + gap + newline.join([BEGIN, HEADING, "", rule, END, ""])
 
 
-def list_rules(text: str) -> list[str]:
-    """The rules in a text's marked block."""
-    inside = text.partition(BEGIN)[2].partition(END)[0]
-    return [line.strip() for line in inside.splitlines() if line.strip().startswith("- ")]
-
-
 def write_promotion(index: Index, plan: Plan) -> Entry:
     """Write the rule and mark the entry, which is recalled no longer. Raises `UsageError` when the file changed since
     the plan was made."""
     if read_rules_file(plan.path) != plan.before:
-        raise UsageError(f"{plan.path} changed meanwhile: run the command again")
+        raise UsageError(f"{plan.path} changed meanwhile: repeat the command")
     rewrite_file(str(plan.path), plan.after)
     entry = load(index.root, plan.entry.id) or plan.entry
     index.tally("promoted")

@@ -14,11 +14,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rsso_dspy.coding.block import reads_as_order
 from rsso_dspy.coding.confidence import FADED, compute_confidence
 from rsso_dspy.coding.entry import Entry
 from rsso_dspy.coding.entry_files import load
 from rsso_dspy.coding.index import Index
+from rsso_dspy.coding.orders import reads_as_order
 from rsso_dspy.coding.triggers import list_keywords, list_words
 from rsso_dspy.coding.user_files import is_own
 

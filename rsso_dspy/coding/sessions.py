@@ -32,7 +32,7 @@ class Sessions:
         )
         number = int(made.lastrowid or 0)
         if number % 50 == 0:
-            for table in ("ran", "open_failure", "shown", "waiting"):
+            for table in ("ran", "open_failure", "shown", "waiting", "silent_call"):
                 self._all.execute(f"DELETE FROM {table} WHERE at < ?", (now - KEPT,))
         return number
 
@@ -89,6 +89,19 @@ class Sessions:
         found = self._all.execute("SELECT block FROM waiting WHERE session=?", (session,)).fetchone()
         self._all.execute("DELETE FROM waiting WHERE session=?", (session,))
         return str(found[0]) if found else ""
+
+    def add_silent_call(self, session: str, call: str, command: str, now: float) -> None:
+        """A command ended, and the host did not say how."""
+        self._all.execute("INSERT OR REPLACE INTO silent_call VALUES(?,?,?,?)", (session, call, command, now))
+
+    def list_silent_calls(self, session: str) -> dict[str, str]:
+        """Calls of a session to their commands, as long as it is not known how they ended; the newest ones."""
+        query = "SELECT call, command FROM silent_call WHERE session=? ORDER BY at DESC LIMIT 40"
+        return dict(reversed(self._all.execute(query, (session,)).fetchall()))
+
+    def drop_silent_call(self, session: str, call: str) -> None:
+        """It is known how a call ended."""
+        self._all.execute("DELETE FROM silent_call WHERE session=? AND call=?", (session, call))
 
     def tally(self, what: str, times: int = 1) -> None:
         """Count something for the dashboard."""

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 
-from rsso_dspy.coding.install import find_script
+from rsso_dspy.coding.install import list_script_words
 from rsso_dspy.coding.user_files import set_shared
 
 
 def share_project(root: str) -> bool:
     """Have entries of others recalled in this clone, and have git merge entries; whether it can. What says so is kept
     outside of the project and in the clone's own settings: nobody who pushes decides it for this user."""
-    import sys
-
     set_shared(root, True)
-    script = find_script()
-    words = [script] if script else [os.path.abspath(sys.executable), "-m", "rsso_dspy.coding.script"]
-    driver = f"{shlex.join(words)} merge %O %A %B"
+    driver = f"{shlex.join(list_script_words())} merge %O %A %B"
     named = _set_git(root, "merge.reflexion.name", "one entry of two people")
     return named and _set_git(root, "merge.reflexion.driver", driver)
-
-
-def unshare_project(root: str) -> None:
-    """Recall own entries alone."""
-    set_shared(root, False)
 
 
 def _set_git(root: str, key: str, value: str) -> bool:

@@ -56,9 +56,8 @@ def sign(root: str, entry_id: str) -> str:
     home = get_home()
     secret = _secrets.get(home) or _read_secret(home)
     _secrets[home] = secret
-    return (
-        hmac.digest(secret, os.fsencode(f"{os.path.realpath(root)}\n{entry_id}"), "sha256").hex()[:20] if secret else ""
-    )
+    what = os.fsencode(f"{os.path.realpath(root)}\n{entry_id}")
+    return hmac.digest(secret, what, "sha256").hex()[:20] if secret else ""
 
 
 def is_own(root: str, entry_id: str, owner: str) -> bool:
@@ -115,10 +114,7 @@ def set_shared(root: str, wanted: bool) -> None:
     whole = os.path.realpath(root)
     places = [place for place in list_shared() if place != whole] + ([whole] if wanted else [])
     make_private_folder(get_home())
-    own = os.path.join(get_home(), f"shared.{os.getpid()}")
-    with open(own, "w", encoding="utf-8") as file:
-        file.write("".join(f"{place}\n" for place in places))
-    os.replace(own, os.path.join(get_home(), "shared"))
+    rewrite_file(os.path.join(get_home(), "shared"), "".join(f"{place}\n" for place in places))
 
 
 def rewrite_file(path: str, text: str) -> None:

@@ -13,7 +13,7 @@ the environment variable with its key.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 from rsso_dspy.bounds import MOST_TRIALS, shorten_text
 from rsso_dspy.config.models import (
     EMBEDDED,
+    MINILM,
     PROFILES,
     BackendConfig,
     EmbedderConfig,
@@ -39,6 +40,7 @@ from rsso_dspy.safe_read import parse_toml, read_toml
 __all__ = [
     "DEFAULT_FILE",
     "EMBEDDED",
+    "MINILM",
     "MOST_TRIALS",
     "PROFILES",
     "RECORDED",
@@ -82,13 +84,19 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
     _name_recorded(data)
     for name, profile in PROFILES.items():
         named[name] = {**profile, **named.get(name, {})}
-    try:
-        config = Config.model_validate(data)
-    except ValidationError as error:
-        raise _explain_invalid(error, path) from None
+    config = validate_config(data, path)
     _ = config.active_backend
     _check_simplification(config, path)
     return config
+
+
+def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
+    """Return the configuration of these values. Raises `ConfigError` or `UnknownName`, naming the file if there is
+    one."""
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise _explain_invalid(error, path) from None
 
 
 def _name_recorded(data: dict[str, Any]) -> None:

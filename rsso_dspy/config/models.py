@@ -1,6 +1,7 @@
 """Sections of the configuration about models: backends, roles, embedder, prices."""
 
 import re
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -92,7 +93,7 @@ class BackendConfig(Section):
     """Endpoint, if not the provider's own."""
     key_variable: Variable = None
     """Name of the environment variable with the key; absent for a backend without keys."""
-    temperature: float = Field(0.0, ge=0, le=MOST_TEMPERATURE)
+    temperature: float | None = Field(0.0, ge=0, le=MOST_TEMPERATURE)
     """Sampling temperature of every role that does not override it."""
     top_p: TopP = None
     """Nucleus sampling (top-p); not sent when absent."""
@@ -104,7 +105,7 @@ class BackendConfig(Section):
     seed: bool = False
     """Whether every request carries its own seed, derived from unit, trial and request number. Samples then differ
     between trials and repeat between runs, if the server honours seeds. Anthropic does not support it."""
-    max_tokens: int = Field(1024, gt=0, le=MOST_TOKENS)
+    max_tokens: int | None = Field(1024, gt=0, le=MOST_TOKENS)
     """Maximum answer length in tokens."""
     timeout: float = Field(120.0, gt=0, le=MOST_SECONDS)
     """Time limit of a request in seconds, from its first byte to the last byte of the answer."""
@@ -127,11 +128,7 @@ class BackendConfig(Section):
 
 PROFILES: dict[str, dict[str, Any]] = {
     "embedded": {"model": EMBEDDED, "temperature": 0.5},
-    "anthropic": {
-        "model": "anthropic/claude-sonnet-4-6",
-        "key_variable": "ANTHROPIC_API_KEY",
-        "max_tokens": 1024,
-    },
+    "anthropic": {"model": "anthropic/claude-sonnet-4-6", "key_variable": "ANTHROPIC_API_KEY", "max_tokens": 1024},
     "openai": {"model": "openai/gpt-4.1-mini", "key_variable": "OPENAI_API_KEY"},
     "ollama": {"model": "ollama_chat/llama3.1", "base_url": "http://127.0.0.1:11434"},
     "vllm": {"model": "hosted_vllm/served-model", "base_url": "http://127.0.0.1:8000/v1"},
@@ -139,12 +136,26 @@ PROFILES: dict[str, dict[str, Any]] = {
 """Built-in backends; a file may override or extend them."""
 
 
+MINILM = "all-MiniLM-L6-v2"
+"""The default sentence-transformers model."""
+
+
+def pick_default_embedder() -> str:
+    """Return the default of `embedder.model`: with torch where sentence-transformers is installed, else in numpy.
+
+    Both have the same weights and agree up to rounding. Records and protocol ids name the one in use, and a folder
+    continues only with its own.
+    """
+    return MINILM if all(find_spec(name) for name in ("sentence_transformers", "torch")) else f"numpy/{MINILM}"
+
+
 class EmbedderConfig(Section):
     """The text embedder of the skill memory."""
 
-    model: str = Field("all-MiniLM-L6-v2", min_length=1)
-    """A sentence-transformers model by name or folder, `onnx/NAME` for the same without torch,
-    `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests)."""
+    model: str = Field(default_factory=pick_default_embedder, min_length=1)
+    """A sentence-transformers model by name or folder, `numpy/NAME` or `onnx/NAME` for the same without torch,
+    `litellm/PROVIDER/MODEL` for a provider's, `lexical` (shared words, instant) or `hash` (meaningless, for tests).
+    Default: all-MiniLM-L6-v2 where sentence-transformers is installed, else numpy/all-MiniLM-L6-v2."""
     base_url: Url = None
     """Endpoint of a `litellm/` model, if not the provider's own."""
     key_variable: Variable = None
@@ -161,8 +172,8 @@ class EmbedderConfig(Section):
     def _check_model_route(cls, value: str) -> str:
         """Refuse a route without a model, which would be taken for a model name."""
         route, slash, name = value.partition("/")
-        if route == "onnx" and not name.strip("/ "):
-            raise ValueError("onnx/ needs a sentence-transformers model after it, e.g. onnx/all-MiniLM-L6-v2")
+        if route in ("onnx", "numpy") and not name.strip("/ "):
+            raise ValueError(f"{route}/ needs a sentence-transformers model after it, e.g. {route}/{MINILM}")
         provider, _, model = name.partition("/")
         if route == "litellm" and not (provider.strip() and model.strip("/ ")):
             raise ValueError("litellm/ needs provider and model, e.g. litellm/openai/text-embedding-3-small")

@@ -45,10 +45,8 @@ def _look_up_litellm_price(model: str) -> Price | None:
     provider, _, name = model.partition("/")
     provider = _ALIASES.get(provider, provider)
     entry = _read_litellm_table().get(f"{provider}/{name}")
-    if entry is None:
-        entry = _read_litellm_table().get(name)
-        if entry is not None and entry.get("litellm_provider") != provider:
-            entry = None
+    if entry is None and (other := _read_litellm_table().get(name)) and other.get("litellm_provider") == provider:
+        entry = other
     if entry is None or not {"input_cost_per_token", "output_cost_per_token"} <= entry.keys():
         return None
     sent = float(entry["input_cost_per_token"])
@@ -70,6 +68,5 @@ def _read_litellm_table() -> dict[str, dict[str, Any]]:
         table = read_json(file)
     except (OSError, DamagedFile):
         return {}
-    return (
-        {model: entry for model, entry in table.items() if isinstance(entry, dict)} if isinstance(table, dict) else {}
-    )
+    rows = table.items() if isinstance(table, dict) else ()
+    return {model: entry for model, entry in rows if isinstance(entry, dict)}

@@ -5,10 +5,11 @@ import json
 import re
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from rsso_dspy.addresses import strip_credentials
+from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
+    MOST_DEMONSTRATIONS,
     MOST_KEPT,
     MOST_PER_TASK,
     MOST_SECONDS,
@@ -19,12 +20,13 @@ from rsso_dspy.bounds import (
     MOST_TRIALS,
 )
 from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, EmbedderConfig, PriceConfig, Section
-from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
-from rsso_dspy.errors import UnknownName
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark, order_names
+from rsso_dspy.errors import ConfigError, UnknownName
 
 _LEFT_OUT = (
     "top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice", "interface",
-    "max_conversation",
+    "max_conversation", "steps", "demonstrations", "exhausted_by_repeat", "exhausted_by_loop", "stream_returns",
+    "wrong_rewards",
 )  # fmt: skip
 """Settings left out of the identity when unset, so that older runs can be resumed."""
 
@@ -42,7 +44,8 @@ class EnvironmentConfig(Section):
     step_seconds: float = Field(20.0, gt=0, le=MOST_SECONDS)
     """Time limit of a step in seconds; a longer step ends its trial as stalled."""
     data: str | None = None
-    """Folder of your own with what a benchmark plays besides, of one that takes any."""
+    """Folder of your own with what a benchmark plays besides, of one that takes any. Of several benchmarks each has its
+    own: `one=DIR,other=DIR`."""
 
     @field_validator("heap", mode="before")
     @classmethod
@@ -59,9 +62,15 @@ class ProtocolConfig(Section):
     preset: str = "adapt/2"
     """`adapt/2` (the paper's rules; shows all actions and the whole room), `sso-adapt/1` (the paper's rules; shows what
     the SSO code shows), `release` (the SSO code's choices); `adapt/2-cap60` and `sso-adapt/1-cap60` have at most 60
-    steps."""
+    steps. `omnireflect/1`, `agentboard/1` and `reflexion/1` are the rules of these projects on their benchmarks."""
     trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
     """Trials per variant (default: the preset's)."""
+    steps: int | None = Field(None, gt=0, le=MOST_STATES)
+    """Steps per trial, whatever the gold length (default: the preset's, most of which have 1.5 times the gold
+    length)."""
+    demonstrations: int | None = Field(None, ge=0, le=MOST_DEMONSTRATIONS)
+    """Solved training variants of the task type shown to the actor, if the benchmark knows solutions (default: the
+    preset's)."""
     retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
     """Temperature of the actor from the second trial of a variant on (default: the backend's). At temperature 0 a model
     answers equal requests equally, and trials that repeat each other are no control."""
@@ -76,6 +85,12 @@ class ProtocolConfig(Section):
     learn_after_success: bool | None = None
     """Whether memories learn from the trial that solves a variant, although no trial follows (default: the
     preset's)."""
+    exhausted_by_repeat: bool | None = None
+    """Whether a trial ends as `exhausted` when an action is the one before it, as in the released code of Reflexion
+    (default: the preset's, which is no)."""
+    exhausted_by_loop: bool | None = None
+    """Whether a trial ends as `exhausted` in a semantic loop: ten actions of at most three kinds, or eight steps in at
+    most two places (default: the preset's, which is no)."""
     frozen: bool | None = None
     """Whether memories are read-only, as in held-out trials of the transfer setting."""
     interface: Literal["sso", "complete"] | None = None
@@ -96,6 +111,12 @@ class ProtocolConfig(Section):
     """Transfer: number of training variants per task."""
     stream_trials: int = Field(1, gt=0, le=MOST_TRIALS)
     """Trials per variant for methods that write a constitution over a stream of variants."""
+    stream_returns: int | None = Field(None, gt=0, le=MOST_PER_TASK)
+    """Test of forgetting: streams begin with this many task types, go on to all others, and return to other variants of
+    the first ones. The report compares both visits (default: no return)."""
+    wrong_rewards: float | None = Field(None, gt=0, le=1)
+    """Test of repair: share of trials in the second third of a stream that memories are told with a wrong reward;
+    before the last third they are told the true one. Scores are always true (default: none)."""
 
 
 class SkillsConfig(Section):
@@ -126,6 +147,9 @@ class ConstitutionConfig(Section):
     """Tasks between two summaries."""
     at_end: bool | None = None
     """Whether a model is asked at the end of an episode too, and told its outcome; the preset's when absent."""
+    prompts: Literal["joint", "separate"] | None = None
+    """Whether a model is asked for all categories in one call (`joint`) or for each in a call of its own (`separate`,
+    three calls in place of one). Default: the preset's, which is joint."""
     categories: tuple[Literal["abstract", "error", "progress"], ...] = ("abstract", "error", "progress")
     """Categories of rules to keep; a model is asked only for these."""
     max_rules: int = Field(50, gt=0, le=MOST_KEPT)
@@ -136,23 +160,79 @@ class ConstitutionConfig(Section):
     """Constitution file with examples for a neuro-symbolic writer (default: those of the package)."""
 
 
+def _digest_file(name: str) -> str:
+    """The first 12 hexadecimal digits over a file's content. Raises `ConfigError` if it cannot be read."""
+    try:
+        with open(name, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    except OSError as error:
+        raise ConfigError(f"config key memory.reflections.index: cannot read {name}: {error.strerror}") from None
+
+
+class ReflectionsConfig(Section):
+    """The reflections. A plain number, `reflections = 3`, is their `size`."""
+
+    size: int = Field(3, gt=0, le=MOST_KEPT)
+    """Number of reflections kept; the oldest is dropped first."""
+    improvements: tuple[
+        Literal[
+            "structured", "loops", "hierarchical", "across-tasks", "adaptive", "novelty", "counterfactual", "retrieval"
+        ],
+        ...,
+    ] = ()
+    """Improvements over Reflexion, any of: structured, loops, hierarchical, across-tasks, adaptive, novelty,
+    counterfactual, retrieval (docs/MEMORY.md explains each)."""
+    novelty_threshold: float = Field(0.85, ge=0, le=1)
+    """`novelty`: a reflection is dropped when its cosine similarity with one that is kept is higher."""
+    retrieved: int = Field(3, gt=0, le=MOST_STATES)
+    """`retrieval`: number of reflections of other units that are shown."""
+    index: str | None = None
+    """`retrieval`: vector index to read (`rsso-dspy reflections index`); without one, reflections come from earlier
+    units of the stream."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_number(cls, value: Any) -> Any:
+        """Read a plain number, the form of older versions, as the size."""
+        return {"size": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+    def identify(self) -> int | dict[str, Any]:
+        """What results depend on: the plain number without improvements, as older versions noted it."""
+        used = {"size"} | ({"improvements"} if self.improvements else set())
+        used |= {"novelty_threshold"} if "novelty" in self.improvements else set()
+        used |= {"retrieved", "index"} if "retrieval" in self.improvements else set()
+        data = self.model_dump(mode="json", include=used, exclude_none=True)
+        if "index" in data:
+            data["index"] = _digest_file(data["index"])  # results depend on what it holds, not on where it lies
+        return self.size if data.keys() == {"size"} else {**data, "improvements": sorted(self.improvements)}
+
+
+class EntriesConfig(Section):
+    """Bounds of the memories that keep a list of texts: `last-trajectory` to `coding`."""
+
+    max_entries: int = Field(100, gt=0, le=MOST_KEPT)
+    """Maximum number of entries; the weakest, or the oldest, is dropped first."""
+    max_chars: int = Field(12_000, gt=0, le=MOST_TOKENS)
+    """Maximum length in a prompt in characters; what does not fit is left out, and both prompt and record say so."""
+    retrieved: int = Field(3, gt=0, le=MOST_STATES)
+    """Attempts at other tasks whose entries are shown, by the memories that retrieve."""
+
+
 class MemoryConfig(Section):
     """What survives between trials."""
 
-    reflections: int = Field(3, gt=0, le=MOST_KEPT)
-    """Number of reflections kept; the oldest is dropped first."""
+    reflections: ReflectionsConfig = ReflectionsConfig()
+    """The reflections."""
     skills: SkillsConfig = SkillsConfig()
     """The skill memory."""
     constitution: ConstitutionConfig = ConstitutionConfig()
     """The constitution."""
-
-
-def _show_addresses(table: dict[str, Any]) -> None:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            _show_addresses(value)
-        elif key == "base_url" and value:
-            table[key] = strip_credentials(value)
+    entries: EntriesConfig = EntriesConfig()
+    """The memories of entries."""
+    given: str | None = None
+    """Folder of an Agent Skill (SKILL.md), or a file such as AGENTS.md, that the method `given` reads."""
+    coding: str | None = None
+    """Project with a `.reflexion/` folder whose entries the method `coding` starts from (default: it starts empty)."""
 
 
 class Config(Section):
@@ -163,7 +243,8 @@ class Config(Section):
     seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of every unit; the same seed replays the same run."""
     benchmark: str = DEFAULT
-    """Name of the benchmark: a built-in one, or one of an installed package."""
+    """Name of the benchmark: a built-in one, or one of an installed package. Several with commas between them, as in
+    `one,other`, are played in one run."""
     protocol: ProtocolConfig = ProtocolConfig()
     """The held-out protocol."""
     memory: MemoryConfig = MemoryConfig()
@@ -179,6 +260,12 @@ class Config(Section):
     )
     """Backends by name."""
 
+    @field_validator("benchmark")
+    @classmethod
+    def _order_names(cls, value: str) -> str:
+        """Bring several names into one order, so that any order continues the same run."""
+        return ",".join(order_names(value)) if "," in value else value
+
     @property
     def active_backend(self) -> BackendConfig:
         if self.backend not in self.backends:
@@ -189,6 +276,11 @@ class Config(Section):
     def active_benchmark(self) -> Benchmark:
         """The selected benchmark. Raises what `environments.benchmark` raises."""
         return get_benchmark(self.benchmark)
+
+    @property
+    def benchmark_in_data(self) -> Benchmark:
+        """The selected benchmark with what the user's data folder holds of it, for selecting and drawing variants."""
+        return self.active_benchmark.limit_to_data(self.environment.data)
 
     @property
     def simplification(self) -> str:
@@ -211,9 +303,14 @@ class Config(Section):
             data["environment"]["data"] = self.active_benchmark.identify_data(folder)
         if self.benchmark == DEFAULT:
             del data["benchmark"]  # runs older than this key can be resumed
-        for table, name in ((data["memory"]["skills"], "past_reward"), (data["memory"]["constitution"], "at_end")):
-            if table[name] is None:
-                del table[name]
+        data["memory"]["reflections"] = self.memory.reflections.identify()
+        for name in ("given", "coding"):
+            del data["memory"][name]  # results depend on their content: `carried`
+        if self.memory.entries == EntriesConfig():
+            del data["memory"]["entries"]
+        for section, name in (("skills", "past_reward"), ("constitution", "at_end"), ("constitution", "prompts")):
+            if data["memory"][section][name] is None:
+                del data["memory"][section][name]
         for table in (data["protocol"], used, *used["roles"].values()):
             for name in _LEFT_OUT:
                 if table.get(name) is None or table.get(name) is False:  # a temperature of 0 is one
@@ -224,7 +321,7 @@ class Config(Section):
         """Return every key as JSON data, with the selected backend only and without secrets in addresses."""
         data = self.model_dump(mode="json", exclude={"backends"})
         data["backends"] = {self.backend: self.active_backend.model_dump(mode="json")}
-        _show_addresses(data)
+        strip_addresses(data)
         return data
 
     def hash(self) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "ListsActions",
     "Transition",
     "choose_interface",
+    "choose_task",
     "list_verbs",
 ]
 
@@ -49,6 +50,8 @@ class Transition:
     """The environment asked which of several actions was meant and did nothing."""
     no_effect: bool = False
     """The environment understood the action but reports that it had no effect."""
+    own_success: bool | None = None
+    """Whether the environment's own rule counts the trial as a success by now, where points follow another rule."""
 
 
 class Environment(Protocol):
@@ -124,6 +127,13 @@ def choose_interface(environment: Environment, name: Interface) -> None:
     choose: Any = getattr(environment, "choose_interface", None)
     if choose is not None:
         choose(name)
+
+
+def choose_task(environment: Environment, task: str) -> None:
+    """Turn an environment of several benchmarks to the one of a task type, to render states without a reset."""
+    choose: Any = getattr(environment, "choose_task", None)
+    if choose is not None:
+        choose(task)
 
 
 def list_verbs(environment: Environment) -> frozenset[str]:

@@ -14,20 +14,30 @@ name in the configuration.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from typing import Any, Literal, Protocol
 
+from rsso_dspy.environments.golds import GoldTable
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.environments.transcripts import ReplayedRun
-from rsso_dspy.errors import SplitError, UnknownName, UsageError
-from rsso_dspy.records import Lesson, State, Step, Variant
+from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
+from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
-__all__ = ["DEFAULT", "GROUP", "Benchmark", "GoldCheck", "GoldTable", "Settings", "get_benchmark", "list_benchmarks"]
+__all__ = [
+    "DEFAULT",
+    "GROUP",
+    "Benchmark",
+    "PlainSettings",
+    "Settings",
+    "get_benchmark",
+    "list_benchmarks",
+    "read_package_version",
+]
 
 DEFAULT = "scienceworld"
 """The benchmark played by default. Records and hashes that name no benchmark belong to it."""
@@ -66,25 +76,14 @@ class Settings(Protocol):
         ...
 
 
-class GoldCheck(Protocol):
-    """A shipped gold length and its recomputation."""
+@dataclass(frozen=True, slots=True)
+class PlainSettings:
+    """Settings that stand in no configuration."""
 
-    @property
-    def variant(self) -> Variant: ...
-    @property
-    def shipped(self) -> int: ...
-    @property
-    def computed(self) -> int: ...
-    @property
-    def holds(self) -> bool: ...
-
-
-class GoldTable(Protocol):
-    """A shipped table of gold lengths that can be recomputed."""
-
-    def shipped_lengths(self) -> Mapping[Variant, int]: ...
-
-    def recompute(self, sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]: ...
+    simplification: str = ""
+    heap: str = "512m"
+    step_seconds: float = 20.0
+    data: str | None = None
 
 
 def _return_no_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG001
@@ -134,6 +133,11 @@ class Benchmark:
     own_gold_path: Callable[[Variant], Sequence[str]] | None = None
     """The actions of the variant's solution, for a gold teacher of a compile; None if there are no such solutions. May
     take minutes; raises ``GoldUnknown``. Asked for training variants alone: `find_gold_path` sees to that."""
+    gold_path_in: Callable[[Variant, str], Sequence[str]] | None = None
+    """The same, given the user's data folder, where training variants come from it; see `digest_data`."""
+    word_solution: Callable[[str, str], str] | None = None
+    """An action of a solution and the name of an interface to the action as that interface words it. If None, all
+    interfaces word solutions alike."""
     admissible: Literal["none", "short", "long"] = "none"
     """Whether environments list possible actions (`ListsActions`), and whether the list is short enough for a prompt:
     some dozen actions."""
@@ -145,12 +149,25 @@ class Benchmark:
     takes no such folder. Raises ``UsageError`` if the folder lacks what it should hold."""
     find_data: Callable[[], str | None] | None = None
     """Returns the user's data folder where the configuration names none, as from a variable of the environment."""
+    count_variants: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
+    """Returns how many variants of each task type and split the user's data folder holds, the first ones of the split;
+    those of a pair that is not named, none. If None, a folder holds all of them or is refused."""
     replay: Callable[[Mapping[str, Any], Sequence[str], str | None], Iterator[ReplayedRun]] | None = None
     """Replays one recorded episode, given its table of texts and the user's data folder; see `transcripts.py`. Raises
     ``LookupError``, ``TypeError`` or ``ValueError`` for an episode of another form."""
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """Interface other than `sso` to its action texts, as far as variants share them; see `Environment`. Part of a
     folder's identity."""
+    parts: "tuple[Benchmark, ...]" = ()
+    """The benchmarks that this one consists of, if it is played with several; see `mixed.py`."""
+
+    def find_part(self, task: str) -> "Benchmark":
+        """Return the benchmark that a task type belongs to: this one, or one of its parts."""
+        return next((part for part in self.parts if task in part.table.tasks()), self)
+
+    def simplify(self, variant: Variant, setting: str) -> Variant:
+        """Return the variant with a simplification, unless its benchmark has none."""
+        return replace(variant, simplification=setting if self.find_part(variant.task).simplifications else "")
 
     @cached_property
     def grammar(self) -> Grammar:
@@ -175,6 +192,14 @@ class Benchmark:
     def locate_data(self, named: str | None) -> str | None:
         """The user's data folder: the one that the configuration names, else the benchmark's own find."""
         return named if named is not None or self.find_data is None else self.find_data()
+
+    def limit_to_data(self, named: str | None) -> "Benchmark":
+        """Return this benchmark with a table of what the user's data folder holds, for selecting and drawing variants.
+        Raises `UsageError` for a folder that does not hold what it should."""
+        folder = self.locate_data(named)
+        if folder is None or self.count_variants is None:
+            return self
+        return replace(self, table=self.table.limit(self.count_variants(folder)))
 
     def identify_data(self, folder: str) -> str:
         """What results are bound to that depend on a folder of the user's. Raises `UsageError` for a benchmark that
@@ -201,12 +226,15 @@ class Benchmark:
                 "variants into the train part, or another teacher"
             )
 
-    def find_gold_path(self, variant: Variant) -> tuple[str, ...]:
-        """Return the actions of a training variant's solution. Raises what `check_gold_paths` raises, and
-        `GoldUnknown`."""
+    def find_gold_path(self, variant: Variant, data: str | None = None, interface: str = "sso") -> tuple[str, ...]:
+        """Return the actions of a training variant's solution, in the wording of an interface; `data` is the user's
+        data folder, if there is one. Raises what `check_gold_paths` raises, and `GoldUnknown`."""
         self.check_gold_paths([variant])
         assert self.own_gold_path is not None
-        return tuple(self.own_gold_path(variant))
+        in_data = data is not None and self.gold_path_in is not None
+        path = self.gold_path_in(variant, data) if in_data else self.own_gold_path(variant)  # type: ignore[misc, arg-type]
+        word = self.find_part(variant.task).word_solution
+        return tuple(path) if word is None else tuple(word(action, interface) for action in path)
 
     def smoke_test(self, settings: Settings) -> str:
         """Play briefly and return one line on what works; raises the first failure."""
@@ -227,6 +255,19 @@ class Benchmark:
         return {"benchmark": f"{self.name} {self.version}"}
 
 
+def read_package_version(name: str, package: str) -> str:
+    """Return the version of the package that a benchmark needs, which the extra called like the benchmark installs.
+
+    Raises `NotInstalled`.
+    """
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise NotInstalled(
+            f"the benchmark {name} needs the package {package}: pip install 'rsso-dspy[{name}]'"
+        ) from None
+
+
 ORIGIN = (DEFAULT, "benchmark")
 """Keys of `Benchmark.origin`."""
 
@@ -238,15 +279,24 @@ def named_in(origin: Mapping[str, object]) -> str | None:
     return str(origin.get("benchmark", "")).rpartition(" ")[0] or None
 
 
+def order_names(listed: str) -> tuple[str, ...]:
+    """Return the names of a list with commas, each once, in the order of the alphabet: all orders are one run."""
+    return tuple(sorted({name.strip() for name in listed.split(",")} - {""}))
+
+
 @cache
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
-    """Load the benchmark called `name`.
+    """Load the benchmark called `name`, or the one that consists of several, ``one,other``.
 
     Raises `UnknownName`, or `UsageError` with the package's name if loading fails.
     """
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
+    if "," in name and (names := order_names(name)):
+        parts = [get_benchmark(each) for each in names]
+        mixed: Benchmark = parts[0] if len(parts) == 1 else import_module(f"{__package__}.mixed").mix_benchmarks(parts)
+        return mixed
     points = _find_entry_points()
     if name not in points:
         hint = f"Packages can add more through the entry point group {GROUP}."

@@ -7,8 +7,6 @@ can reveal an answer.
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Goal", "GoalProgress"]
-
 
 @dataclass(frozen=True, slots=True)
 class Goal:

@@ -6,8 +6,6 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.transcripts import ReplayedRun, Transcripts
 from rsso_dspy.errors import DamagedFile, UsageError
 
-__all__ = ["replay_transcripts"]
-
 
 def replay_transcripts(transcripts: Transcripts, folder: str | None = None) -> Iterator[ReplayedRun]:
     """Every run, played. ``folder``: the user's data, which a benchmark may need. Raises ``UnknownName`` for a

@@ -14,10 +14,13 @@ from rsso_dspy.bounds import MOST_DIGITS, shorten_text
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.records import Split, Variant
 
-__all__ = ["FIRST", "SAMPLE_SIZE", "TaskRow", "TaskTable"]
+__all__ = ["EACH", "FIRST", "SAMPLE_SIZE", "TaskRow", "TaskTable", "join_tables"]
 
 FIRST = "first"
 """Name of the selection that every benchmark has: the lowest indices of the test split."""
+
+EACH = "each"
+"""Name of the selection that joined tables have: of every task type, the default selection of its own table."""
 
 SAMPLE_SIZE = 10
 """Default number of variants per task; fewer if the split has fewer."""
@@ -32,7 +35,7 @@ class TaskTable:
 
     ``rows`` is the table, or a function that reads it on first use. ``samples`` names fixed selections of held-out
     variants that every row has besides its splits; runs take the first one by default. ``example`` is the key of a
-    variant, for messages. ``simplification`` is that of the created variants.
+    variant, for messages. ``simplification`` is that of the created variants. ``held``: see `limit`.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class TaskTable:
         samples: Sequence[str] = (),
         example: str = "",
         simplification: str = "",
+        held: Mapping[tuple[str, Split], int] | None = None,
     ):
         self._given = rows
+        self._held = held
         self.selections = (*samples, FIRST)
         """Names of the selections of held-out variants, the default first."""
         self._example = example
@@ -57,6 +62,25 @@ class TaskTable:
         """Key of a variant, for messages."""
         task = next(iter(self._rows))
         return self._example or f"{task}::{self._rows[task]['test'][0]}"
+
+    def limit(self, held: Mapping[tuple[str, Split], int]) -> "TaskTable":
+        """Return this table for a data folder that holds only the first ``held[task, split]`` variants of a split.
+
+        Variants are then selected and drawn from those alone. Keys and splits stay what they are.
+        """
+        return TaskTable(self._given, self.selections[:-1], self._example, self._simplification, held)
+
+    @property
+    def played_split(self) -> Split:
+        """The split that runs play: ``test``, but ``dev`` where a data folder holds variants of ``dev`` and none of
+        ``test``."""
+        held = {split for (_, split), count in self._held.items() if count} if self._held is not None else {"test"}
+        return "dev" if "dev" in held and "test" not in held else "test"
+
+    def count_held(self, task: str, split: Split) -> int:
+        """Return how many variants of a split can be played: all of them, or as many as the data folder holds."""
+        whole = len(self.indices(task, split))
+        return whole if self._held is None else min(whole, self._held.get((task, split), 0))
 
     def tasks(self) -> tuple[str, ...]:
         """Names of the task types, in the order of the table."""
@@ -99,7 +123,7 @@ class TaskTable:
         return self.variant(task, int(index), split)
 
     def held_out(self, task: str, selection: str | None = None, n: int = SAMPLE_SIZE) -> tuple[Variant, ...]:
-        """Return up to ``n`` test variants, fewer if the selection has fewer.
+        """Return up to ``n`` test variants (of `played_split`), fewer if the selection or the data folder has fewer.
 
         A smaller ``n`` takes the first of the same order. Raises ``UnknownName`` for an unknown selection, and
         ``SplitError`` if ``n`` exceeds the design size of a fixed sample.
@@ -109,14 +133,17 @@ class TaskTable:
             raise UnknownName("selection", selection, self.selections)
         if n < 1:
             raise SplitError(f"cannot select {n} variants of {task}: choose at least 1.")
-        chosen = self.indices(task, "test") if selection == FIRST else self._get_row(task)[selection]
+        split = self.played_split
+        whole = self.indices(task, split)
+        held = whole[: self.count_held(task, split)]
+        chosen = whole if selection == FIRST else self._get_row(task)[selection]
         most = max(SAMPLE_SIZE, len(chosen))
         if selection != FIRST and n > most:
             raise SplitError(
                 f"selection {selection!r} has at most {most} variants a task, not {n}; "
                 f"use selection {FIRST!r} for more."
             )
-        return tuple(self.variant(task, index, "test") for index in chosen[:n])
+        return tuple(self.variant(task, index, split) for index in chosen[:n] if self._held is None or index in held)
 
     def train_sample(self, task: str, n: int = SAMPLE_SIZE, seed: int = 42) -> tuple[Variant, ...]:
         """Draw up to ``n`` training variants with ``seed``; up to ten variants, smaller samples are part of larger
@@ -130,7 +157,7 @@ class TaskTable:
     def _draw_sample(self, task: str, split: Split, n: int, seed: int) -> tuple[Variant, ...]:
         if n < 1:
             raise SplitError(f"cannot draw {n} variants of {task}: choose at least 1.")
-        population = self.indices(task, split)
+        population = self.indices(task, split)[: self.count_held(task, split)]
         drawn = random.Random(seed).sample(population, min(max(n, SAMPLE_SIZE), len(population)))
         return tuple(self.variant(task, index, split) for index in drawn[:n])
 
@@ -144,3 +171,17 @@ class TaskTable:
             return self._rows[task]
         except KeyError:
             raise UnknownName("task", task, self._rows) from None
+
+    def list_rows(self, selection: str) -> dict[str, TaskRow]:
+        """Return the rows of the table, each with its own default selection as ``selection``."""
+        own = self.selections[0]
+        return {
+            task: {**row, selection: self.indices(task, "test") if own == FIRST else row[own]}
+            for task, row in self._rows.items()
+        }
+
+
+def join_tables(tables: Sequence[TaskTable]) -> TaskTable:
+    """Return one table of the task types of several, in their order. Its selections are ``each`` and ``first``."""
+    rows = {task: row for table in tables for task, row in table.list_rows(EACH).items()}
+    return TaskTable(rows, samples=(EACH,), example=tables[0].example)

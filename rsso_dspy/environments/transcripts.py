@@ -9,15 +9,13 @@ plays it (`Benchmark.replay`).
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.safe_read import read_json
-
-__all__ = ["Difference", "ReplayedRun", "Transcripts", "compare_fields", "hash_actions", "read_transcripts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +67,34 @@ def compare_fields(where: str, recorded: Mapping[str, Any], played: Mapping[str,
     for field, there in recorded.items():
         if there != played[field]:
             yield Difference(where, field, there, played[field])
+
+
+def replay_steps(
+    place: str,
+    steps: Sequence[Sequence[Any]],
+    text: Sequence[str],
+    fields: Sequence[str],
+    play: Callable[[str], Sequence[Any]],
+    tidy: Callable[[str, str], str] = lambda _asked, observation: observation,
+) -> ReplayedRun:
+    """Play the steps of a run: an action, the observation and what else was recorded, by the names in ``fields``. A
+    number counts to six digits. ``tidy``: of an action and what it was answered, what has to be equal."""
+    found: list[Difference] = []
+    for step, (action, observation, *rest) in enumerate(steps, 1):
+        asked = text[action]
+        both = [
+            {
+                name: tidy(asked, value) if name == "observation" else _round_number(value)
+                for name, value in zip(fields, values, strict=True)
+            }
+            for values in ((text[observation], *rest), play(asked))
+        ]
+        found += compare_fields(f"{place}, step {step} {asked!r}", *both)
+    return ReplayedRun(place, len(steps), tuple(found))
+
+
+def _round_number(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def hash_actions(actions: Sequence[str]) -> str:

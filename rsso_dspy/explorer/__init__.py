@@ -2,7 +2,8 @@
 
     lm = dspy.LM("embedded/explorer", engine=Explorer(seed=0), cache=False, temperature=0.7)
 
-It reads nothing but the prompt, and writes what the adapter asked for. Its scores say nothing about language models.
+It reads only the prompt, and answers in the form that the adapter asks for. Its scores say nothing about language
+models.
 """
 
 from rsso_dspy.explorer.explorer import HEEDING, Explorer

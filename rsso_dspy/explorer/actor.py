@@ -1,4 +1,4 @@
-"""The actor: proposals of the drives and of the advice in the prompt, scored; the best one is the next action."""
+"""The actor: scores the actions that its drives and the advice in the prompt propose, and takes the best one."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 from rsso_dspy.explorer import advice, scene_parser
 from rsso_dspy.explorer.clauses import ReadAdvice, read_advice
-from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, normalize_words
+from rsso_dspy.explorer.commands import TRAVEL, AdviceClause, Command, command, extract_content_words, normalize_words
 from rsso_dspy.explorer.goals import TaskGoals, parse_task_goals
 from rsso_dspy.explorer.heuristics import DRIVES, ActionProposal
 from rsso_dspy.explorer.notes import Notebook
@@ -22,7 +22,7 @@ _FROM_PLAN = "it is the next step of my plan from an earlier attempt"
 # A plan goes before everything; a skill goes before looking around, but not before what the task says outright.
 _PLAN, _SKILL, _ADVISED = 20.0, 5.8, 1.0
 _ROOM_WORDS = 3
-"""Words in the name of a room at most; "go to a room not seen yet" names none."""
+"""Maximum words in the name of a room; "go to a room not seen yet" names none."""
 _NOISE = 1.2
 """Spread of the seeded noise at temperature 1."""
 _READING = re.compile(r"temperature of (-?\d+(?:\.\d+)?) degrees")
@@ -64,7 +64,7 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
     ]
     possible = [normalize_words(each.action) for each in proposals]
     context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
-    # The first of equals wins, so the order of drives decides where neither weights nor advice nor chance do.
+    # The first of equals wins, so the order of drives decides where weights, advice and chance do not.
     best = max(
         proposals,
         key=lambda each: (
@@ -78,7 +78,7 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
 
 
 def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene) -> list[ActionProposal]:
-    """What single pieces of advice call for and is possible now."""
+    """Actions that single pieces of advice call for and that are possible now."""
     return [
         ActionProposal(line.command.text, _ADVISED, "I was advised to")
         for line in told
@@ -89,7 +89,7 @@ def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene) -> lis
 def _score_proposal(
     proposal: ActionProposal, scene: scene_parser.Scene, told: list[AdviceClause], dice: SeededNoise, context: str
 ) -> float:
-    """Weight, advice and noise; what failed or is in vain is as good as out of the question."""
+    """The score of an action: weight, advice and noise. An action that failed or is in vain gets almost no chance."""
     action = normalize_words(proposal.action)
     score = proposal.weight + advice.score_by_advice(dict(scene.options).get(action, action), told)
     score += _NOISE * dice.temperature * dice.draw_noise(action, context)
@@ -107,8 +107,8 @@ def _score_proposal(
 
 
 def _read_prompt(prompt: ParsedPrompt) -> list[ReadAdvice]:
-    """What is told besides plans and skills that are followed: constitution, instruction, and of past attempts what to
-    avoid and what holds under a condition."""
+    """The advice besides plans and skills, which are followed step by step: constitution, instruction and, from past
+    attempts, what to avoid and what holds under a condition."""
     plans = advice.split_past_attempts(prompt.get_region("plans_from_past_attempts"))
     return [
         read_advice(prompt.get_region("constitution")),
@@ -118,7 +118,7 @@ def _read_prompt(prompt: ParsedPrompt) -> list[ReadAdvice]:
 
 
 def _collect_demonstrated(prompt: ParsedPrompt) -> list[AdviceClause]:
-    """What demonstrations of a task alike did."""
+    """The actions of demonstrations of a similar task."""
     told = []
     task = set(normalize_words(prompt.get_region("task")).split())
     for demo in prompt.demos:
@@ -130,8 +130,8 @@ def _collect_demonstrated(prompt: ParsedPrompt) -> list[AdviceClause]:
 
 
 def _is_possible(wanted: Command, scene: scene_parser.Scene) -> bool:
-    """Worth trying now: the things it names are here, or it is a way to another room."""
-    if wanted.verb in ("teleport", "go"):
+    """Whether an action is worth trying now: its things are here, or it leads to another room."""
+    if wanted.verb in TRAVEL:
         room = len(wanted.thing.split()) <= _ROOM_WORDS and bool(extract_content_words(wanted.thing))
         return room and wanted.thing != scene.room and wanted.thing not in scene.notes.searched
     if wanted.verb in ("wait", "choose"):
@@ -142,8 +142,8 @@ def _is_possible(wanted: Command, scene: scene_parser.Scene) -> bool:
 def _propose_plan_step(
     plan: tuple[Command, ...], notes: Notebook, scene: scene_parser.Scene, driven: tuple[ActionProposal, ...]
 ) -> list[ActionProposal]:
-    """The next step of the plan, if one is left. What a step asks that the world does not is skipped, and an answer
-    that the world wants is looked for in the plan."""
+    """The next step of the plan, if one is left. Answers to questions and travel to the present room are skipped. While
+    the world asks a question, only an answer that is the plan's next step counts."""
     steps = plan[notes.plan :]
     if not steps:
         return []
@@ -154,7 +154,7 @@ def _propose_plan_step(
             else []
         )
     for step in steps[:6]:
-        if step.verb == "choose" or (step.verb in ("teleport", "go") and step.thing == scene.room):
+        if step.verb == "choose" or (step.verb in TRAVEL and step.thing == scene.room):
             continue
         action = _resolve_step(step, scene, driven)
         if normalize_words(action) not in scene.failed and (
@@ -167,7 +167,7 @@ def _propose_plan_step(
 def _resolve_step(step: Command, scene: scene_parser.Scene, driven: tuple[ActionProposal, ...]) -> str:
     """The step with the name of a thing that is here: itself, one whose name holds all its words ("plane B" for
     "inclined plane B"), or, for a kind or a placeholder, what the player would do with that verb by itself."""
-    if step.verb in ("teleport", "go", "wait", "choose") or step.thing in scene.things:
+    if step.verb in (*TRAVEL, "wait", "choose") or step.thing in scene.things:
         return step.text
     if step.is_concrete and (
         fuller := next((n for n in scene.things if extract_content_words(step.thing) <= extract_content_words(n)), "")
@@ -206,13 +206,13 @@ def _find_next_step(skill: advice.OfferedSkill, scene: scene_parser.Scene) -> Co
     ):
         return None
     first = skill.steps[0]
-    if first.verb in ("teleport", "go") and first.thing == scene.room:
+    if first.verb in TRAVEL and first.thing == scene.room:
         return skill.steps[1] if len(skill.steps) > 1 else None
     return first
 
 
 def _is_skill_finished(skill: advice.OfferedSkill, scene: scene_parser.Scene) -> bool:
-    """By the notes, the last step of the skill was taken in this attempt."""
+    """Whether the last step of the skill was taken in this attempt, according to the notes."""
     end, notes = skill.steps[-1], scene.notes
     taken = {"focus": notes.focused, "teleport": notes.searched, "go": notes.searched}
     return end.thing in taken[end.verb] if end.verb in taken else normalize_words(end.text) in notes.did
@@ -253,7 +253,7 @@ def update_notes(scene: scene_parser.Scene, aims: TaskGoals, prompt: ParsedPromp
             normalize_words(part) for part in re.split(r",| and ", match.group(1)) if normalize_words(part)
         )
     if focused := re.findall(r"you focus on the (.+?)\.", scene.last_observation.lower()):
-        # The answer says "the apple tree" where the action said which of the apple trees.
+        # The world answers "the apple tree" even if the action said which one.
         notes.focused.append(last.thing if last and last.verb == "focus" else normalize_words(focused[-1]))
     if scene.last_action:
         if failed and scene.last_action not in notes.failed:
@@ -267,7 +267,7 @@ def update_notes(scene: scene_parser.Scene, aims: TaskGoals, prompt: ParsedPromp
 
 
 def _advance_plan(notes: Notebook, prompt: ParsedPrompt, scene: scene_parser.Scene) -> None:
-    """Count the plan's steps that have been taken. A step that was taken in other words counts by its verb."""
+    """Count the steps of the plan that were taken. A step taken in other words counts by its verb."""
     plan = advice.select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     done = command(scene.last_action)
     followed = len(scene.turns) > 1 and _FROM_PLAN in scene.turns[-2].reasoning

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rsso_dspy.explorer.clauses import DEPENDING, ReadAdvice, ScopedClause, is_plain, read_advice
-from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, lines
+from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, is_same_verb, lines
 
 _ATTEMPT = re.compile(r"^Attempt \d+: ", re.M)
 _EARNED = re.compile(r"earned (\d+) point")
 _SUBGOAL = re.compile(r"^\s*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
 _STEPS = re.compile(r"(?<=[.!;])\s+|\n")
 _DEPENDS = re.compile(r"^\W*(?:otherwise|else|(?:only )?(?:if|unless|in case|until))\b|\b(?:unless|only if) ", re.I)
-"""Begins, or is in, a step of a plan that may be skipped."""
+"""Matches a step of a plan that may be skipped."""
 _ABOUT = 0.85
-_LIKED, _TOPIC, _DISLIKED, _SHUNNED = 1.6, 0.5, -30.0, -3.0
+LIKED, TOPIC, DISLIKED, SHUNNED = 1.6, 0.5, -30.0, -3.0
+"""What advice adds to the score of an action: called for, about a mentioned thing, forbidden, or better avoided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ def parse_earned_points(plan: str) -> int:
 
 @lru_cache(maxsize=256)
 def select_plan_steps(text: str) -> tuple[Command, ...]:
-    """The steps of the most promising plan, which is the newest of those that earned about as much as the best; less
-    what a newer plan forbids."""
+    """The steps of the most promising plan, the newest of those that earned about as much as the best, without steps
+    that a newer plan forbids."""
     plans = split_past_attempts(text)
     most = max(map(parse_earned_points, plans), default=0)
     index = max((index for index, plan in enumerate(plans) if parse_earned_points(plan) >= _ABOUT * most), default=-1)
@@ -64,7 +65,7 @@ def select_plan_steps(text: str) -> tuple[Command, ...]:
 
 
 def _drop_conditional_steps(plan: str) -> str:
-    """A plan less the sentences that hold under a condition only; they are advice, not steps."""
+    """A plan without the sentences that hold only under a condition; those are advice, not steps."""
     return "\n".join(step for step in _STEPS.split(plan) if not _DEPENDS.search(step))
 
 
@@ -80,7 +81,7 @@ def read_plan_cautions(plan: str) -> ReadAdvice:
 
 
 def _is_step(clause: ScopedClause) -> bool:
-    """A step of the plan, which the order of steps says the time of."""
+    """Whether a clause is a step of the plan, whose time the order of steps gives."""
     depends = any(each.kind in ("if", "unless", "in case", "task") for each in clause.conditions)
     return clause.command is not None and clause.positive and not depends
 
@@ -102,25 +103,28 @@ def score_by_advice(action: str, advice: Iterable[AdviceClause]) -> float:
     done = command(action)
     if done is None:
         return 0.0
-    about = extract_content_words(f"{done.thing} {done.place}")
-    best, worst = 0.0, 0.0
+    says = [0.0]
     for line in advice:
         if line.command is None:
-            shared = len(about & extract_content_words(line.text)) / len(about) if about else 0.0
-            if line.positive:
-                best = max(best, _TOPIC * shared)
-            elif about and shared == 1.0:
-                worst = min(worst, _SHUNNED)
+            says.append(weigh_topic(line.text, line.positive, done))
         elif is_advice_for(line.command, done):
-            best = max(best, _LIKED) if line.positive else best
-            worst = worst if line.positive else min(worst, _DISLIKED if line.firm else _SHUNNED)
-    return best + worst
+            says.append(LIKED if line.positive else DISLIKED if line.firm else SHUNNED)
+    return max(says) + min(says)
+
+
+def weigh_topic(text: str, positive: bool, done: Command) -> float:
+    """How much advice without a command says about an action, by the share of the action's words that it contains."""
+    about = extract_content_words(f"{done.thing} {done.place}")
+    shared = len(about & extract_content_words(text)) / len(about) if about else 0.0
+    if positive:
+        return TOPIC * shared
+    return SHUNNED if about and shared == 1.0 else 0.0
 
 
 def is_advice_for(advised: Command, done: Command) -> bool:
-    """The action is one the advice speaks of: same verb, and every named part is meant by it."""
-    same = advised.verb == done.verb or {advised.verb, done.verb} == {"go", "teleport"}
-    return same and _is_part_meant(advised.thing, done.thing) and _is_part_meant(advised.place, done.place)
+    """Whether the advice is about the action: same verb, and every part it names is meant."""
+    parts = ((advised.thing, done.thing), (advised.place, done.place))
+    return is_same_verb(advised, done) and all(_is_part_meant(wanted, named) for wanted, named in parts)
 
 
 def _is_part_meant(advised: str, done: str) -> bool:

@@ -1,9 +1,9 @@
-"""Advice in prose as clauses with their conditions, order and ranking; nothing here knows what the scene is.
+"""Parses advice in prose into clauses with conditions, order and ranking. It does not know the scene.
 
     read_advice("In tasks about boiling: if the stove is broken, teleport to the foundry, then open the blast furnace.")
 
 gives two clauses, both under the conditions `task boiling` and `if stove is broken`, the second after the first. Lines
-without condition, order or ranking stay what the grammar makes of them: plain advice.
+without condition, order or ranking are parsed by the grammar alone: plain advice.
 """
 
 import re
@@ -47,12 +47,12 @@ _MARKS = re.compile(
     r"|\bfirst\b|\brepeat"
 )
 DEPENDING = re.compile(rf"\b(?:{_WORDS_OF_CONDITION}|otherwise|prefer|rather than|only)\b|\btasks?\b.*[:,]")
-"""Marks of an advice that is no plain step of a plan."""
+"""Matches advice that is no plain step of a plan."""
 _POSSIBLE = re.compile(r"^(?:you can|possible|you could|able|needed|necessary|in doubt)$")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|;\s*|(?<=\w)[.!?]$")
 _PIECES = re.compile(r"(,? and then |,? then |, and | and |, )")
 _CUT = 60
-"""Characters of a line that may have been cut for its length."""
+"""Minimum characters of a line that may have been wrapped."""
 _NOUN = re.compile(
     r"^(?:you |can |have |there (?:is|are) )*(?:see|find|found|seen|notice|hold|holding|carry|have|got|is|are) (.+)$"
 )
@@ -61,7 +61,8 @@ _STATED = re.compile(r"^(.+?) (?:is|are|has|have|was|were|appears|contains)\b")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Where a clause counts. ``kind`` is ``task`` (the task is about the text), or the word that began it."""
+    """The condition under which a clause counts. ``kind`` is ``task`` (the task is about the text), or the word that
+    began it."""
 
     kind: str
     text: str
@@ -88,13 +89,13 @@ class ScopedClause:
     firm: bool = True
     conditions: tuple[Condition, ...] = ()
     only: bool = False
-    """Where the condition does not hold, the contrary is meant."""
+    """Whether the opposite is meant where the condition does not hold."""
     mentions: tuple[Mention, ...] = ()
     """What was named before in the same line, oldest first."""
     ranking: tuple[str, str] | None = None
-    """What is to be preferred, and to what."""
+    """What to prefer, and to what."""
     repeats: bool = False
-    """Speaks of repeating what had no effect."""
+    """Whether it is about repeating what had no effect."""
     chain: int = 0
     """Steps of one procedure share a number; 0 for a clause that stands alone."""
 
@@ -113,7 +114,7 @@ class ReadAdvice:
 
 @dataclass
 class _Reader:
-    """Where reading stands: the heading's scope, the last "if", the procedure under way."""
+    """State of the reading: the heading's scope, the last "if", the present procedure."""
 
     heading: tuple[Condition, ...] = ()
     last_if: tuple[Condition, ...] = ()
@@ -147,7 +148,7 @@ def read_advice(text: str) -> ReadAdvice:
 
 
 def _unwrap(text: str) -> Iterator[str]:
-    """The lines of a text in lower case, those that were cut for their length put together again."""
+    """The lines of a text in lower case, wrapped ones joined."""
     whole = ""
     for line in text.splitlines():
         cut = len(whole) > _CUT and whole[-1] not in ".:;!?" and line[:1].islower()
@@ -162,7 +163,7 @@ def _unwrap(text: str) -> Iterator[str]:
 
 
 def is_plain(line: str, marks: re.Pattern[str] = _MARKS) -> bool:
-    """Without condition, order, ranking and anything to be resolved: the grammar's own reading does."""
+    """Whether a line has no condition, order, ranking or reference to resolve: the grammar alone can parse it."""
     if line.startswith("mistake:"):
         return True
     if marks.search(line) or normalize_wording(line) != line:
@@ -287,7 +288,7 @@ def _read_main(said: str, conditions: tuple[Condition, ...], only: bool, reader:
 
 
 def _order_mentions(step: Command, mentions: Sequence[Mention]) -> tuple[Mention, ...]:
-    """What can be meant, likeliest last: what is mixed is what the things were put into."""
+    """Possible meanings, the likeliest last: what is mixed is the container that things were last put into."""
     places = [each for each in mentions if each.part == "place" and not is_pronoun(each.phrase)]
     return (*mentions, places[-1]) if step.verb == "mix" and places else tuple(mentions)
 
@@ -313,7 +314,7 @@ def _find_noun(condition: str) -> str:
 
 
 def _drop_lonely_chains(clauses: Sequence[ScopedClause]) -> Iterator[ScopedClause]:
-    """A procedure of one step is none."""
+    """Remove the number of a procedure that has only one step."""
     for clause in clauses:
         alone = sum(each.chain == clause.chain for each in clauses) < 2
         yield replace(clause, chain=0) if alone else clause

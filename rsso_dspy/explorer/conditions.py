@@ -1,10 +1,10 @@
-"""Whether a condition of an advice holds, by the task and by what the prompt shows: yes, no, or it cannot be told."""
+"""Judges whether a condition of advice holds, by the task and the prompt: True, False, or None if unknown."""
 
 import re
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.explorer.clauses import Condition, Mention
-from rsso_dspy.explorer.commands import Command, command, extract_content_words, normalize_words
+from rsso_dspy.explorer.commands import Command, command, extract_content_words, is_same_verb, normalize_words
 from rsso_dspy.explorer.references import Situation, is_meant, list_named_things
 from rsso_dspy.explorer.topics import is_task_about, judge_topic
 from rsso_dspy.explorer.wordings import ANYTHING, INGREDIENTS, is_placeholder, normalize_wording
@@ -31,7 +31,7 @@ _LIMIT = re.compile(r"\b(above|over|more than|higher than|below|under|less than|
 
 
 def hold_conditions(conditions: Sequence[Condition], here: Situation, mentions: Sequence[Mention] = ()) -> bool | None:
-    """Whether all of them hold; None when one of them cannot be told and none is known not to."""
+    """Whether all conditions hold; None when one is unknown and none is known to fail."""
     verdicts = [judge_condition(each, here, mentions) for each in conditions]
     if False in verdicts:
         return False
@@ -39,7 +39,7 @@ def hold_conditions(conditions: Sequence[Condition], here: Situation, mentions: 
 
 
 def judge_condition(condition: Condition, here: Situation, mentions: Sequence[Mention] = ()) -> bool | None:
-    """Whether the clause counts here, as far as this condition goes."""
+    """Whether this condition lets the clause count here."""
     if condition.kind == "task":
         verdict: bool | None = is_task_about(condition.text, here.goals)
     elif condition.kind == "before":  # a ranking of two actions: it counts until the later one is taken
@@ -69,7 +69,7 @@ def judge_statement(text: str, here: Situation, mentions: Sequence[Mention] = ()
 
 
 def _combine(verdicts: Sequence[bool | None], enough: bool) -> bool | None:
-    """One verdict that is enough decides; else all must be known."""
+    """A single verdict equal to `enough` decides; otherwise all must be known."""
     if enough in verdicts:
         return enough
     return None if None in verdicts else not enough
@@ -97,7 +97,7 @@ def _judge_asked(text: str, here: Situation, mentions: Sequence[Mention]) -> boo
 
 
 def _is_asked_for(name: str, here: Situation) -> bool:
-    """The task names the thing, or a sort that it is of."""
+    """Whether the task names the thing, or a kind that it belongs to."""
     goals = here.goals
     return (bool(words := extract_content_words(name)) and words <= goals.vocabulary) or any(
         target.is_matched_by(normalize_words(name)) for target in goals.targets
@@ -116,10 +116,9 @@ def _find_deed(said: str) -> Command | None:
 
 
 def is_done(step: Command, here: Situation, mentions: Sequence[Mention] = ()) -> bool:
-    """Whether such an action was taken with effect in this trial."""
-    travel = ("go", "teleport")
+    """Whether such an action had an effect in this trial."""
     return any(
-        (step.verb == done.verb or (step.verb in travel and done.verb in travel))
+        is_same_verb(step, done)
         and is_meant(step.thing, done.thing, here, mentions, past=True)
         and is_meant(step.place, done.place, here, mentions, past=True)
         for done in here.done
@@ -200,27 +199,22 @@ def _is_known(phrase: str, mentions: Sequence[Mention]) -> bool:
     return bool(phrase) and (not is_placeholder(phrase) or bool(mentions))
 
 
-def _judge_question(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:
-    return bool(here.scene.options)
-
-
-def _judge_failure(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:
-    return here.scene.last_action in here.scene.failed if here.scene.last_action else None
-
-
-def _judge_search(here: Situation, _parts: list[str], _mentions: Sequence[Mention]) -> bool | None:
-    """Every room that is known was entered."""
-    return all(room in here.scene.notes.searched for room in (*here.scene.doors, *here.scene.notes.doors))
-
-
 _IN_SIGHT = r"here|visible|present|in sight|in view|in the room|in this room|available|nearby"
 _STATES = r"closed|open|off|on|active|activated|inactive|deactivated|turned off|turned on|broken|empty"
 _BOUNDS = r"above|over|more than|higher than|below|under|less than|lower than"
 _FORMS: tuple[tuple[str, Judge], ...] = (
-    (r"(?:the )?(?:game|world|environment)\b.*\b(?:asks|question|options).*", _judge_question),
-    (r".*\bambiguous\b.*|.*numbered options", _judge_question),
-    (r"(?:the |your |that |an |any )?(?:last |previous )?actions? failed", _judge_failure),
-    (r"(?:all|every|each)(?: of the| the)? rooms? .*(?:searched|visited|seen|entered)", _judge_search),
+    (
+        r"(?:the )?(?:game|world|environment)\b.*\b(?:asks|question|options).*|.*\bambiguous\b.*|.*numbered options",
+        lambda here, _parts, _mentions: bool(here.scene.options),
+    ),
+    (
+        r"(?:the |your |that |an |any )?(?:last |previous )?actions? failed",
+        lambda here, _parts, _mentions: here.scene.last_action in here.scene.failed if here.scene.last_action else None,
+    ),
+    (
+        r"(?:all|every|each)(?: of the| the)? rooms? .*(?:searched|visited|seen|entered)",
+        lambda here, _parts, _mentions: {*here.scene.doors, *here.scene.notes.doors} <= {*here.scene.notes.searched},
+    ),
     (r"named-ingredients (?:are|is|lie) (?:all )?(?:together|in (?:one|the same|a) .+)", _judge_together),
     (rf"(.*\b(?:{_BOUNDS}) -?\d.*)", _judge_reading),
     (r"you (?:have reached|reach|have entered|enter|arrive in|arrive at) (.+)", _judge_room),

@@ -1,7 +1,7 @@
-"""A conversation read as the regions of one prompt: each as it stands by now, and a history of all turns.
+"""Reads a conversation as the regions of one prompt: each in its present state, and a history of all turns.
 
-Understands what prompts under the layout `append` say of changes: a field that is said again replaces what it held,
-"none" empties it, items may be marked as added, and what stands below an item may be left out where it was said before.
+Understands how prompts under the layout `append` tell changes: a repeated field replaces its text, "none" empties it,
+items may be marked as added, and the lines below an item may be left out if they were given before.
 """
 
 import re
@@ -29,7 +29,7 @@ def find_beginning(messages: Sequence[Mapping[str, str]]) -> int | None:
 
 
 def join_turns(messages: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """The regions as they stand after these messages, questions and answers in turn, and ``history``."""
+    """The regions after these messages, which are questions and answers in turn, and ``history``."""
     standing: dict[str, str] = {}
     bodies: dict[str, list[str]] = {}
     parts: list[str] = []
@@ -51,7 +51,7 @@ def join_turns(messages: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
 
 
 def _read_change(before: str, said: str, bodies: dict[str, list[str]]) -> str:
-    """A region's text, from what is said of it now. `bodies` is what was said below items, and grows."""
+    """A region's new text, from its old text and the change. `bodies` collects the lines below each item."""
     said = _EXPLAINED.sub("", said)
     if said == "none":
         return ""

@@ -1,4 +1,4 @@
-"""The engine: one request in, one response out; the same bytes for the same request and seed, in every process.
+"""The engine: one request in, one response out, with the same bytes for the same request and seed in every process.
 
 A role is recognised by the output fields that the adapter lists, never by the words of an instruction; what the
 instruction says is advice to the role. The engine holds nothing but its seed, so one object serves many threads.
@@ -10,15 +10,16 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, Usage, response_to_events
 
-from rsso_dspy.explorer import prompt_parser
+from rsso_dspy.explorer import memory_writers, prompt_parser
 from rsso_dspy.explorer.actor import answer_flat_actor, answer_subgoal_actor
-from rsso_dspy.explorer.heeded_roles import write_heeded_reflection, write_heeded_steps, write_heeded_target
+from rsso_dspy.explorer.heeded_roles import write_heeded_steps, write_heeded_target
 from rsso_dspy.explorer.proposer import (
     propose_edits,
     revise_instruction,
     rewrite_instruction,
     shorten_instruction,
 )
+from rsso_dspy.explorer.reflection_fields import distill_plans, write_full_reflection
 from rsso_dspy.explorer.rule_writer import write_or_merge_rules
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 from rsso_dspy.explorer.verbalizer import list_equivalent_skills, summarize_skill
@@ -32,7 +33,8 @@ Role = Callable[[prompt_parser.ParsedPrompt, SeededNoise], Answer]
 ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"next_action"}), answer_subgoal_actor),
     (frozenset({"action"}), answer_flat_actor),
-    (frozenset({"plan"}), write_heeded_reflection),
+    (frozenset({"plan"}), write_full_reflection),
+    (frozenset({"never", "always"}), distill_plans),
     (frozenset({"summary", "skill_name"}), summarize_skill),
     (frozenset({"steps"}), write_heeded_steps),
     (frozenset({"target"}), write_heeded_target),
@@ -40,23 +42,28 @@ ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"abstract_rules"}), write_or_merge_rules),
     (frozenset({"error_rules"}), write_or_merge_rules),
     (frozenset({"progress_rules"}), write_or_merge_rules),
+    (frozenset({"insight_edits"}), memory_writers.vote_on_lessons),
+    (frozenset({"workflows"}), memory_writers.induce_workflows),
+    (frozenset({"strategies"}), memory_writers.extract_strategies),
+    (frozenset({"bullet_tags", "new_bullets"}), memory_writers.judge_bullets),
+    (frozenset({"new_cheatsheet"}), memory_writers.rewrite_cheatsheet),
     (frozenset({"new_instruction"}), revise_instruction),
     (frozenset({"shortened_instruction"}), shorten_instruction),
     (frozenset({"edits"}), propose_edits),
 )
-"""Output fields that identify a role, most telling first; all of them must be asked for."""
+"""Sets of output fields that identify a role, most telling first; a role matches if all of its set are asked for."""
 
 
 HEEDING = frozenset({"actor"})
-"""Roles whose instruction is worth compiling. The others heed a few fixed sentences (`heeded_roles.py`) or none,
-which no search would come upon."""
+"""Roles whose instruction is worth compiling. The others heed a few fixed sentences (`heeded_roles.py`) or none; no
+search would find those."""
 
 
 class Explorer:
     """Rule-based engine for ``dspy.LM("embedded/explorer", engine=Explorer(seed))``.
 
-    The seed stands for the sampling of a language model: it matters in proportion to the request's temperature, and
-    for optimizers' proposals, which differ from seed to seed.
+    The seed stands for the sampling of a language model. Its effect grows with the request's temperature; an
+    optimizer's proposals differ between seeds at any temperature.
     """
 
     def __init__(self, seed: int = 0):
@@ -80,7 +87,7 @@ class Explorer:
         return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Explorer":
         return self
@@ -94,17 +101,19 @@ class Explorer:
 
 
 def answer_prompt(prompt: prompt_parser.ParsedPrompt, dice: SeededNoise) -> Answer:
-    """The fields asked for, in the order asked for."""
+    """Answer a prompt: the fields that it asks for, in its order."""
     wanted = prompt.layout.wanted
     if not wanted:
         return {"text": rewrite_instruction(prompt, dice)}
     role = next((role for fields, role in ROLES if fields <= wanted.keys()), None)
+    if role in (answer_flat_actor, answer_subgoal_actor):
+        prompt = memory_writers.read_experience(prompt)
     given = role(prompt, dice) if role else {}
     return {name: given.get(name, _build_blank_value(kind, prompt)) for name, kind in wanted.items()}
 
 
 def _build_blank_value(kind: str, prompt: prompt_parser.ParsedPrompt) -> Any:
-    """A harmless value of the type asked for; for text, the instruction's first line says what was read."""
+    """A harmless value of the requested type; a text repeats the instruction's first line."""
     kind = kind.lower()
     for word, value in (("list", []), ("dict", {}), ("bool", False), ("int", 0), ("float", 0.0)):
         if kind.startswith(word):

@@ -1,4 +1,4 @@
-"""What a task text asks for, read sentence by sentence with general patterns."""
+"""Parses what a task text asks for, sentence by sentence, with general patterns."""
 
 import re
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ class FocusTarget:
     all_of: frozenset[str] = frozenset()
     any_of: frozenset[str] = frozenset()
     last: bool = False
-    """Only when everything else is done."""
+    """Whether it comes only after everything else."""
 
     def is_matched_by(self, name: str) -> bool:
-        """Whether a thing of this name is meant. A seed jar is no seed: the last word of the name has to be asked for,
+        """Whether a thing of this name is meant. The last word of the name must be asked for (a seed jar is no seed),
         unless it is a mere label ("inclined plane B")."""
         found = extract_content_words(name)
         if self.any_of:
@@ -43,7 +43,7 @@ class ConditionalEnding:
     condition: str
     container: str
     deliver: bool
-    """The thing is to be put in it, instead of focusing on it."""
+    """Whether the thing must be put in it, instead of focusing on it."""
 
     def is_met_by(self, reading: float) -> bool | None:
         """Whether a reading meets the condition; None when it is not about a number."""
@@ -55,7 +55,7 @@ class ConditionalEnding:
 
 @dataclass(frozen=True)
 class TaskGoals:
-    """A task, read. Every part may be empty."""
+    """The goals of a task. Every part may be empty."""
 
     text: str
     vocabulary: frozenset[str]
@@ -70,11 +70,11 @@ class TaskGoals:
     product: str = ""
     """What is to be made by mixing."""
     growing: str = ""
-    """The plant that seeds are needed of."""
+    """The plant whose seeds are needed."""
     stages_of: str = ""
     measured: str = ""
     rivals: tuple[str, ...] = ()
-    """Names of the things that are to be compared."""
+    """Names of the things to compare."""
     tools: tuple[str, ...] = field(default=())
 
 

@@ -1,4 +1,4 @@
-"""What the reflector and the verbalizer of the offline player heed of their instructions, besides what they do anyway.
+"""The sentences of an instruction that the offline player's reflector and verbalizer heed.
 
     reflector    name every action that cost points; do not advise against rooms; only forbid mistakes; at most N
                  sentences
@@ -13,12 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rsso_dspy.explorer.commands import command, extract_content_words
+from rsso_dspy.explorer.commands import TRAVEL, command, extract_content_words
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt
 from rsso_dspy.explorer.reflector import RecordedAction, parse_transcript, write_reflection
 from rsso_dspy.explorer.scene_parser import is_failure
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 from rsso_dspy.explorer.verbalizer import write_steps, write_target
+from rsso_dspy.explorer.worlds.roles import reflect_on_world
 
 _NAME_ALL = re.compile(
     r"(?:name|list|forbid) every (?:action|mistake)|(?:name|forbid) all (?:actions|mistakes)"
@@ -38,12 +39,11 @@ _REACHED = re.compile(
     r"by what the player wants to reach|(?:name|say) (?:only )?the result|without (?:the way|how it was reached)"
 )
 _SENTENCES = re.compile(r"(?<=\.) +")
-_TRAVEL = ("teleport", "go")
 
 
 def write_heeded_reflection(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
-    """`write_reflection`, with what the instruction asks for besides."""
-    written = dict(write_reflection(prompt, dice))
+    """`write_reflection`, then apply what the instruction asks for."""
+    written = dict(reflect_on_world(prompt) or write_reflection(prompt, dice))
     said = _read_instruction(prompt)
     sentences = _SENTENCES.split(written["plan"])
     if _NO_ROOMS.search(said):
@@ -58,7 +58,7 @@ def write_heeded_reflection(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[
 
 
 def write_heeded_steps(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
-    """`write_steps`, with what the instruction asks for besides."""
+    """`write_steps`, then apply what the instruction asks for."""
     steps = list(write_steps(prompt, dice)["steps"])
     said = _read_instruction(prompt)
     if _DEPENDED.search(said):
@@ -95,16 +95,16 @@ def _list_mistakes(acts: Sequence[RecordedAction]) -> list[str]:
 
 
 def _select_needed_steps(steps: Sequence[str]) -> list[str]:
-    """The last step, which earned the points, and those before it that handle what it rests on; of travel, what leads
-    to a step that stays."""
+    """The last step, which earned the points, and earlier steps that handle its things; of travel, only what leads to a
+    kept step."""
     kept: list[str] = []
     needed: frozenset[str] = frozenset()
     for number, step in enumerate(reversed(steps)):
         done = command(step)
         about = extract_content_words(f"{done.thing} {done.place}") if done else frozenset()
-        travel = done is not None and done.verb in _TRAVEL
+        travel = done is not None and done.verb in TRAVEL
         following = command(kept[-1]) if kept else None
-        if number == 0 or (travel and following and following.verb not in _TRAVEL) or about & needed:
+        if number == 0 or (travel and following and following.verb not in TRAVEL) or about & needed:
             kept.append(step)
             needed |= frozenset() if travel else about
     return kept[::-1]

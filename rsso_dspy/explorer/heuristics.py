@@ -1,6 +1,6 @@
 """What a sane player of text games would do next: one function per drive, each yields proposals with a weight.
 
-Weights are on one scale: 1 passes the time, 3 explores, 6 does what the task says, 9 answers the world's question.
+All weights are on one scale: 1 passes the time, 3 explores, 6 does what the task says, 9 answers the world's question.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,13 +30,13 @@ class ActionProposal:
 
 
 _OPEN, _NAMED, _UNSEEN = 4.6, 5.6, 5.2
-"""Curiosity: high, so that much of a first attempt goes into looking around."""
+"""Weights of curiosity, high so that much of a first attempt goes into looking around."""
 
 Drive = Callable[[Scene, TaskGoals], Iterator[ActionProposal]]
 
 
 def answer_question(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
-    """The world asks which of several actions was meant: prefer what the task speaks of, else the first."""
+    """Answer which of several actions was meant: prefer one that the task mentions, else the first."""
     for index, (number, text) in enumerate(scene.options):
         stage = rank_option_stage(scene, text)
         fitting = len(extract_content_words(text) & goals.vocabulary)
@@ -65,7 +65,7 @@ def focus_next_target(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal
 
 
 def focus_life_stages(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
-    """The stages of one life, earliest first; when the next one is not there yet, wait where the last one was."""
+    """Focus on the stages of one life, earliest first; if the next is not there yet, wait where the last one was."""
     if not goals.stages_of:
         return
     species = extract_content_words(goals.stages_of)
@@ -90,7 +90,7 @@ def focus_life_stages(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal
 
 
 def pick_up_needed(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
-    """Pick up tools and what has to be carried."""
+    """Pick up tools and things that must be carried."""
     wanted: list[tuple[frozenset[str], float]] = [(extract_content_words(tool), 6.5) for tool in goals.tools]
     if goals.growing:
         wanted.append((extract_content_words(f"{goals.growing} seed"), 5.0))
@@ -200,7 +200,7 @@ def make_mixture(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
 
 
 def grow_plant(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
-    """Seed, soil and water in a pot; then time."""
+    """Bring seed, soil and water into a pot, then wait."""
     if not goals.growing:
         return
     seeds = [thing for thing in scene.things.values() if thing.held and "seed" in extract_content_words(thing.name)]
@@ -240,7 +240,7 @@ def compare_rivals(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
 
 
 def fetch_water(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
-    """Water comes from a tap."""
+    """Fetch water from a tap."""
     if "water" not in extract_content_words(goals.substance) and "water" not in scene.notes.facts.get("recipe", ""):
         return
     sink = scene.get_thing("sink")
@@ -269,7 +269,7 @@ def search_rooms(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
 
 
 def pass_time(scene: Scene, goals: TaskGoals) -> Iterator[ActionProposal]:
-    """When nothing else offers itself."""
+    """Wait, for when nothing else is proposed."""
     yield ActionProposal("wait", 0.5, "nothing else offers itself")
     for name in list(scene.things)[:12]:
         if not extract_content_words(name) & SCENERY and extract_content_words(name) & goals.vocabulary:

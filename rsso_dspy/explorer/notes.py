@@ -13,22 +13,22 @@ _LONGEST = 14
 
 @dataclass
 class Notebook:
-    """What is worth remembering. Lists are in the order of discovery."""
+    """Things worth remembering. Lists are in the order of discovery."""
 
     searched: list[str] = field(default_factory=list)
     """Rooms that were entered."""
     doors: list[str] = field(default_factory=list)
     """Rooms known but not entered."""
     seen: dict[str, str] = field(default_factory=dict)
-    """Thing that matters to the room it was seen in."""
+    """Thing that matters, to the room where it was seen."""
     focused: list[str] = field(default_factory=list)
     did: list[str] = field(default_factory=list)
-    """Actions other than moving about that had an effect and should not be done twice."""
+    """Actions other than travel that had an effect and should not be repeated."""
     failed: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     """Readings and the like: name to value."""
     plan: int = 0
-    """Steps of the plan from an earlier attempt that were taken."""
+    """Number of steps taken of the plan from an earlier attempt."""
 
     @classmethod
     def parse(cls, reasoning: str) -> "Notebook":

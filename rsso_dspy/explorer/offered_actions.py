@@ -1,4 +1,4 @@
-"""Playing a world that says what can be done when it is asked: try what is offered, the task's words first.
+"""Plays a world that lists the possible actions when asked: try what is offered, the task's words first.
 
 This is the player for prompts whose templates hold a question for the actions that can be taken ("check ..."). It knows
 no more of such a world than the prompt says: what can be done, what was done and answered, and what it is told.
@@ -12,11 +12,11 @@ from rsso_dspy.explorer import scene_parser
 from rsso_dspy.explorer.commands import extract_content_words
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt
 from rsso_dspy.explorer.seeded_noise import SeededNoise
-
-__all__ = ["answer_offered"]
+from rsso_dspy.explorer.worlds import minigrid
+from rsso_dspy.explorer.worlds.player import answer_known
+from rsso_dspy.explorer.worlds.world import LISTED
 
 _QUESTION = re.compile(r"^check .*$", re.M)
-_LISTED = re.compile(r"^Actions that can be taken now:\n((?:- .*(?:\n|\Z))+)", re.M)
 _ANSWERED = re.compile(r"\bactions(?: are)?: (.+)", re.S | re.I)
 _COUNTED = re.compile(r"\bthere is an? ((?:[a-z]+ )+\d+)\b", re.I)
 _SLOTS = re.compile(r"\b[A-Z][A-Z0-9_]*\b(?: \b[A-Z][A-Z0-9_]*\b)*")
@@ -35,6 +35,8 @@ def answer_offered(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]
     question = _QUESTION.search(templates)
     if question is None:
         return None
+    if (known := answer_known(prompt, question[0].strip(), dice)) is not None:
+        return known
     action = _choose_offered(prompt, templates, question[0].strip(), dice)
     why = f"I will {action}: of what can be done it fits the task best, or was tried least."
     return {"thought": why, "action": action, "reasoning": why, "current_subgoal": "none", "next_action": action}
@@ -42,7 +44,7 @@ def answer_offered(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]
 
 def _choose_offered(prompt: ParsedPrompt, templates: str, question: str, dice: SeededNoise) -> str:
     history = prompt.get_region("history")
-    turns = scene_parser.build_scene(_LISTED.sub("", history)).turns
+    turns = scene_parser.build_scene(LISTED.sub("", history)).turns
     views = _follow_views([turn.seen for turn in turns])
     last = turns[-1].seen if turns else ""
     offered = [each for each in _list_offered(history, last, templates, views[-1] if views else "") if each != question]
@@ -54,13 +56,17 @@ def _choose_offered(prompt: ParsedPrompt, templates: str, question: str, dice: S
         for turn, after, view in zip(turns, turns[1:], views, strict=False)
         if _IN_VAIN.search(after.seen)
     }
-    advised, warned = _split_told("\n".join(prompt.get_region(name) for name in _ADVICE))
+    told = "\n".join(prompt.get_region(name) for name in _ADVICE)
+    advised, warned = _split_told(told)
+    lowered = f"{prompt.instruction}\n{told}".lower()
+    habits = {habit.name for habit in minigrid.WORLD.habits if re.search(habit.heeded, lowered)}
     shapes = [_shape(action) for action, _ in vain]
     task, here = prompt.get_region("task"), views[-1] if views else ""
 
     def score(action: str) -> float:
         said = _normalize(action)
         value = _score_by_task(said, task.lower(), here.lower()) + _TOLD * ((said in advised) - (said in warned))
+        value += minigrid.rate_action(said, here.lower(), done[-1][0] if done else "", habits)
         value -= _IN_VAIN_HERE * ((said, here) in vain) + _DONE_HERE * done.count((said, here))
         value -= _IN_VAIN_ALIKE * min(3, shapes.count(_shape(said)))
         value -= _DONE * sum(each == said for each, _ in done)
@@ -71,7 +77,7 @@ def _choose_offered(prompt: ParsedPrompt, templates: str, question: str, dice: S
 
 def _list_offered(history: str, last: str, templates: str, view: str) -> Sequence[str]:
     """What can be done: as listed, as just answered, or what the templates make of the things that are counted."""
-    if listed := _LISTED.search(history):
+    if listed := LISTED.search(history):
         return [line.removeprefix("- ").strip() for line in listed[1].splitlines()]
     if (answered := _ANSWERED.search(last)) and not _IN_VAIN.search(last):
         return [text for part in answered[1].split(", ") if (text := part.strip(" ."))]
@@ -88,7 +94,7 @@ def _keep_plain_forms(forms: Sequence[str]) -> list[str]:
 
 
 def _follow_views(seen: Sequence[str]) -> list[str]:
-    """For each observation the situation it leaves: itself, or the one before where it is only an answer."""
+    """For each observation the view after it: itself, or the one before if it shows nothing new."""
     views: list[str] = []
     for text in seen:
         only_answer = bool(views) and bool(_IN_VAIN.search(text) or _ANSWERED.search(text))
@@ -98,10 +104,11 @@ def _follow_views(seen: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _split_told(text: str) -> tuple[str, str]:
-    """What is told for, and what against, each as one normalized text."""
+    """Positive and negative advice from sentences that name a thing by its number, each as one normalized text."""
     sentences = _SENTENCES.split(text)
     against = [each for each in sentences if _AGAINST.search(each)]
-    return _normalize(" . ".join(each for each in sentences if each not in against)), _normalize(" . ".join(against))
+    advised = [each for each in sentences if each not in against and re.search(r"\d", each)]
+    return _normalize(" . ".join(advised)), _normalize(" . ".join(against))
 
 
 def _shape(action: str) -> str:
@@ -112,7 +119,7 @@ def _shape(action: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _score_by_task(action: str, task: str, view: str) -> float:
-    """How much of a part of the task the action speaks of; what holds already speaks against it."""
+    """The largest share of a part of the task that the action mentions, lowered for what holds already."""
     words = extract_content_words(action)
     best = worst = 0.0
     for part in _PARTS.split(task):

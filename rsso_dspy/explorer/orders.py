@@ -1,30 +1,29 @@
-"""What conditional, ordered and ranked advice says about the actions that are possible now.
+"""Scores possible actions by conditional, ordered and ranked advice.
 
     orders = read_orders(["In tasks about boiling: do not wait until you have focused on the water."], here)
     orders.score("wait", ["wait", "open stove"])      # below 0: disliked, above 0: liked, 0: nothing said
 
-A clause counts only where its condition holds; what cannot be told from the prompt counts as not said.
+A clause counts only if its condition holds. If the prompt does not decide that, the clause does not count.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rsso_dspy.explorer.advice import DISLIKED, LIKED, SHUNNED, weigh_topic
 from rsso_dspy.explorer.clauses import Mention, ReadAdvice, ScopedClause
-from rsso_dspy.explorer.commands import Command, command, extract_content_words, make, normalize_words
+from rsso_dspy.explorer.commands import TRAVEL, Command, command, is_same_verb, make, normalize_words
 from rsso_dspy.explorer.conditions import hold_conditions, is_done
 from rsso_dspy.explorer.references import Situation, is_meant, list_named_rooms, list_named_things
 from rsso_dspy.explorer.wordings import CLOSED, EMPTY_VESSEL, INGREDIENTS, normalize_wording
 
-LIKED, TOPIC, DISLIKED, SHUNNED, LATER = 1.6, 0.5, -30.0, -3.0, -12.0
-"""What a clause adds to an action: called for; names things worth caring for; forbidden; better avoided; only after
-another that is possible now."""
+LATER = -12.0
+"""Score of an action that must come after another one that is possible now."""
 IN_TASK, IN_STATE, HINT = 9.0, 6.4, 1.0
-"""Weight, among the player's drives, of what is called for in a sort of task, in a state or procedure, in general."""
-_TRAVEL = ("teleport", "go")
+"""Weights, among the player's drives, of actions called for in a sort of task, in a state or procedure, in general."""
 _NEXT = 1.5
-"""How much less an action weighs than the one that was named before it."""
+"""How much less an action weighs than the one named before it."""
 _MOST = 4
-"""Bound on the actions that one clause calls for."""
+"""Maximum actions that one clause calls for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Orders:
     """Actions that something called for comes before."""
 
     def score(self, action: str, others: Iterable[str] = ()) -> float:
-        """How much is said for (or against) an action, among others that are possible."""
+        """How much the clauses speak for (or against) an action, among other possible ones."""
         done = command(action)
         if done is None:
             return 0.0
@@ -62,7 +61,7 @@ class Orders:
 
 
 def read_orders(texts: Iterable[ReadAdvice], here: Situation) -> Orders:
-    """What the clauses of these texts that count here come to."""
+    """The orders from those clauses of these texts that count here."""
     orders = Orders(here)
     for text in texts:
         for clause in text.clauses:
@@ -92,7 +91,7 @@ def _sort_clause(clause: ScopedClause, orders: Orders) -> None:
 
 
 def weigh_clause(clause: ScopedClause) -> float:
-    """How much what it calls for weighs among the player's drives."""
+    """Weight of a clause's actions among the player's drives."""
     if clause.is_scoped:
         return IN_TASK
     return IN_STATE if clause.chain or clause.conditions else HINT
@@ -112,7 +111,7 @@ def _find_later(clause: ScopedClause) -> Command | None:
 
 
 def _judge_open(clause: ScopedClause, done: Command, here: Situation) -> float:
-    """A clause whose condition is judged with the action's own thing as "it"."""
+    """Judge an open clause, with the action's own thing as "it"."""
     if clause.command is None or not _is_advised(clause.command, done, here, clause.mentions):
         return 0.0
     named = (*clause.mentions, Mention(done.thing))
@@ -126,13 +125,13 @@ def _judge_open(clause: ScopedClause, done: Command, here: Situation) -> float:
 
 
 def _judge_action(clause: ScopedClause, done: Command, action: str, here: Situation, others: Iterable[str]) -> float:
-    """What a clause that counts says of one action."""
+    """Score of one action by a clause that counts."""
     if clause.repeats:
         return DISLIKED if action in here.scene.failed or action in here.scene.notes.failed else 0.0
     if clause.ranking:
         return _rank_action(clause, done, here, others)
     if clause.command is None:
-        return _judge_topic(clause, done)
+        return weigh_topic(clause.text, clause.positive, done)
     if clause.chain or not _is_advised(clause.command, done, here, clause.mentions):
         return 0.0
     if not clause.positive:
@@ -141,7 +140,7 @@ def _judge_action(clause: ScopedClause, done: Command, action: str, here: Situat
 
 
 def _rank_action(clause: ScopedClause, done: Command, here: Situation, others: Iterable[str]) -> float:
-    """For what is preferred; against what it is preferred to, while something preferred is possible."""
+    """Score for a preferred action, and against the alternative while a preferred one is possible."""
     better, worse = clause.ranking or ("", "")
     if _is_named(better, done, here, clause):
         return LIKED
@@ -159,18 +158,9 @@ def _is_named(phrase: str, done: Command, here: Situation, clause: ScopedClause)
     return any(name and is_meant(phrase, name, here, clause.mentions) for name in (done.thing, done.place))
 
 
-def _judge_topic(clause: ScopedClause, done: Command) -> float:
-    about = extract_content_words(f"{done.thing} {done.place}")
-    shared = len(about & extract_content_words(clause.text)) / len(about) if about else 0.0
-    if clause.positive:
-        return TOPIC * shared
-    return SHUNNED if about and shared == 1.0 else 0.0
-
-
 def _is_advised(advised: Command, done: Command, here: Situation, mentions: Sequence[Mention]) -> bool:
-    same = advised.verb == done.verb or (advised.verb in _TRAVEL and done.verb in _TRAVEL)
     return (
-        same
+        is_same_verb(advised, done)
         and is_meant(advised.thing, done.thing, here, mentions)
         and is_meant(advised.place, done.place, here, mentions)
     )
@@ -183,7 +173,7 @@ def list_actions(clause: ScopedClause, here: Situation) -> list[str]:
         return []
     if step.verb == "wait":
         return ["wait"]
-    if step.verb in _TRAVEL:
+    if step.verb in TRAVEL:
         rooms = list_named_rooms(step.thing, here, clause.mentions)
         gone = (scene.room, *scene.notes.searched)
         return [make("teleport", room).text for room in rooms if room not in gone][:_MOST]
@@ -212,7 +202,7 @@ def _prefer_exact(phrase: str, names: list[str]) -> list[str]:
 
 
 def _is_had(step: Command, here: Situation) -> bool:
-    """What the action would bring about is so already."""
+    """Whether the effect of the action holds already."""
     thing = here.scene.things[step.thing]
     if step.verb == "open":
         return not thing.closed
@@ -226,8 +216,8 @@ def _is_had(step: Command, here: Situation) -> bool:
 
 
 def _follow_chain(steps: Sequence[ScopedClause], here: Situation) -> list[Order]:
-    """The next step of a procedure. A later step that was taken means that those before it were; where what a step
-    handles is not here, the player goes where it is, or where the step before leads."""
+    """The next step of a procedure. A step that was taken implies all earlier ones. If the thing of a step is not here,
+    the player goes to it, or where the step before leads."""
     left = [each for each in steps if hold_conditions(each.conditions, here, each.mentions) is True]
     taken = [number for number, each in enumerate(left) if not _is_travel(each) and _is_step_done(each, here)]
     begin = taken[-1] + 1 if taken else 0
@@ -243,12 +233,12 @@ def _follow_chain(steps: Sequence[ScopedClause], here: Situation) -> list[Order]
 
 
 def _rank_orders(actions: Sequence[str], weight: float) -> list[Order]:
-    """What was named first comes first."""
+    """Orders for these actions, in which those named first weigh most."""
     return [Order(action, weight - _NEXT * rank) for rank, action in enumerate(actions)]
 
 
 def _is_travel(clause: ScopedClause) -> bool:
-    return clause.command is not None and clause.command.verb in _TRAVEL
+    return clause.command is not None and clause.command.verb in TRAVEL
 
 
 def _is_step_done(clause: ScopedClause, here: Situation) -> bool:

@@ -1,6 +1,6 @@
-"""A request as a reader finds it: instruction, regions, demonstrations, and the form in which an answer is wanted.
+"""Parses a request into instruction, regions, demonstrations and the form of the answer.
 
-Understands the prompts of DSPy's ChatAdapter, JSONAdapter and XMLAdapter. Only the text of the request is looked at.
+Understands the prompts of DSPy's ChatAdapter, JSONAdapter and XMLAdapter. Reads only the text of the request.
 """
 
 import json
@@ -45,9 +45,9 @@ class ParsedPrompt:
     regions: Mapping[str, str]
     """Input field to its text, from the last user message."""
     demos: tuple[Mapping[str, str], ...]
-    """Earlier turns: input and output fields of each demonstration together."""
+    """Demonstrations, the earlier turns: input and output fields of each together."""
     text: str
-    """Everything that was said, in order."""
+    """The text of all messages, in order."""
 
     @property
     def instruction(self) -> str:
@@ -59,9 +59,9 @@ class ParsedPrompt:
 
 def parse_request(request: Request) -> ParsedPrompt:
     """The request as a `ParsedPrompt`. A request without DSPy's field lists has style ``plain`` and no regions."""
-    system = (
-        request.system if isinstance(request.system, str) else "".join(_get_part_text(p) for p in request.system or ())
-    )
+    system = request.system
+    if not isinstance(system, str):
+        system = "".join(getattr(part, "text", "") or "" for part in system or ())
     turns = [(message.role, message.text or "") for message in request.messages]
     layout = _parse_layout(system)
     style = layout.style
@@ -80,14 +80,15 @@ def parse_request(request: Request) -> ParsedPrompt:
 
 
 def format_response(layout: PromptLayout, answer: Mapping[str, Any]) -> str:
-    """The answer in the form that the adapter asked for; a plain prompt gets its only value."""
+    """The answer in the form that the adapter asked for; for a plain prompt only the value."""
     if layout.style == "plain":
         return "\n".join(str(value) for value in answer.values())
     if layout.style == "json":
         return json.dumps(dict(answer), ensure_ascii=False)
     if layout.style == "xml":
         return "\n\n".join(f"<{name}>{_format_xml_value(value)}</{name}>" for name, value in answer.items())
-    parts = [f"[[ ## {name} ## ]]\n{_format_chat_value(value)}" for name, value in answer.items()]
+    texts = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in answer.values())
+    parts = (f"[[ ## {name} ## ]]\n{text}" for name, text in zip(answer, texts, strict=True))
     return "\n\n".join([*parts, "[[ ## completed ## ]]"])
 
 
@@ -153,14 +154,6 @@ def _parse_json_object(text: str) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in found.items()}
-
-
-def _get_part_text(part: Any) -> str:
-    return getattr(part, "text", "") or ""
-
-
-def _format_chat_value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _format_xml_value(value: Any) -> str:

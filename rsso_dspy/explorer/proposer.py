@@ -1,5 +1,5 @@
-"""The proposer that optimizers ask for better instructions: what several variants share becomes lines of the
-instruction, for the tasks that share it. Who is told nothing of how the game went adds what holds in most such games.
+"""The proposer of better instructions: what several variants share becomes lines of the instruction, for the tasks that
+share it. Without any feedback on the game it adds what holds in most such games.
 
 A proposal is an edit. The hand-written text stays; below it, under a heading, stand the lines that proposals added:
 each proposal adds some and may drop some. Which ones depends on the seed and on the whole request, so that several
@@ -8,7 +8,7 @@ proposals are a search that can go both ways.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rsso_dspy.explorer.commands import AdviceClause, extract_content_words, lines, normalize_words
@@ -41,15 +41,17 @@ _ADVISING = re.compile(r"(?:do not|don't|never|always|avoid|instead|first|before
 _LIMIT = re.compile(r"\d+")
 _MOST_NEW, _MOST_LINES, _MOST_CHARACTERS = 5, 14, 1600
 """Lines one proposal adds to a whole instruction, and lines and characters of all that proposals added."""
+_THEN = ", then "
+"""In a line that says what to do in order: such lines are proposed first."""
 _MOST_EDITS, _MOST_ADDED = 4, 3
 """Edits of one answer to a request for edits, and how many of them add a line."""
 _DROP = 0.3
-"""Chance of a line that an earlier proposal added to be dropped."""
+"""Probability that a line of an earlier proposal is dropped."""
 
 
 def rewrite_instruction(prompt: ParsedPrompt, dice: SeededNoise) -> str:
-    """GEPA's question in its own format: the current instruction in the first fence, samples with feedback in the
-    second. The answer is fenced too."""
+    """Answer GEPA's own question: the current instruction in the first fence, samples with feedback in the second. The
+    answer is fenced too."""
     fences = _FENCE.findall(prompt.text)
     current = fences[0].strip() if fences else ""
     samples = _SAMPLE.split("\n".join(fences[1:]) or prompt.text)
@@ -89,13 +91,16 @@ def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
             votes[clause] += weight
     votes += Counter(_list_advice(attempts))
     base, added = _split_numbered(prompt.get_region("current_instruction"))
-    known = normalize_words("\n".join([base, *added.values(), _list_failed(prompt.get_region("tried_before"))]))
+    told = [base, *added.values(), *_list_failed(prompt.get_region("tried_before"))]
+    known = normalize_words("\n".join(told))
     fresh = Counter({line: count for line, count in votes.items() if normalize_words(line) not in known})
     if not fresh and not added:
         fresh = Counter(line for line in RULES_OF_THUMB if normalize_words(line) not in known)
-    new = _drop_contradictions(
-        _sample_lines(fresh, dice, prompt.text, _MOST_ADDED), f"{base}\n" + "\n".join(added.values())
-    )
+    ordered = Counter({line: count for line, count in votes.items() if _THEN in line})
+    if ordered:
+        ordered = Counter(part for line in ordered for part in _list_parts(line, {*map(normalize_words, told)})[:1])
+    picked = _sample_lines(ordered or fresh, dice, prompt.text, _MOST_ADDED)
+    new = _drop_contradictions(picked, f"{base}\n" + "\n".join(added.values()))
     chance = {number: _sample_probability(line, f"keep {prompt.text}", dice) for number, line in added.items()}
     dropped = sorted((n for n in added if chance[n] < _DROP and added[n] not in votes), key=chance.__getitem__)
     if not new and not dropped and added:
@@ -104,8 +109,19 @@ def propose_edits(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, Any]:
     return {"diagnosis": "What several variants have in common was not heeded.", "edits": edits}
 
 
+def _list_parts(line: str, said: Collection[str]) -> list[str]:
+    """A procedure, its first half, its second half and its last two steps, without those in `said`: a procedure that
+    failed as a whole may help in part."""
+    scope, mark, order = line.rpartition(": ")
+    steps = order.strip().rstrip(".").split(_THEN)
+    half = len(steps) // 2
+    parts = [steps, steps[half:], steps[:half], steps[-2:]] if len(steps) > 2 else [steps]
+    texts = dict.fromkeys(f"{scope}{mark}{_THEN.join(part)}." for part in parts)
+    return [text for text in texts if normalize_words(text) not in said]
+
+
 def _list_clauses(line: str) -> Iterator[tuple[str, int]]:
-    """The lines that a line of what is shared comes to, with their weights."""
+    """Yield the lines made from one shared line, with their weights."""
     scope, _, rest = line.partition(": ")
     for sentence in re.split(r"(?<=[.!])\s+(?=[A-Z])", rest):
         said = sentence.strip().removeprefix(_GUESSED).strip()
@@ -118,7 +134,7 @@ def _list_clauses(line: str) -> Iterator[tuple[str, int]]:
 
 
 def _list_advice(attempts: str) -> Iterator[str]:
-    """The advice on the calls of a role, each sentence once a call."""
+    """Yield the advice on the calls of a role, each sentence once per call."""
     for block in re.findall(r"^Advice:\n((?:- .*\n?)+)", attempts, re.M):
         yield from dict.fromkeys(line.removeprefix("- ").removeprefix(_GUESSED).strip() for line in block.splitlines())
 
@@ -130,7 +146,7 @@ def _split_numbered(text: str) -> tuple[str, dict[int, str]]:
     return own, {int(number): line for number, line in _NUMBERED.findall(below)}
 
 
-def _list_failed(tried: str) -> str:
+def _list_failed(tried: str) -> list[str]:
     """Lines that were added before and not kept."""
     failed, lines = [], []
     for line in tried.splitlines():
@@ -139,11 +155,12 @@ def _list_failed(tried: str) -> str:
         elif not line.startswith("- "):
             failed += lines if line.endswith("not kept") else []
             lines = []
-    return "\n".join(failed)
+    return failed
 
 
 def extract_feedback_lines(text: str) -> list[str]:
-    """Imperative sentences about the game, in order and without doubles; those under "Feedback" headings if any."""
+    """Imperative sentences about the game, in order and without duplicates; only those under "Feedback" headings, if
+    any."""
     scope = "\n".join(_FEEDBACK.findall(text)) or text
     if _FACTS.search(scope):
         scope = "\n".join(_ADVICE.findall(scope))
@@ -157,8 +174,8 @@ def extract_feedback_lines(text: str) -> list[str]:
 
 
 def edit_instruction(current: str, samples: Iterable[Sequence[str]], dice: SeededNoise, context: str) -> str:
-    """An edit of the current instruction by the lines found in the feedback of each sample; within bounds, nothing
-    said twice, and never a line together with its contrary. A line found in many samples is likelier to be taken."""
+    """The current instruction, edited with lines from the feedback of each sample: within bounds, without repeats or
+    contradictions. A line found in more samples is more likely to be taken."""
     base, added = split_instruction(current)
     found = Counter(line for sample in samples for line in dict.fromkeys(sample))
     chance = {line: _sample_probability(line, f"keep {context}", dice) for line in added}
@@ -184,8 +201,8 @@ def join_instruction(base: str, added: Sequence[str]) -> str:
 
 
 def _sample_lines(found: Counter[str], dice: SeededNoise, context: str, most: int = _MOST_NEW) -> list[str]:
-    """A seeded, non-empty sample in the order of the lines: a line's chance grows with the number of samples that it
-    was found in (the best of as many throws counts)."""
+    """A seeded, non-empty sample in the order of the lines. A line's probability grows with the number of samples it
+    was found in (the best of as many draws counts)."""
     size = 1 + int(_sample_probability("size", context, dice) * most)
     best = {
         line: max(_sample_probability(line, f"take {number} {context}", dice) for number in range(count))
@@ -201,7 +218,7 @@ def _sample_probability(candidate: str, context: str, dice: SeededNoise) -> floa
 
 
 def _drop_contradictions(found: Iterable[str], base: str) -> list[str]:
-    """The lines less those that contradict the base or a line before them."""
+    """The lines without those that contradict the base or an earlier line."""
     stands, agreeing = _collect_claims(base), []
     for line in found:
         claims = _collect_claims(line)

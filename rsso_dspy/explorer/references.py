@@ -1,4 +1,4 @@
-"""What a noun phrase of an advice means here: a name, a sort of thing, what the task names, or something named before.
+"""Resolves a noun phrase of advice: a name, a sort of thing, what the task names, or something named before.
 
 A phrase that cannot be resolved ("it" at the beginning of a text, "the container") means nothing here.
 """
@@ -10,27 +10,26 @@ from functools import cached_property
 
 from rsso_dspy.explorer import wordings
 from rsso_dspy.explorer.clauses import Mention
-from rsso_dspy.explorer.commands import Command, command, extract_content_words, normalize_words
+from rsso_dspy.explorer.commands import TRAVEL, Command, command, extract_content_words, normalize_words
 from rsso_dspy.explorer.goals import TaskGoals
 from rsso_dspy.explorer.relevance import find_target_things, list_ingredients
 from rsso_dspy.explorer.scene_parser import Scene
 from rsso_dspy.explorer.vocabulary import COOLERS, HEATERS, KINDS, VESSELS
 
-_TRAVEL = ("teleport", "go")
 _ROOM_WORDS = 3
-"""Words in the name of a room at most."""
+"""Maximum words in the name of a room."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What the prompt shows: the task, and where the player stands after what it did."""
+    """The situation that the prompt shows: the task, and the player's place after its actions."""
 
     goals: TaskGoals
     scene: Scene
 
     @cached_property
     def done(self) -> tuple[Command, ...]:
-        """What was done with effect in this trial, as far as the history and the notes go."""
+        """Actions with an effect in this trial, as far as history and notes show them."""
         scene, notes = self.scene, self.scene.notes
         texts = [*notes.did, *(text for text in scene.done if text not in scene.failed)]
         texts += [f"focus on {name}" for name in notes.focused]
@@ -42,8 +41,8 @@ class Situation:
 
 
 def is_meant(phrase: str, name: str, here: Situation, mentions: Sequence[Mention] = (), past: bool = False) -> bool:
-    """Whether the phrase means a thing or room of this name. With ``past``, things that were used are judged by their
-    sort alone: a vessel that was empty is so no more."""
+    """Whether the phrase means a thing or room of this name. With ``past``, used things are judged by their sort alone:
+    a vessel that was empty is no longer empty."""
     wanted = normalize_words(phrase)
     if not wanted or not name:
         return not wanted
@@ -79,7 +78,7 @@ def list_named_rooms(phrase: str, here: Situation, mentions: Sequence[Mention] =
 
 
 def _list_meanings(wanted: str, here: Situation, mentions: Sequence[Mention], name: str) -> Iterable[frozenset[str]]:
-    """Sets of words, one of which the name of what is meant has whole."""
+    """Sets of words; a name is meant if it contains all words of one set."""
     goals, scene = here.goals, here.scene
     if wordings.is_placeholder(wanted):
         return _recall_mention(wanted, here, mentions, name)
@@ -141,7 +140,7 @@ def _recall_mention(wanted: str, here: Situation, mentions: Sequence[Mention], n
 
 def _is_room(mention: Mention) -> bool:
     if mention.command is not None:
-        return mention.command.verb in _TRAVEL
+        return mention.command.verb in TRAVEL
     return mention.phrase in (wordings.TASK_ROOM, wordings.UNSEEN_ROOM)
 
 

@@ -1,4 +1,4 @@
-"""The reflector: from the record of a failed attempt to its mistakes and a plan that keeps what raised the score."""
+"""The reflector: finds the mistakes in a failed attempt and writes a plan that keeps what raised the score."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rsso_dspy.explorer import advice
-from rsso_dspy.explorer.commands import Command, command, extract_content_words, lines, make, normalize_words
+from rsso_dspy.explorer.commands import TRAVEL, Command, command, extract_content_words, lines, make, normalize_words
 from rsso_dspy.explorer.goals import TaskGoals, parse_task_goals
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt
 from rsso_dspy.explorer.scene_parser import find_rooms, is_failure
@@ -17,13 +17,12 @@ _CHANGE = re.compile(r"step (\d+) \(([+-]\d+)\)")
 _EARNED = re.compile(r"([+-]\d+) at step (\d+)")
 _LOST = re.compile(r"^Step (\d+), .* \((-\d+) points", re.M)
 _SIGHT = re.compile(r"^(?:This (?:room|outside location) is called|You also observe:|You carry\b|\(All that)", re.M)
-"""Begins what a transcript shows beneath an answer."""
+"""Begins the listing that a transcript shows beneath an observation."""
 _OPTION = re.compile(r"^(\d+):\s*(.+)$", re.M)
-_TRAVEL = frozenset({"teleport", "go"})
 _IDLE = frozenset({"read", "look in", "use"})
 _AT_MOST = 5
 _LOOKS_AT_MOST = 14
-"""Bound on each list of a plan."""
+"""Maximum entries of each list of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,12 @@ class RecordedAction:
 
     @property
     def is_ambiguous(self) -> bool:
-        """The world asked which action was meant."""
+        """Whether the world asked which action was meant."""
         return "ambiguous request" in self.seen.lower()
 
 
 def write_reflection(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str, str]:
-    """``what_went_wrong`` and ``plan``. Regions that are missing count as empty."""
+    """``what_went_wrong`` and ``plan``. Missing regions count as empty."""
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
     aims = parse_task_goals(prompt.get_region("task"))
     start = _STEP.split(prompt.get_region("transcript"), maxsplit=1)[0]
@@ -110,7 +109,7 @@ def parse_transcript(transcript: str, outcome: str) -> list[RecordedAction]:
 
 
 def select_actions_to_repeat(acts: Sequence[RecordedAction]) -> list[RecordedAction]:
-    """The actions that raised the score and those they rest on, in order.
+    """The actions that raised the score and those they depend on, in order.
 
     Read backwards: an action is kept when it raised the score, when a kept action needs a thing it handled, or, for
     travel and opening, when something kept happened in that room afterwards.
@@ -125,7 +124,7 @@ def select_actions_to_repeat(acts: Sequence[RecordedAction]) -> list[RecordedAct
         if done is None or not (act.is_effective or act.is_ambiguous):
             continue
         about = extract_content_words(f"{done.thing} {done.place}")
-        travel = done.verb in _TRAVEL
+        travel = done.verb in TRAVEL
         if act.is_ambiguous:
             keep = chosen
         elif travel:
@@ -148,9 +147,9 @@ def select_actions_to_repeat(acts: Sequence[RecordedAction]) -> list[RecordedAct
 
 
 def _is_repeated_travel(before: RecordedAction | None, act: RecordedAction) -> bool:
-    """Going again where one already is."""
+    """Whether an action travels to the place where the player already is."""
     done = act.command
-    return before is not None and before.text == act.text and done is not None and done.verb in _TRAVEL
+    return before is not None and before.text == act.text and done is not None and done.verb in TRAVEL
 
 
 def _describe_wrong_choices(acts: Sequence[RecordedAction]) -> list[str]:
@@ -202,13 +201,9 @@ def _list_chosen_endings(acts: Sequence[RecordedAction], aims: TaskGoals) -> lis
 
 def _is_same_ending(end: Command, done: Command) -> bool:
     """Same verb, and the words that tell the ending from its rivals (the last ones) are in what was done."""
-    told = (
-        extract_content_words((end.place or end.thing).split()[-1])
-        if not end.place
-        else extract_content_words(end.place)
-    )
-    whole = told if not end.place and len(end.thing.split()) > 2 else extract_content_words(end.place or end.thing)
-    return end.verb == done.verb and whole <= extract_content_words(done.place or done.thing)
+    names = end.thing.split()
+    telling = end.place or (names[-1] if len(names) > 2 else end.thing)
+    return end.verb == done.verb and extract_content_words(telling) <= extract_content_words(done.place or done.thing)
 
 
 def _find_missed_targets(acts: Sequence[RecordedAction], aims: TaskGoals) -> list[str]:
@@ -257,8 +252,8 @@ def _list_actions_to_avoid(acts: Sequence[RecordedAction], kept: Sequence[Record
 
 
 def _list_useless_searches(acts: Sequence[RecordedAction], kept: Sequence[RecordedAction]) -> list[str]:
-    """Going to rooms and opening things that nothing kept came of."""
-    looked = [done for act in acts if (done := act.command) and done.verb in (*_TRAVEL, "open") and act.is_effective]
+    """Travel and opening that led to no kept action."""
+    looked = [done for act in acts if (done := act.command) and done.verb in (*TRAVEL, "open") and act.is_effective]
     useful = {(done.verb, done.thing) for act in kept if (done := act.command)}
     return [
         f"{'opening' if done.verb == 'open' else 'teleporting to'} {done.thing}"
@@ -279,7 +274,7 @@ def _find_unentered_rooms(start: str, acts: Sequence[RecordedAction], earlier: s
     """Rooms whose doors were seen but that were never entered, here or in an earlier plan; two of them."""
     texts = [start, *(act.seen for act in acts)]
     named = [room for text in texts for room in find_rooms(text)]
-    entered = {done.thing for act in acts if (done := act.command) and done.verb in _TRAVEL and act.is_effective}
+    entered = {done.thing for act in acts if (done := act.command) and done.verb in TRAVEL and act.is_effective}
     entered |= set(find_rooms(start)[:1])
     planned = {step.thing for plan in earlier.splitlines() for step in advice.select_plan_steps(plan)}
     return [room for room in dict.fromkeys(named) if room not in entered and room not in planned][:2]

@@ -1,4 +1,4 @@
-"""How the scene bears on the goals: what is worth a note, what is still wanted, what is already where it belongs."""
+"""Relates the scene to the goals: what is worth a note, what is still wanted, what is already in its place."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The rule writer: conditions on a stretch of play, each with the rule that it teaches; and the merging of rules."""
+"""The rule writer: conditions on a stretch of play, each with the rule that it teaches. It also merges rules."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +9,7 @@ from rsso_dspy.explorer.reflector import RecordedAction, parse_transcript
 from rsso_dspy.explorer.scene_parser import is_failure
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 from rsso_dspy.explorer.verbalizer import is_near_duplicate
+from rsso_dspy.explorer.worlds.roles import write_world_rules
 
 _MOST = 8
 
@@ -21,6 +22,8 @@ def write_or_merge_rules(prompt: ParsedPrompt, dice: SeededNoise) -> Mapping[str
 
 def write_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """``abstract_rules``, ``error_rules`` and ``progress_rules``, none of which is known already."""
+    if (of_world := write_world_rules(prompt)) is not None:
+        return of_world
     acts = parse_transcript(prompt.get_region("transcript"), prompt.get_region("outcome"))
     known = normalize_words(prompt.get_region("known_rules"))
     abstract = [rule for rule in dict.fromkeys(_derive_abstract_rules(acts)) if normalize_words(rule) not in known]
@@ -39,16 +42,12 @@ def summarize_rules(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, An
         for entry in parse_region_list(prompt.get_region("gathered_error_rules"))
         if isinstance(entry, Mapping) and {"mistake", "solution"} <= entry.keys()
     ]
-    return {
-        "abstract_rules": _merge_abstract_rules(
-            [str(rule) for rule in parse_region_list(prompt.get_region("gathered_abstract_rules"))]
-        ),
-        "error_rules": _merge_error_rules(errors),
-    }
+    rules = [str(rule) for rule in parse_region_list(prompt.get_region("gathered_abstract_rules"))]
+    return {"abstract_rules": _merge_abstract_rules(rules), "error_rules": _merge_error_rules(errors)}
 
 
 def _derive_abstract_rules(acts: list[RecordedAction]) -> list[str]:
-    """What the stretch shows about how the world works."""
+    """Abstract rules that the stretch shows about how the world works."""
     found = []
     for act in acts:
         done, seen = act.command, act.seen.lower()
@@ -100,14 +99,7 @@ def _derive_progress_rules(acts: list[RecordedAction], task: str) -> list[str]:
 def _merge_abstract_rules(rules: list[str]) -> list[str]:
     kept: list[str] = []
     for rule in rules:
-        twin = next(
-            (
-                index
-                for index, other in enumerate(kept)
-                if is_near_duplicate(extract_content_words(rule), extract_content_words(other))
-            ),
-            None,
-        )
+        twin = next((index for index, other in enumerate(kept) if _is_alike(rule, other)), None)
         if twin is None:
             kept.append(rule)
         elif len(rule) > len(kept[twin]):
@@ -118,12 +110,11 @@ def _merge_abstract_rules(rules: list[str]) -> list[str]:
 def _merge_error_rules(errors: list[Any]) -> list[dict[str, str]]:
     kept: list[dict[str, str]] = []
     for entry in errors:
-        mistake, solution = str(entry["mistake"]), str(entry["solution"])
-        if not any(
-            is_near_duplicate(
-                extract_content_words(f"{mistake} {solution}"), extract_content_words(" ".join(other.values()))
-            )
-            for other in kept
-        ):
-            kept.append({"mistake": mistake, "solution": solution})
+        rule = {"mistake": str(entry["mistake"]), "solution": str(entry["solution"])}
+        if not any(_is_alike(" ".join(rule.values()), " ".join(other.values())) for other in kept):
+            kept.append(rule)
     return kept
+
+
+def _is_alike(one: str, other: str) -> bool:
+    return is_near_duplicate(extract_content_words(one), extract_content_words(other))

@@ -1,4 +1,4 @@
-"""From the history region to a scene: where the player stands, what is there, what was tried and what came of it.
+"""Parses the history region into a scene: where the player is, what is there, what was tried and with what effect.
 
 The window shows its first state in full and of later ones what is new, so a scene is put together turn by turn and
 starts afresh in every room. What has left the window is remembered through the notes in the last reasoning.
@@ -24,12 +24,12 @@ _FAILED = re.compile(
 )
 _HELD = " in your inventory"
 _CARRY = re.compile(r"^you carry(?::| nothing)", re.I)
-"""Begins a line that lists all that is carried, apart by semicolons."""
+"""Begins a line that lists everything carried, separated by semicolons."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryTurn:
-    """What was seen at one moment and what was then done."""
+    """One state and the action that followed it."""
 
     seen: str
     reasoning: str
@@ -42,7 +42,7 @@ class VisibleThing:
 
     name: str
     line: str
-    """The whole line it was named in."""
+    """The whole line that names it."""
     inside: str = ""
     held: bool = False
 
@@ -61,7 +61,7 @@ class VisibleThing:
 
 @dataclass
 class Scene:
-    """The present as far as the history tells. Made for one request, then dropped."""
+    """The present situation as the history shows it. Made for one request, then dropped."""
 
     turns: list[HistoryTurn]
     notes: Notebook
@@ -71,13 +71,13 @@ class Scene:
     options: list[tuple[str, str]] = field(default_factory=list)
     """Number and text, when the world asks which of several actions was meant."""
     failed: set[str] = field(default_factory=set)
-    """Actions of the window that did nothing."""
+    """Actions of the window that had no effect."""
     done: list[str] = field(default_factory=list)
     """Actions of the window, oldest first."""
 
     @property
     def last_observation(self) -> str:
-        """What the last action brought."""
+        """The observation after the last action."""
         return self.turns[-1].seen if self.turns else ""
 
     @property
@@ -121,7 +121,7 @@ def build_scene(history: str) -> Scene:
 
 
 def is_failure(seen: str) -> bool:
-    """The world's answer says that the action did nothing."""
+    """Whether the observation says that the action had no effect."""
     return _FAILED.search(seen) is not None and "ambiguous request" not in seen.lower()
 
 
@@ -212,7 +212,7 @@ def _add_shown_line(present: Scene, line: str) -> None:
 
 @lru_cache(maxsize=4096)
 def parse_contents(line: str) -> tuple[tuple[str, str], ...]:
-    """(name, holder) of everything named in one line, outermost first."""
+    """(name, container) of everything named in one line, outermost first."""
     head = normalize_thing_name(_HEAD.split(line, maxsplit=1)[0])
     if not head or len(head) > 60:
         return ()

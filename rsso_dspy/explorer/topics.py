@@ -1,4 +1,4 @@
-"""Whether a task is of the sort that a piece of advice is about, by the words of both."""
+"""Judges whether a task is of the sort that advice is about, by the words of both."""
 
 import re
 

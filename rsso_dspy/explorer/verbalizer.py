@@ -1,4 +1,5 @@
-"""The verbalizer: what two excerpts have in common, as a name, steps and a target; and whether two skills are one."""
+"""The verbalizer: describes what two excerpts have in common by name, steps and target; judges whether two skills are
+equal."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 from rsso_dspy.explorer.commands import Command, command, extract_content_words, make, normalize_words
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt, parse_region_list
 from rsso_dspy.explorer.seeded_noise import SeededNoise
+from rsso_dspy.explorer.worlds.roles import align_steps
 
 _EXCERPT = re.compile(r"^(?:Excerpt|Example) \d+[:.]?\s*$", re.M | re.I)
 _ACTION = re.compile(r"^Action (\d+): (.+)$", re.M)
@@ -16,7 +18,7 @@ _OBSERVATION = re.compile(
 )
 _ENTRY = re.compile(r"^\[?(\d+)\]?[.):]?\s+(.*(?:\n(?!\[?\d+\]?[.):]?\s).*)*)", re.M)
 _EQUAL = 0.9
-"""Share of content words two skills must have in common to count as one."""
+"""Share of common content words from which on two skills count as equal."""
 
 _SLOT = {"teleport": "LOCATION", "go": "LOCATION", "mix": "CONTAINER", "place": "CONTAINER"}
 _GERUND = {
@@ -31,7 +33,7 @@ _GERUND = {
 class SkillExcerpt:
     actions: tuple[str, ...]
     observations: tuple[str, ...]
-    """What each action was answered; what is not said again is as in the excerpt before."""
+    """Observation after each action; one that is left out equals that of the excerpt before."""
 
 
 def parse_excerpts(text: str) -> list[SkillExcerpt]:
@@ -49,6 +51,8 @@ def parse_excerpts(text: str) -> list[SkillExcerpt]:
 def summarize_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, str]:
     """``summary`` and ``skill_name``."""
     found = parse_excerpts(prompt.get_region("examples"))
+    if common := align_steps([each.actions for each in found]):
+        return {"summary": f"The player does: {'; '.join(common)}.", "skill_name": " ".join(common[-1].split()[:4])}
     steps = find_common_steps(found)
     doing = ", then ".join(_format_gerund(step) for step in steps) or "looking around"
     ends = _list_final_observations(found)
@@ -59,27 +63,28 @@ def summarize_skill(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, st
 def write_steps(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, Any]:
     """``steps``: one action each, placeholders where the excerpts differ."""
     found = parse_excerpts(prompt.get_region("examples"))
+    if common := align_steps([each.actions for each in found]):
+        return {"steps": common}
     return {"steps": [step.text for step in find_common_steps(found)] or ["wait"]}
 
 
 def write_target(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, str]:
     """``target``: what every final state has in common, else what the last step brings about."""
     found = parse_excerpts(prompt.get_region("examples"))
+    if common := align_steps([each.actions for each in found]):
+        return {"target": f"What comes of this is reached: {common[-1]}."}
     steps = [step for text in parse_region_list(prompt.get_region("steps")) if (step := command(str(text)))]
     endings = list(dict.fromkeys(_list_final_observations(found)))
     if len(endings) == 1 and endings[0]:
         said = endings[0].rstrip(".")
-        return {
-            "target": f"{said[0].upper()}{said[1:]}, after {_format_gerund(steps[0])}."
-            if len(steps) > 1
-            else f"{said}."
-        }
+        whole = f"{said[0].upper()}{said[1:]}, after {_format_gerund(steps[0])}." if len(steps) > 1 else f"{said}."
+        return {"target": whole}
     last = _format_gerund(steps[-1]) if steps else "the last step"
     return {"target": f"The state after {last} is reached."}
 
 
 def list_equivalent_skills(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str, list[int]]:
-    """``equivalent``: numbers of the library skills that say the same as the new one."""
+    """``equivalent``: numbers of the library skills that equal the new one."""
     new = _extract_skill_words(prompt.get_region("new_skill"))
     return {
         "equivalent": [
@@ -91,40 +96,33 @@ def list_equivalent_skills(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[
 
 
 def find_common_steps(found: Sequence[SkillExcerpt]) -> list[Command]:
-    """The actions of the first excerpt, with a placeholder wherever another excerpt differs; what another excerpt does
-    altogether differently is left out. Without any common step, the first excerpt's own actions."""
+    """The actions of the first excerpt, with a placeholder wherever another excerpt differs; an action is left out
+    where another excerpt does something else. Without any common step, the first excerpt's own actions."""
     if not found:
         return []
     rows = [[command(action) for action in each.actions] for each in found]
     steps: list[Command] = []
     for position, first in enumerate(rows[0]):
-        others = [row[position] for row in rows[1:] if position < len(row)]
-        if first is None or any(other is None or other.verb != first.verb for other in others):
+        reached = [row[position] for row in rows[1:] if position < len(row)]
+        others = [other for other in reached if first and other and other.verb == first.verb]
+        if first is None or len(others) < len(reached):
             continue
-        same_thing = all(other is not None and other.thing == first.thing for other in others)
-        same_place = all(other is not None and other.place == first.place for other in others)
-        thing = (
-            first.thing
-            if same_thing
-            else _find_common_words(first.thing, others, "thing") or _SLOT.get(first.verb, "OBJ")
-        )
-        place = (
-            first.place
-            if same_place or not first.place
-            else _find_common_words(first.place, others, "place") or "CONTAINER"
-        )
+        thing = _merge_part(first, others, "thing", _SLOT.get(first.verb, "OBJ"))
+        place = first.place and _merge_part(first, others, "place", "CONTAINER")
         step = make(first.verb, thing, place)
         if not steps or steps[-1] != step or step.verb == "wait":
             steps.append(step)
     return steps or [step for step in rows[0] if step is not None]
 
 
-def _find_common_words(name: str, others: Sequence[Command | None], part: str) -> str:
-    """Words that all names share, in the order of the first ("red paint", "blue paint" give "paint")."""
-    shared = set(name.split())
-    for other in others:
-        shared &= set(getattr(other, part).split())
-    return " ".join(word for word in name.split() if word in shared)
+def _merge_part(first: Command, others: Sequence[Command], part: str, slot: str) -> str:
+    """What all name alike; else the words that all names share, in the order of the first ("red paint", "blue paint"
+    give "paint"), or the slot."""
+    name, *names = (getattr(each, part) for each in (first, *others))
+    if all(other == name for other in names):
+        return str(name)
+    shared = set(name.split()).intersection(*map(str.split, names))
+    return " ".join(word for word in name.split() if word in shared) or slot
 
 
 def _list_final_observations(found: Sequence[SkillExcerpt]) -> list[str]:
@@ -138,7 +136,7 @@ def _format_gerund(step: Command) -> str:
 
 
 def _write_skill_name(steps: Sequence[Command]) -> str:
-    """Two to five words: the last step that is more than travelling."""
+    """A name of two to five words, from the last step that is not travel."""
     telling = [step for step in steps if step.verb not in ("teleport", "go", "wait", "choose")] or list(steps)
     if not telling:
         return "look around"
@@ -151,4 +149,5 @@ def _extract_skill_words(text: str) -> frozenset[str]:
 
 
 def is_near_duplicate(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two sets of words have nearly all in common."""
     return bool(one | other) and len(one & other) / len(one | other) >= _EQUAL

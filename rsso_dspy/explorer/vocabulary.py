@@ -1,5 +1,5 @@
-"""What a reader of such games knows beforehand: words that belong together. No places of particular things, no
-solutions; only what a word in a task makes one look for.
+"""Words that belong together, as any reader of such games knows. It holds no places of particular things and no
+solutions, only what a word in a task makes a player look for.
 """
 
 HEATERS = ("stove", "blast furnace", "oven", "fire pit")
@@ -13,7 +13,7 @@ CRAFTS: dict[str, tuple[str, ...]] = {
     "freeze": COOLERS,
     "cool": COOLERS,
 }
-"""A verb of the task and the tools that do it, those one meets most often first."""
+"""Verb of a task to the tools for it, the most common first."""
 
 KINDS: dict[str, tuple[str, ...]] = {
     "plant": ("tree", "plant"),
@@ -24,13 +24,13 @@ KINDS: dict[str, tuple[str, ...]] = {
     ),
 }
 KINDS["living"] = KINDS["plant"] + KINDS["animal"]
-"""A kind that a task asks for and words that name things of that kind."""
+"""Kind that a task asks for, to words that name things of that kind."""
 
 STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "reproducing")
 """Stages of a life, earliest first."""
 
 SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})
-"""Things that are always there and never the point."""
+"""Things that are always there and never matter."""
 
 TOPICS: tuple[frozenset[str], ...] = tuple(
     frozenset(group.split())

@@ -1,5 +1,5 @@
-"""How people say what the grammar says in one way: other verbs, and noun phrases that mean a sort of thing or what the
-task names. A noun phrase of several words becomes one token, so that "in" and "to" inside it part no command."""
+"""Maps how people word advice to the grammar's one way: other verbs, and noun phrases that mean a sort of thing or what
+the task names. A noun phrase of several words becomes one token, so that "in" and "to" inside it part no command."""
 
 import re
 
@@ -9,10 +9,10 @@ TASK_SUBSTANCE, TASK_CONTAINER, TASK_ROOM = "named-substance", "named-container"
 TASK_THING, TASK_PRODUCT, INGREDIENTS = "named-thing", "named-product", "named-ingredients"
 CLOSED, EMPTY_VESSEL, HEATER, COOLER = "closed-thing", "empty-vessel", "heater", "cooler"
 UNSEEN_ROOM, OTHER_ROOM, ANYTHING = "unseen-room", "other-room", "anything"
-"""What stands for a noun phrase: what the task names, a sort of thing, any other room, anything."""
+"""Tokens that stand for a noun phrase: what the task names, a sort of thing, another room, anything."""
 
 LONGEST = 2000
-"""Characters of a sentence of advice at most; longer texts are none."""
+"""Maximum characters of a sentence of advice; a longer text is none."""
 _PRONOUNS = frozenset({"it", "them", "that", "this", "they", "there", "one"})
 _PLACEHOLDERS = frozenset(
     {"obj", "object", "container", "location", "place", "room", "something", "thing", "item", "vessel", "substance"}

@@ -1,6 +1,6 @@
-"""Tracking of a run on an MLflow server: metrics per arm during the run, and the report at its end.
+"""Tracking of a run with MLflow: metrics per arm during the run, and the report at its end.
 
-    server = connect_server("http://127.0.0.1:5000")
+    server = connect_server("http://127.0.0.1:5000")    # or "sqlite:///mlruns.db", or "file:./mlruns"
     MlflowTracker(server, run, report, say).follow(events)
     run.play(live, 2, events=events)
 
@@ -11,25 +11,22 @@ separate thread sends them; the run waits for it only at its end. `mlflow_payloa
 
 import json
 import os
-import threading
+import re
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rsso_dspy.addresses import bypass_proxy
-from rsso_dspy.config import make_price_lookup
+from rsso_dspy.addresses import bypass_proxy, is_server_address
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.events import Ending, EventStream, RunEnded, RunStarted, UnitFinished
+from rsso_dspy.experiment.events import Ending
 from rsso_dspy.integrations.mlflow_payload import build_metrics, build_parameters, build_tags, ensure_mlflow_id, name_of
+from rsso_dspy.integrations.tracker import ReportBuilder, Tracker
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.redaction import redact
 from rsso_dspy.report.running_totals import FinishedTotals, RunningTotals, compute_finished_totals
-from rsso_dspy.store.unit_store import Store
 
 if TYPE_CHECKING:
     from rsso_dspy.experiment.run import Run
@@ -42,18 +39,18 @@ SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",  # a new database would list its tables
+    # MLflow 3 opens a folder for those only who ask; whoever passes file:./mlruns asks.
+    "MLFLOW_ALLOW_FILE_STORE": "true",
 }
 """MLflow's own settings, unless the environment sets them."""
 AT_ONCE = 1000
 """Maximum metrics per request."""
 
-ReportBuilder = Callable[..., Mapping[str, str]]
-"""The report as files, name to content; `report.files.report_files` is one."""
-
 
 @dataclass(frozen=True, slots=True)
 class MlflowServer:
-    """A reachable tracking server."""
+    """A tracking server that answers, or a database or folder that MLflow can write."""
 
     client: Any
     uri: str
@@ -62,23 +59,27 @@ class MlflowServer:
 
 def check_server_address(uri: str) -> None:
     """Raise `UsageError` for an invalid address, or if MLflow is not installed. Sends nothing."""
-    try:
-        parts = urlsplit(uri)
-        parts = parts if (parts.port or 1) > 0 else urlsplit("")
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"--mlflow {uri!r} is not the address of a tracking server, like http://127.0.0.1:5000")
-    if parts.username or parts.password:
+    if not (is_server_address(uri) or _is_file(uri)):
+        raise UsageError(
+            f"--mlflow {uri!r} is not where MLflow keeps runs: pass the address of a tracking server, like "
+            "http://127.0.0.1:5000, a database, like sqlite:///mlruns.db, or a folder, like file:./mlruns"
+        )
+    if "@" in urlsplit(uri).netloc:
         raise UsageError("--mlflow takes no password: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD")
     if find_spec("mlflow") is None:
         raise UsageError("--mlflow needs MLflow, which is not installed: pip install 'rsso-dspy[mlflow]'")
 
 
-def connect_server(uri: str) -> MlflowServer:
-    """Connect to the server at an address.
+def _is_file(uri: str) -> bool:
+    """Return whether an address is of a database file or a folder, which MLflow writes without a server."""
+    return re.fullmatch(r"sqlite:///.*[^/]|file:(?!//[^/]).*[^/]", uri) is not None
 
-    Raises what `check_server_address` raises, and `UsageError` if the server does not answer within seconds.
+
+def connect_server(uri: str) -> MlflowServer:
+    """Connect to the server, database or folder at an address.
+
+    Raises what `check_server_address` raises, and `UsageError` if the server does not answer within seconds or the
+    database or folder cannot be written.
     """
     check_server_address(uri)
     bypass_proxy(uri)
@@ -88,10 +89,11 @@ def connect_server(uri: str) -> MlflowServer:
         found = client.get_experiment_by_name(EXPERIMENT)
         experiment = found.experiment_id if found else client.create_experiment(EXPERIMENT)
     except Exception as error:
+        if _is_file(uri):
+            raise UsageError(f"MLflow cannot write {uri} ({_format_error(error)}): correct --mlflow") from None
         raise UsageError(
             f"no MLflow tracking server answers at {uri} ({_format_error(error)}): start one, e.g. `mlflow server "
-            "--host "
-            "127.0.0.1 --port 5000`, or correct --mlflow; for a login set MLFLOW_TRACKING_USERNAME and _PASSWORD"
+            "--host 127.0.0.1 --port 5000`, or correct --mlflow; for a login set MLFLOW_TRACKING_USERNAME and _PASSWORD"
         ) from None
     if found and found.lifecycle_stage != "active":
         raise UsageError(f"the experiment {EXPERIMENT} is deleted at {uri}: mlflow experiments restore -x {experiment}")
@@ -108,48 +110,24 @@ def _import_client() -> Callable[..., Any]:
     return MlflowClient
 
 
-class MlflowTracker:
-    """Sends a run to a server. `report` returns the files to store at the end; `say` is called if the server is
-    lost."""
+class MlflowTracker(Tracker):
+    """Sends a run to an MLflow server, database or folder."""
 
     def __init__(self, server: MlflowServer, planned: "Run", report: ReportBuilder, say: Callable[[str], None]):
+        super().__init__(planned, report, say)
         self._server = server
-        self._planned = planned
-        self._report = report
-        self._say = say
-        self._price_of = make_price_lookup(planned.config.prices)
-        self._news: SimpleQueue[UnitRecord | TrainingRecord | Ending] = SimpleQueue()
-        self._lost = threading.Event()
         self._end: Ending | None = None
-        self._tallies: dict[str, RunningTotals] = defaultdict(RunningTotals)
         self._known: dict[str, int] = {}
-        self._thread = threading.Thread(target=self._run_sender, name="mlflow", daemon=True)
-
-    def follow(self, events: EventStream) -> None:
-        """Subscribe to the events of a run and send them."""
-        events.subscribe(RunStarted, lambda _: self._thread.start())
-        events.subscribe(UnitFinished, self._take)
-        events.subscribe(RunEnded, self._end_with)
-
-    def _take(self, event: UnitFinished) -> None:
-        if not self._lost.is_set():
-            self._news.put(event.record)
-
-    def _end_with(self, event: RunEnded) -> None:
-        self._news.put(event.how)
-        self._thread.join()
 
     def _make_point(self, record: UnitRecord | TrainingRecord) -> tuple[FinishedTotals, int]:
         """Return the data of a record and its time in milliseconds."""
-        return compute_finished_totals(record, self._price_of), self._planned.store.path_of(
-            record
-        ).stat().st_mtime_ns // 1_000_000
+        written = self._planned.store.path_of(record).stat().st_mtime_ns
+        return compute_finished_totals(record, self._price_of), written // 1_000_000
 
     def _run_sender(self) -> None:
         try:
             self._send_live()
         except Exception as error:  # the run goes on whatever server or client do
-            self._lost.set()
             self._say(f"MLflow at {self._server.uri} is lost ({_format_error(error)}): the run goes on without it")
             self._retry_after_end()
 
@@ -162,9 +140,8 @@ class MlflowTracker:
             self._finish_run(self._send_backlog(), self._end)
         except Exception as error:
             self._say(
-                f"MLflow at {self._server.uri} does not have all of this run ({_format_error(error)}): repeat the "
-                "command "
-                "to send the rest"
+                f"MLflow at {self._server.uri} does not have all of this run ({_format_error(error)}): "
+                "repeat the command to send the rest"
             )
 
     def _send_live(self) -> None:
@@ -192,17 +169,9 @@ class MlflowTracker:
         self._known = {arm: self._get_last_step(run, arm) for arm in planned.plan.arms} if found else {}
         store = self._open_store()
         points = [self._make_point(record) for each in (store.units(), store.trainings()) for record in each]
-        self._log_metrics(
-            run,
-            [metric for point in sorted(points, key=lambda point: point[1]) for metric in self._make_metrics(*point)],
-        )
+        points.sort(key=lambda point: point[1])
+        self._log_metrics(run, [metric for point in points for metric in self._make_metrics(*point)])
         return run
-
-    def _open_store(self) -> Store:
-        """Return a read-only store of the folder."""
-        store = Store(self._planned.store.folder)
-        store.read_only = True
-        return store
 
     def _log_parameters(self, run: str, tags: Mapping[str, str], known: Mapping[str, str]) -> None:
         """Log parameters, which are immutable; changed ones of a larger plan become tags."""
@@ -238,10 +207,7 @@ class MlflowTracker:
         last = [metric for arm, tally in self._tallies.items() for metric in _iterate_metrics(arm, tally, now)]
         self._log_metrics(run, [metric for metric in last if there.get(metric.key) != metric.value])
         config = json.dumps(self._planned.config.resolve_settings(), indent=1) + "\n"
-        store = self._open_store()
-        records = list(store.units()), list(store.trainings())
-        files = self._report(*records, self._price_of, store.read_abandoned(), store.load_begun())
-        for name, text in {"config.json": config, **files}.items():
+        for name, text in {"config.json": config, **self._build_report()}.items():
             client.log_text(run, redact(text), name)
         client.set_tag(run, "rsso_dspy.ended", how)
         client.set_terminated(run, STATUS[how])

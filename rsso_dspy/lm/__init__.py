@@ -1,9 +1,9 @@
-"""Language models by role, and the embedder, by name.
+"""Language models by role.
 
     backend = Backend(config.active_backend)
     backend.lm("actor", 1)      # a dspy.LM: role, rollout number
 
-Keys are read from the environment when a model is made and are kept nowhere else.
+Keys are read from the environment when a model is created and are stored nowhere else.
 """
 
 import os
@@ -26,18 +26,15 @@ from rsso_dspy.lm.adapters.schemas import JSONAdapter as SchemaAdapter
 from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.recording import OfflineLM
-from rsso_dspy.lm.retry import RequestRetrier, RetryingLM
+from rsso_dspy.lm.retry import RequestRetrier
+from rsso_dspy.lm.retrying_lm import RetryingLM
 from rsso_dspy.recordings import Recordings
 
 CONNECT_SECONDS = 5.0
-"""How long an endpoint may take to accept a connection."""
-
-NATIVE = {"anthropic", "openai", "hosted_vllm", "ollama", "ollama_chat"}
-"""Providers that DSPy speaks to itself. Variables such as ANTHROPIC_BASE_URL make it go through LiteLLM instead, which
-builds other paths: not where the configuration names the endpoint."""
+"""Seconds that an endpoint may take to accept a connection."""
 
 ADDRESSED_BY_HOST = {"anthropic", "ollama", "ollama_chat"}
-"""Providers whose address is usually given without the path, which is /v1 (Ollama's is that of its OpenAI format)."""
+"""Providers whose address is usually given without its path, /v1 (for Ollama the path of its OpenAI format)."""
 
 ADDRESSES = {
     "anthropic": "https://api.anthropic.com",
@@ -46,36 +43,40 @@ ADDRESSES = {
     "ollama": "http://localhost:11434",
     "ollama_chat": "http://localhost:11434",
 }
-"""Where providers are, to say which proxy stands before them; others are taken to be at https://NAME."""
+"""Addresses of providers, used to find the proxy for them; others are assumed to be at https://NAME."""
+
+NATIVE = ADDRESSES.keys()
+"""Providers that DSPy's own client supports. Variables such as ANTHROPIC_BASE_URL make DSPy use LiteLLM instead, which
+builds other paths; an endpoint in the configuration always uses DSPy's client."""
 
 
 class Backend:
-    """The models of one `[backends.NAME]` table. Thread-safe; makes a model when its role first speaks. `stopped` is
-    asked whenever a thread waits for a backend to recover. `users_lm` answers in every role in place of the table's."""
+    """The models of one `[backends.NAME]` table. Thread-safe; creates a model on the first call of its role.
+
+    Threads that wait for a backend to recover call `stopped` and give up when it returns True. `users_lm` replaces the
+    models of all roles.
+    """
 
     def __init__(
-        self,
-        config: BackendConfig,
-        stopped: Callable[[], bool] = lambda: False,
-        users_lm: dspy.BaseLM | None = None,
+        self, config: BackendConfig, stopped: Callable[[], bool] = lambda: False, users_lm: dspy.BaseLM | None = None
     ):
         self.config = config
         self.users_lm = users_lm
         self.recordings = Recordings.of(Path(config.replay)) if config.replay else None
-        """What answers in place of the models; None when they are asked."""
+        """Recordings that answer instead of the models; None when models are called."""
         self.patience = RequestRetrier(config.retries, config.longest_wait, stopped)
         self.lm = lru_cache(maxsize=1024)(self._build_lm)
         bypass_proxy(*self.addresses.values())
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else it asks the network for prices
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # otherwise it downloads prices
 
     @property
     def rule_based(self) -> bool:
-        """Whether the embedded model answers in some role."""
+        """Whether the embedded model answers in any role."""
         return EMBEDDED in self.models.values()
 
     @property
     def deaf_roles(self) -> frozenset[Role]:
-        """Roles in which the embedded model heeds a few fixed sentences of an instruction at most."""
+        """Roles in which the embedded model follows at most a few fixed sentences of an instruction."""
         from rsso_dspy.explorer import HEEDING
 
         return frozenset(role for role, model in self.models.items() if model == EMBEDDED and role not in HEEDING)
@@ -87,8 +88,8 @@ class Backend:
 
     @property
     def addresses(self) -> dict[Role, str]:
-        """Where the requests of each role go: to the configured address, or the provider's own. None of the embedded
-        model's go anywhere, and none at all where recordings answer."""
+        """Address of each role's requests: the configured one, or the provider's own. The embedded model has none, and
+        no role has one when recordings answer."""
         if self.config.replay:
             return {}
         settings = {role: self._resolve_role_settings(role) for role in self.models if self.models[role] != EMBEDDED}
@@ -97,24 +98,23 @@ class Backend:
     @property
     def adapter(self) -> dspy.Adapter:
         """The answer format the backend asks for, read with tolerance for answers that do not keep to it."""
-        adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter, "schema": SchemaAdapter}
-        return adapters[self.config.adapter]()
+        return make_adapter(self.config.adapter)
 
     def check(self, retry_temperature: float | None = None) -> None:
-        """Raise now what would stop every unit later: an unknown form of model name, a missing key, a setting that a
-        model does not take."""
+        """Raise errors that would stop every unit: a malformed model name, a missing key, an unsupported setting."""
         for role in ("actor", *self.config.roles):
             self.lm(role, 0)
         if retry_temperature is not None:
             self.lm("actor", 0, retry_temperature)
 
     def check_connections(self) -> None:
-        """Raise `BackendUnreachable` when an endpoint that the configuration names accepts no connection."""
+        """Raise `BackendUnreachable` if an endpoint of the configuration accepts no connection."""
         if self.recordings:
             return
         for role in ("actor", *self.config.roles):
-            url = self._resolve_role_settings(role).base_url
-            if not url or self._resolve_role_settings(role).model == EMBEDDED:
+            settings = self._resolve_role_settings(role)
+            url = settings.base_url
+            if not url or settings.model == EMBEDDED:
                 continue
             proxy = find_proxy(url)
             parts = urlsplit(proxy or url)
@@ -133,29 +133,25 @@ class Backend:
                 ) from None
 
     def asks_again(self, role: Role) -> bool:
-        """Whether an answer in this role that cannot be read is asked for once more, in JSON: of a provider, unless the
-        configuration says otherwise, and not of a server on this machine."""
+        """Return whether DSPy asks a second time, in JSON, after an unreadable answer of this role. By default it asks
+        providers but not servers on this machine; `ask_again` of the configuration overrides that."""
         if self.config.ask_again is not None:
             return self.config.ask_again
         own = self._resolve_role_settings(role)  # where recordings answer too, as when they were made
         return own.model == EMBEDDED or not is_local(own.base_url or resolve_provider_address(own.model or ""))
 
     def is_stochastic(self, role: Role, temperature: float | None = None) -> bool:
-        """Whether the model of a role, at its own temperature or at this one, may answer a request in another way when
-        it is asked once more."""
-        settings = self._resolve_role_settings(role)
-        if temperature is not None:
-            settings = settings.model_copy(update={"temperature": temperature})
+        """Return whether the role's model may answer an equal request differently, at its own or the given
+        temperature."""
+        settings = self._resolve_role_settings(role, temperature)
         return settings.model == EMBEDDED or is_stochastic_decoding(settings)
 
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
-        """The model of a role, at its own temperature or at this one. `rollout` tells repeats of one request apart
-        where a backend can make use of it."""
+        """Build the model of a role at its own or the given temperature. `rollout` distinguishes repeats of a request
+        for backends that use seeds."""
         if self.users_lm is not None:
             return self.users_lm
-        settings = self._resolve_role_settings(role)
-        if temperature is not None:
-            settings = settings.model_copy(update={"temperature": temperature})
+        settings = self._resolve_role_settings(role, temperature)
         options: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
         provider, slash, name = (settings.model or "").partition("/")
         if not slash or not name:
@@ -177,22 +173,24 @@ class Backend:
             return RetryingLM(f"{provider}/{name}", self.patience, seeds, asks_again=self.asks_again(role), **options)
         except LMConfigurationError as error:
             raise ConfigError(
-                f"model {settings.model!r} of role {role} does not take temperature {settings.temperature} with "
+                f"model {settings.model!r} of role {role} does not support temperature {settings.temperature} with "
                 f"max_tokens {settings.max_tokens}: {error.message}"
             ) from None
 
     def _way_to(self, role: Role, settings: RoleOverride) -> dict[str, Any]:
-        """The options that say how a model is reached, its key among them."""
+        """Build the options for reaching a model: address, client, key, timeout."""
         options: dict[str, Any] = {}
         provider = (settings.model or "").partition("/")[0]
         if settings.base_url:
-            options["api_base"] = _complete_endpoint_url(provider, settings.base_url)
+            # The path /v1 for providers whose address is usually given without it.
+            bare = provider in ADDRESSED_BY_HOST and not urlsplit(settings.base_url).path.strip("/")
+            options["api_base"] = f"{settings.base_url.rstrip('/')}/v1" if bare else settings.base_url
             options["engine"] = "lm15" if provider in NATIVE else "auto"
         if is_litellm_needed(settings):
             options["engine"] = "litellm"
         if provider not in NATIVE or is_litellm_needed(settings):
             os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-            import_module("litellm")  # seconds, which are not to be taken from the first request's
+            import_module("litellm")  # takes seconds, which should not count against the first request's timeout
         if settings.key_variable:
             options["api_key"] = read_api_key(settings.key_variable, settings.model or "", "--backend embedded")
         elif key := strip_provider_key(settings.model or ""):
@@ -200,56 +198,54 @@ class Backend:
         self._check_endpoint(role, settings)
         return options | {"timeout": self.config.timeout, "marks": provider == "anthropic"}
 
-    def _resolve_role_settings(self, role: Role) -> RoleOverride:
-        """The backend's settings with the role's overrides on top. A role on another provider inherits neither
-        endpoint nor key, and one with an endpoint of its own no key: a key goes where it was meant to."""
+    def _resolve_role_settings(self, role: Role, temperature: float | None = None) -> RoleOverride:
+        """Merge the backend's settings with the role's overrides and a temperature. A role on another provider inherits
+        neither endpoint nor key, and a role with its own endpoint no key, so that no key reaches another server."""
         own = self.config.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
         inherited = self.config.model_dump(include=set(RoleOverride.model_fields))
         if own.get("model", self.config.model).partition("/")[0] != self.config.model.partition("/")[0]:
             inherited |= {"base_url": None, "key_variable": None}
         if own.get("base_url", self.config.base_url) != self.config.base_url:
             inherited |= {"key_variable": None}
-        return RoleOverride(**{**inherited, **own})
+        return RoleOverride(**{**inherited, **own, **({} if temperature is None else {"temperature": temperature})})
 
     def _check_endpoint(self, role: Role, settings: RoleOverride) -> None:
-        """Raise `ConfigError` for a way to the model that DSPy's own client cannot go: it knows no proxy but those
-        spoken to by plain HTTP, and would take a user's name in an address for a part of the host's."""
+        """Raise `ConfigError` for an address that DSPy's own client cannot use: it supports only proxies at http://
+        addresses, and would treat a user name in an address as part of the host name."""
         if (settings.model or "").partition("/")[0] not in NATIVE:
             return
         if "@" in urlsplit(settings.base_url or "").netloc:
             raise ConfigError(
-                f"the address of role {role} holds a user or a password, which requests for {settings.model} cannot "
-                "hold: leave it out, and name a variable with the server's key in key_variable"
+                f"the address of role {role} contains a user name or a password, which requests for {settings.model} "
+                "cannot carry: remove it, and name a variable with the server's key in key_variable"
             )
         url = settings.base_url or resolve_provider_address(settings.model or "")
         proxy = find_proxy(url)
         if proxy and urlsplit(proxy).scheme != "http":
             raise ConfigError(
-                f"requests for {settings.model} would go through {proxy}, the environment's proxy, and only proxies "
-                f"at http:// addresses can be used: set another, or name {urlsplit(url).hostname} in no_proxy"
+                f"requests for {settings.model} would go through {proxy}, the environment's proxy, but only proxies at "
+                f"http:// addresses are supported: set another proxy, or name {urlsplit(url).hostname} in no_proxy"
             )
 
 
+def make_adapter(name: str) -> dspy.Adapter:
+    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter, "schema": SchemaAdapter}
+    return adapters[name]()
+
+
 def resolve_provider_address(model: str) -> str:
-    """Where requests for `provider/model` go when no address is configured: where variables of the provider say, else
-    to its own endpoint."""
+    """Return the address for `provider/model` when none is configured: from the provider's environment variables,
+    otherwise its own endpoint."""
     provider = model.partition("/")[0]
     named = (os.environ.get(f"{provider.upper()}_{name}") for name in ("API_BASE", "BASE_URL"))
     return next(filter(None, named), "") or ADDRESSES.get(provider, f"https://{provider}")
 
 
 def list_backend_proxies(config: Config) -> dict[str, str]:
-    """The environment's proxies that requests go through, by the address that they are for; what is secret in either
-    is left out."""
+    """Return the environment's proxies by the address they are used for, both without credentials."""
     sent = list(Backend(config.active_backend).addresses.values())
     if config.embedder.model.startswith("litellm/"):
         sent.append(
             config.embedder.base_url or resolve_provider_address(config.embedder.model.removeprefix("litellm/"))
         )
     return {strip_credentials(url): proxy for url in sent if (proxy := find_proxy(url))}
-
-
-def _complete_endpoint_url(provider: str, url: str) -> str:
-    """The address with its path, where that is left out by custom."""
-    bare = provider in ADDRESSED_BY_HOST and not urlsplit(url).path.strip("/")
-    return f"{url.rstrip('/')}/v1" if bare else url

@@ -1,11 +1,11 @@
-"""What becomes of a request that fails. One table; errors are DSPy's, whatever provider they came from.
+"""Policies for failed requests, in one table. The errors are DSPy's, whatever the provider.
 
-    retry      it may pass: asked again after a wait, then the trial is an error
-    suspect    the trial is an error, and the backend may be dead
-    fail       the trial is an error for what this request says; others may pass
-    stop       it would hit every unit: the run stops at once
+    retry      temporary: the request is repeated after a wait; after the last attempt the trial is an error
+    suspect    the trial is an error, and the backend may be down
+    fail       the trial is an error because of this request; other requests may succeed
+    stop       the error would affect every unit: the run stops at once
 
-An answer that came and cannot be read is none of these: it is a step that does nothing, counted as malformed.
+An unreadable answer is not a failed request: it is a step that does nothing, counted as malformed.
 """
 
 from typing import Literal
@@ -28,8 +28,6 @@ from dspy.utils.exceptions import (
 from rsso_dspy.errors import BackendFailure, MissingKey
 from rsso_dspy.records import Failure
 
-__all__ = ["POLICIES", "Policy", "classify", "lookup_policy", "lookup_recorded_policy"]
-
 Policy = Literal["retry", "suspect", "fail", "stop"]
 
 POLICIES: dict[type[Exception], Policy] = {
@@ -45,22 +43,22 @@ POLICIES: dict[type[Exception], Policy] = {
     LMUnsupportedFeatureError: "stop",
     MissingKey: "stop",
     LMInvalidRequestError: "fail",  # 400: context overflow, refused content
-    LMError: "suspect",  # anything else, an answer of no known form too
+    LMError: "suspect",  # anything else, also a response of unknown form
     BackendFailure: "suspect",
 }
-"""Error to policy; a subclass that is not named goes with the nearest class above it."""
+"""Error to policy; a subclass that is not listed has the policy of its nearest base class."""
 
 
 NO_CREDIT = ("insufficient_quota", "exceeded_current_quota", "credit balance is too low")
-"""How providers say, under the status of a rate limit or of a bad request, that an account is empty."""
+"""Words by which providers report an empty account under the status of a rate limit or a bad request."""
 
 REFUSED_SETTING = ("unsupported_value", "unsupported_parameter")
-"""Codes of a bad request whose settings a model does not take; some providers begin with the setting instead."""
+"""Codes of bad requests with settings that a model does not support; some messages begin with the setting instead."""
 
 
 def classify(error: LMError) -> type[LMError]:
-    """The class of an error, or the narrower one that its wording or status asks for: what is not there, be it a model
-    or a path, an empty account and a setting that the model does not take hit every request, however reported."""
+    """Return the class of an error, or a narrower one by its message or status. A missing model or path, an empty
+    account and an unsupported setting affect every request, however the provider reports them."""
     said = f"{error.provider_code} {error.message}".lower()
     if isinstance(error, LMInvalidRequestError | LMRateLimitError) and any(words in said for words in NO_CREDIT):
         return LMBillingError
@@ -75,12 +73,12 @@ def classify(error: LMError) -> type[LMError]:
 
 
 def lookup_policy(error: type[BaseException]) -> Policy | None:
-    """The policy of an error; None for one that is not the model's side."""
+    """Return the policy of an error; None if the error does not come from the model's side."""
     return next((POLICIES[kind] for kind in error.__mro__ if kind in POLICIES), None)
 
 
 def lookup_recorded_policy(failure: Failure | None) -> Policy | None:
-    """The policy of the error that a record tells of; None for one that is not the model's side."""
+    """Return the policy of a recorded failure; None if it did not come from the model's side."""
     return _BY_NAME.get(failure.kind) if failure else None
 
 

@@ -1,4 +1,4 @@
-"""Keys, read from the environment when they are used and kept nowhere else."""
+"""API keys, read from the environment when they are used and stored nowhere else."""
 
 import os
 
@@ -7,9 +7,9 @@ from rsso_dspy.redaction import register_secret, watch_variable
 
 
 def read_api_key(variable: str, model: str, otherwise: str) -> str:
-    """The key in an environment variable, without white space around it: files with Windows' line ends leave some.
-    `otherwise` says what needs no key. Raises `MissingKey` when there is none, `ConfigError` for one that cannot be
-    sent."""
+    """Return the key in an environment variable, without surrounding white space, which files with Windows line ends
+    leave. `otherwise` names an option that needs no key. Raises `MissingKey` if the variable is not set, `ConfigError`
+    for a key that cannot be sent."""
     watch_variable(variable)
     key = os.environ.get(variable, "").strip()
     if not key:
@@ -27,14 +27,14 @@ def check_api_key(key: str, variable: str) -> None:
     if odd := next((letter for letter in key if not " " <= letter <= "~"), None):
         what = "a line break" if odd in "\r\n" else f"the character U+{ord(odd):04X}"
         raise ConfigError(
-            f"the key in {variable} has {what} in it, which no key has and no request can hold: set it anew, "
-            f"`export {variable}=...`, with the key alone"
+            f"the key in {variable} contains {what}, which no request can carry: set it again to the key alone, "
+            f"`export {variable}=...`"
         )
 
 
 def strip_provider_key(model: str) -> str | None:
-    """The key that a library would find by itself for `provider/model`, where it must not be sent as it is: with white
-    space around it. Raises `ConfigError` for one that cannot be sent."""
+    """Return the stripped key of the provider's usual variable if it has surrounding white space, which libraries would
+    send along; None otherwise. Raises `ConfigError` for a key that cannot be sent."""
     variable = f"{model.partition('/')[0].upper()}_API_KEY"
     found = os.environ.get(variable, "")
     key = found.strip()

@@ -1,9 +1,9 @@
-"""What a server does with requests like those of a run: how fast it answers, from a cache or not, and under a schema.
+"""Measurement of a server with requests like those of a run: speed, use of its cache, and support of schemas.
 
     measured = measure(backend, templates, history)
     measured.first.seconds, measured.next.cached, measured.schemas
 
-Three requests: a step of an actor, the step after it, and a question whose answer only a schema allows.
+It sends three requests: a step of an actor, the next step, and a question with an answer that only a schema enforces.
 """
 
 import json
@@ -21,9 +21,9 @@ from rsso_dspy.signatures import FlatActor
 Schemas = Literal["enforced", "ignored", "refused"]
 
 ODD_ANSWERS = ("violet-17", "amber-4")
-"""What no model answers by itself."""
+"""Answers that no model gives unless a schema enforces them."""
 LONGEST_HISTORY = 4000
-"""Characters: a full window of ten states, about."""
+"""Maximum characters of the history, about a full window of ten states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ class Timed:
     seconds: float
     tokens_in: int
     cached: int
-    """Of the tokens in, those that the server read from its cache, as it says."""
+    """Number of input tokens that the server reports as read from its cache."""
     tokens_out: int
     readable: bool
 
     @property
     def rate(self) -> float:
-        """Tokens answered a second, the reading of the request included."""
+        """Output tokens per second, including the time to read the prompt."""
         return self.tokens_out / max(self.seconds, 1e-9)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of it."""
+    """Results of the three requests."""
 
     first: Timed
     next: Timed
@@ -53,8 +53,8 @@ class Measured:
 
 
 def measure(backend: Backend, templates: str, history: str) -> Measured:
-    """Ask the actor's model. `templates` are a benchmark's action templates, `history` a stretch of its play. Raises
-    what a request raises."""
+    """Measure the actor's model. `templates` are a benchmark's action templates, `history` a sample of its play. Errors
+    of requests are raised."""
     lm = backend.lm("actor", 0)
     seen = history[:LONGEST_HISTORY].strip() or "You are in a room with a door."
     first = _time_step(backend, lm, templates, seen)
@@ -95,7 +95,7 @@ def _try_schema(lm: dspy.LM) -> Schemas:
 
 
 class _Heard(UsageTracker):
-    """Adds up what a server says that requests took."""
+    """Sums the token usage that a server reports."""
 
     def __init__(self) -> None:
         super().__init__()

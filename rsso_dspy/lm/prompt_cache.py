@@ -1,11 +1,11 @@
-"""How far the next prompt will begin alike, said to a provider that caches only what is marked (Anthropic).
+"""Cache marks for a provider that caches only marked prefixes (Anthropic).
 
     messages, options = mark_cacheable_prefix(messages, growing)
 
-Such a provider looks at the ends of blocks only for what it has read before. So the text that grows at its end becomes
-a block per paragraph, which the next prompt has again, and the mark stands behind the newest; what follows the text
-changes from prompt to prompt. No word is changed. It looks back over 20 blocks: an answer of more paragraphs than that
-has everything written anew, once.
+Such a provider looks for cached prefixes only at the ends of blocks. So the growing text is split into a block per
+paragraph, which the next prompt repeats, and the mark stands after the newest block; what follows changes from prompt
+to prompt. No word is changed. The provider looks back over 20 blocks: if more paragraphs than that are added at once,
+the whole prefix is written again.
 """
 
 import re
@@ -19,13 +19,16 @@ from rsso_dspy.signatures.conversation import WHOLE
 Message = Mapping[str, Any]
 
 PARAGRAPH = re.compile(r"(?<=\S)(?=\n\n\s*\S)")
-"""Before an empty line, so that a block stays what it was when another follows. A block of white space is refused."""
+"""Place before an empty line, so that a block stays unchanged when another follows. Blocks of white space would be
+refused."""
 
 
 def mark_cacheable_prefix(messages: Sequence[Message], growing: str) -> tuple[Sequence[Message], dict[str, Any]]:
-    """The messages in blocks up to the end of the growing text, and the option that marks it. As they were, and none,
-    when the last message does not hold the text, or nothing after it. A conversation that grows as a whole is marked at
-    its end."""
+    """Return the messages split into blocks up to the end of the growing text, and the option that marks it.
+
+    Returns the messages unchanged and no option if the last message does not contain the text or nothing follows it. A
+    conversation that grows as a whole is marked at its end.
+    """
     *before, last = messages
     if growing == WHOLE:
         turns = sum(message["role"] != "system" for message in before)

@@ -1,12 +1,12 @@
-"""The tape that a model's exchanges go to, or come from.
+"""The tape, which keeps a model's exchanges or answers from recorded ones.
 
     tape = Tape(keeps=True)
     with dspy.context(tape=tape):
-        agent(...)                      # every model asked in the block
-    data = tape.take(1)                 # the exchanges of trial 1, compressed; forgotten here
+        agent(...)                      # keeps the exchanges of every model called in the block
+    data = tape.take(1)                 # the exchanges of trial 1, compressed; removed from the tape
 
-One exchange is one question: with all that failed before the answer came, and with the error where none came. What a
-trial asked that was played again from its beginning, because its simulator died, is forgotten.
+One exchange is one question with its failed attempts and its answer, or its error. If a trial starts again because its
+simulator died, the exchanges of its first attempt are dropped.
 """
 
 import json
@@ -26,25 +26,18 @@ from rsso_dspy.recordings import EMBEDDER, SCHEMA, Exchange
 from rsso_dspy.redaction import redact_json
 
 ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
-"""What an error says of itself besides its message."""
+"""Attributes of an error that are kept besides its message."""
 
 WAYS = (
-    "api_key",
-    "api_base",
-    "base_url",
-    "timeout",
-    "num_retries",
-    "prompt_cache",
-    "engine",
-    "headers",
-    "extra_headers",
-)
-"""Options of a request that say how the model is reached: no answer depends on them, and some are secret."""
+    "api_key", "api_base", "base_url", "timeout", "num_retries", "prompt_cache", "engine", "headers", "extra_headers"
+)  # fmt: skip
+"""Options that only say how the model is reached. No answer depends on them, and some are secret, so they are not
+recorded."""
 
 
 @dataclass
 class Notes:
-    """What is noted while a question is asked."""
+    """Notes taken while a question is asked."""
 
     failed: list[tuple[str, list[dict[str, Any]]]] = field(default_factory=list)
     usage: list[dict[str, Any]] = field(default_factory=list)
@@ -54,8 +47,8 @@ class Notes:
 
 
 class Tape:
-    """The exchanges of one unit, training or rollout. `replay` answers in place of the model; with `keeps`, exchanges
-    are kept until they are taken. Thread-safe."""
+    """The exchanges of one unit, training or rollout. `replay` answers instead of the model; with `keeps`, exchanges
+    are kept until `take` returns them. Thread-safe."""
 
     def __init__(self, replay: Replay | None = None, keeps: bool = False):
         self.replay = replay
@@ -67,7 +60,7 @@ class Tape:
         self._lock = threading.Lock()
 
     def put(self, exchange: Exchange, attempt: int = 0) -> None:
-        """Keep an exchange of the trial under way."""
+        """Keep an exchange of the current trial."""
         if not self.keeps:
             return
         line = redact_json(json.dumps(asdict(exchange), default=_plain))
@@ -77,7 +70,8 @@ class Tape:
             self._packer.add(line)
 
     def put_vectors(self, model: str, vectors: Mapping[str, bytes]) -> None:
-        """Keep vectors by text, each once: also where the trial is played again, for no memory asks for one again."""
+        """Keep vectors by text, each once. They are also kept when the trial starts again, because no memory requests
+        them a second time."""
         if not self.keeps:
             return
         with self._lock:
@@ -87,7 +81,8 @@ class Tape:
                     self._vectors[text] = redact_json(json.dumps(asdict(kept)))
 
     def take(self, trial: int) -> bytes:
-        """The exchanges since the last time, as a member of a file that names the trial; nothing when none are kept."""
+        """Return the exchanges since the last call as a compressed member that names the trial; empty if none are
+        kept."""
         if not self.keeps:
             return b""
         with self._lock:
@@ -100,18 +95,17 @@ class Tape:
 
 
 class Packer:
-    """Lines, compressed as they come: a trial's prompts are many times as long."""
+    """Compresses lines as they come, because a trial's prompts are many times larger."""
 
     def __init__(self) -> None:
         self._deflate = zlib.compressobj(6, zlib.DEFLATED, 31)
         self._done: list[bytes] = []
 
     def add(self, line: str) -> None:
-        """Append a line."""
         self._done.append(self._deflate.compress(f"{line}\n".encode()))
 
     def close(self, trial: int) -> bytes:
-        """All of it as one member, before a line that names the trial."""
+        """Return all lines as one member, which ends with a line that names the trial."""
         self.add(json.dumps({"schema": SCHEMA, "trial": trial}))
         return b"".join([*self._done, self._deflate.flush()])
 
@@ -119,8 +113,10 @@ class Packer:
 def through_tape(
     lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], ask: Callable[[Notes], Any]
 ) -> Any:
-    """What a model answers: from the tape where that has answers, else from `ask`, and kept on the tape. Raises what
-    `ask` raises, or raised; `Stopped` when the tape has no answer, from `NotRecorded`."""
+    """Return a model's answer, from the tape's recordings if it has any, otherwise from `ask`, and keep it on the tape.
+
+    Raises errors of `ask`, live or recorded, and `Stopped` from `NotRecorded` if the recordings lack the request.
+    """
     tape: Tape | None = dspy.settings.get("tape")
     if tape is None:
         return ask(Notes())
@@ -131,7 +127,7 @@ def through_tape(
     if tape.replay is not None:
         try:
             found = tape.replay.find(trial, attempt, step, role, request)
-        except RssoError as error:  # who asks a model may take an error for the model's, and ask again
+        except RssoError as error:  # callers may treat any other error as the model's and ask again
             raise Stopped from error
         tape.put(found, attempt)
         return _give(lm, prompt, messages, kwargs, found)
@@ -139,15 +135,17 @@ def through_tape(
     try:
         answer = ask(notes)
     except LMError as error:
-        tape.put(Exchange(role, request, step, None, _fields_of(error), **vars(notes)), attempt)
+        said = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+        said = {"kind": type(error).__name__, "message": error.message, **said}
+        tape.put(Exchange(role, request, step, None, said, **vars(notes)), attempt)
         raise
     tape.put(Exchange(role, request, step, answer, **vars(notes)), attempt)
     return answer
 
 
 def recall_vectors(model: str, texts: Iterable[str]) -> dict[str, bytes]:
-    """Vectors by text from the recordings that answer now; of none where those hold no vectors at all. Raises `Stopped`
-    from `NotRecorded` for a text that they lack."""
+    """Return vectors by text from the recordings of this thread; empty if these hold no vectors. Raises `Stopped` from
+    `NotRecorded` for a text that they lack."""
     tape: Tape | None = dspy.settings.get("tape")
     if tape is None or tape.replay is None or not tape.replay.has_vectors:
         return {}
@@ -158,26 +156,25 @@ def recall_vectors(model: str, texts: Iterable[str]) -> dict[str, bytes]:
 
 
 def keep_vectors(model: str, vectors: Mapping[str, bytes]) -> None:
-    """Put vectors on the tape of this thread, if there is one that keeps."""
+    """Put vectors on the tape of this thread, if it has one that keeps."""
     tape: Tape | None = dspy.settings.get("tape")
     if tape is not None:
         tape.put_vectors(model, vectors)
 
 
 def is_taped() -> bool:
-    """Whether exchanges of this thread go to a tape, or come from one."""
     return dspy.settings.get("tape") is not None
 
 
 def vector_request(model: str, text: str) -> dict[str, Any]:
-    """A text whose vector is asked for, as a request; without secrets."""
+    """Return the request for the vector of a text, without secrets."""
     data = {"model": model, "messages": [{"role": "user", "content": text}], "parameters": {}}
     found: dict[str, Any] = json.loads(redact_json(json.dumps(data)))
     return found
 
 
 def request_of(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as JSON data, without secrets: model, messages and all parameters that an answer depends on."""
+    """Return the request as JSON data without secrets: model, messages and all parameters that answers depend on."""
     parameters = {name: value for name, value in {**lm.kwargs, **kwargs}.items() if name not in WAYS}
     data = {
         "model": lm.model,
@@ -189,12 +186,12 @@ def request_of(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str,
 
 
 def _give(lm: dspy.BaseLM, prompt: Any, messages: Any, kwargs: Mapping[str, Any], found: Exchange) -> Any:
-    """The answer of an exchange, or its error, told to all whom a live one is told to: DSPy's callbacks, trackers of
-    usage, the ledger."""
+    """Return the answer of an exchange or raise its error. Notifies the same listeners as a live request: DSPy's
+    callbacks, usage trackers and the ledger."""
     ledger = dspy.settings.get("ledger")
 
     def request(instance: dspy.BaseLM, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
-        """As DSPy's callbacks know a request to a model."""
+        """A stand-in for a request, with the signature that DSPy's callbacks expect."""
         return None
 
     for kind, usage in found.failed:
@@ -219,13 +216,8 @@ def _book(lm: dspy.BaseLM, usage: Any) -> None:
             tracker.add_usage(lm.model, dict(entry))
 
 
-def _fields_of(error: LMError) -> dict[str, Any]:
-    said = {name: getattr(error, name, None) for name in ERROR_FIELDS}
-    return {"kind": type(error).__name__, "message": error.message, **said}
-
-
 def _plain(value: Any) -> Any:
-    """What JSON has no form for: schemas of answers, and what clients say of usage."""
+    """Convert values that JSON cannot hold: schema classes, and usage objects of clients."""
     if isinstance(value, type):
         return value.model_json_schema() if hasattr(value, "model_json_schema") else value.__qualname__
     if hasattr(value, "model_dump"):
@@ -234,7 +226,7 @@ def _plain(value: Any) -> Any:
 
 
 class OfflineLM(dspy.LM):
-    """The embedded model: what it is asked goes through the tape too."""
+    """The embedded model, whose exchanges also go through the tape."""
 
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         if dspy.settings.get("tape") is None:
@@ -249,7 +241,7 @@ class OfflineLM(dspy.LM):
 
 
 class _Noting:
-    """Stands in for DSPy's usage tracker."""
+    """Replaces DSPy's usage tracker and notes the usage."""
 
     def __init__(self, notes: Notes):
         self.notes = notes
@@ -259,9 +251,9 @@ class _Noting:
 
 
 def check_recordable(users_lm: dspy.BaseLM | None) -> None:
-    """Raise `UsageError` when a model answers that goes through no tape."""
+    """Raise `UsageError` if the user's own model answers, because its exchanges go through no tape."""
     if users_lm is not None:
         raise UsageError(
-            f"{getattr(users_lm, 'model', users_lm)}, which DSPy was configured with, cannot be recorded: name it in "
-            "the configuration ([backends.NAME] model = ...), and leave dspy.configure(lm=...) out"
+            f"{getattr(users_lm, 'model', users_lm)}, set by dspy.configure(lm=...), cannot be recorded: name the "
+            "model in the configuration instead ([backends.NAME] model = ...)"
         )

@@ -1,10 +1,10 @@
-"""What a request may take: seconds as a whole, whatever the server does, and characters of its answer.
+"""Limits of a request: its total time, and the length of its answer.
 
     answer = call_with_timeout(120.0, lambda: client.complete(request))
 
-Clients bound the wait for the next byte alone, so that a server which sends one now and then holds them for ever. The
-request therefore runs in a thread of its own, which is given up when its time is over: it ends with the next byte, or
-with the client's own limit, and never keeps the process from ending.
+Clients limit only the wait for the next byte, so a server that sends a byte now and then could hold them for ever. The
+request therefore runs in its own thread, which is abandoned after the timeout. The thread ends with the next byte or
+with the client's own limit, and never keeps the process alive.
 """
 
 import contextvars
@@ -17,36 +17,36 @@ from typing import TypeVar
 T = TypeVar("T")
 
 LONGEST_ANSWER = 100_000
-"""Characters. A longer answer is not read: it would stand in records and in the prompts that follow."""
+"""Maximum characters of an answer. Longer ones are not read, because they would fill records and later prompts."""
 
 
 class RequestTimeout(Exception):
-    """A request that took longer than it may."""
+    """A request exceeded its total time."""
 
     status_code = 408
-    """As a server would say it."""
+    """The HTTP status that a server would use."""
 
 
 class _RequestAbandoned(BaseException):
-    """Ends the thread of a request that nobody waits for."""
+    """Ends the thread of an abandoned request."""
 
 
 def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
-    """The answer, or what the request raises; `RequestTimeout` when neither came in so many seconds."""
+    """Return the result of `request` or raise its error; raises `RequestTimeout` after `seconds`."""
     answer: Future[T] = Future()
     context = contextvars.copy_context()
 
     def run_request() -> None:
         try:
             answer.set_result(context.run(request))
-        except BaseException as error:  # of any kind: it is raised where the answer is waited for
+        except BaseException as error:  # of any kind: the waiting thread raises it
             answer.set_exception(error)
 
     thread = threading.Thread(target=run_request, name="request", daemon=True)
     thread.start()
     try:
         if not wait([answer], seconds).done:
-            raise RequestTimeout(f"no whole answer within {seconds:g} s (setting timeout)")
+            raise RequestTimeout(f"no complete answer within {seconds:g} s (setting timeout)")
     finally:
         if not answer.done():
             _interrupt_thread(thread)
@@ -54,6 +54,5 @@ def call_with_timeout(seconds: float, request: Callable[[], T]) -> T:
 
 
 def _interrupt_thread(thread: threading.Thread) -> None:
-    """Raise in another thread, as soon as it runs again."""
     if thread.ident is not None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_RequestAbandoned))

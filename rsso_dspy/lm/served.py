@@ -1,4 +1,4 @@
-"""Which models a server serves, by its own list: for whoever named another one.
+"""The models that a server lists, shown when a user names a model that it does not have.
 
 list_models("http://127.0.0.1:8000/v1")     # ["smollm2-135m"]; [] where there is no such list
 """
@@ -10,12 +10,12 @@ from typing import Any
 
 SECONDS = 5.0
 MOST_READ = 1_000_000
-"""Bytes of a list that are read."""
+"""Maximum number of bytes read of a list."""
 MOST_NAMED = 12
 
 
 def list_models(base_url: str | None, key: str | None = None) -> list[str]:
-    """Names of the models at an address in OpenAI's format; none when it does not say, within a few seconds."""
+    """Return the names of the models at an address in OpenAI's format; empty if the server does not answer in time."""
     if not base_url:
         return []
     request = urllib.request.Request(f"{base_url.rstrip('/')}/models")
@@ -32,6 +32,6 @@ def list_models(base_url: str | None, key: str | None = None) -> list[str]:
 
 
 def describe_models(names: list[str]) -> str:
-    """The names in words, empty where there are none."""
+    """Describe the names in a phrase; empty if there are none."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return f"the server has {', '.join(names[:MOST_NAMED])}{more}" if names else ""

@@ -8,15 +8,11 @@ or strings where objects are expected, make an event of which nothing follows, n
 from importlib import import_module
 from types import ModuleType
 
-NAMES = {
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "cursor": "cursor",
-    "opencode": "opencode",
-}
+NAMES = ("claude-code", "codex", "gemini", "cursor", "opencode")
 
 
 def get_host(name: str) -> ModuleType:
     """The module of a host. Raises `KeyError`."""
-    return import_module(f"rsso_dspy.coding.hosts.{NAMES[name]}")
+    if name not in NAMES:
+        raise KeyError(name)
+    return import_module(f"rsso_dspy.coding.hosts.{name.replace('-', '_')}")

@@ -5,18 +5,11 @@ from __future__ import annotations
 import re
 
 from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
-from rsso_dspy.coding.hosts.reading import (
-    Payload,
-    describe_common,
-    get_text,
-    is_shell,
-    join_output,
-    read_code,
-    read_command,
-)
+from rsso_dspy.coding.hosts.reading import Payload, join_output, read_code, read_event, tell_hook_output
 from rsso_dspy.coding.hosts.settings import SECONDS, Settings
 
 TELLS = frozenset({PROMPT, BEFORE, FAILED, SUCCEEDED, START})
+KINDS = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreToolUse": BEFORE}
 SETTINGS = Settings(
     project=".claude/settings.local.json",
     user="~/.claude/settings.json",
@@ -40,16 +33,9 @@ _CODE = re.compile(
 
 def read(payload: Payload) -> Event:
     """What a hook was told."""
-    event = Event(**describe_common(payload, "claude-code", "CLAUDE_PROJECT_DIR"))
-    if event.name == "SessionStart":
-        return event._replace(kind=START)
-    if event.name == "UserPromptSubmit":
-        return event._replace(kind=PROMPT, prompt=get_text(payload, "prompt", "user_prompt"))
-    if not is_shell(payload) or not (command := read_command(payload)):
+    event = read_event(payload, "claude-code", "CLAUDE_PROJECT_DIR", KINDS)
+    if event.kind != NOTHING or not event.command:
         return event
-    event = event._replace(command=command)
-    if event.name == "PreToolUse":
-        return event._replace(kind=BEFORE)
     if event.name == "PostToolUseFailure":
         if payload.get("is_interrupt") is True:
             return event
@@ -64,9 +50,7 @@ def read(payload: Payload) -> Event:
         code = read_code(response)  # no version says one today; one that would is believed
         kind = FAILED if code or (isinstance(response, dict) and response.get("is_error") is True) else SUCCEEDED
         return event._replace(kind=kind, output=join_output(response), code=code)
-    return event._replace(kind=NOTHING)
+    return event
 
 
-def answer(event: Event, block: str) -> Payload:
-    """What tells the agent a block."""
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": block}}
+answer = tell_hook_output

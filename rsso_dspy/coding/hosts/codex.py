@@ -1,25 +1,30 @@
-"""Codex CLI. `PostToolUse` comes either way, and no field says how the command ended: the head that Codex itself puts
-before the output does, or an object with an exit code. A response without either tells nothing, and nothing follows."""
+"""Codex CLI. `PostToolUse` comes after success and failure alike. How the command ended is read from, in this order:
+an object with an exit code; the head that Codex puts before an output; or, where the response is the bare output, as in
+newer builds, the session's transcript. The transcript (`transcript_path`) gets the output with its head after the hook
+has ended, so the command is captured at the next hook of the session."""
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+from collections.abc import Collection
 
-from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 from rsso_dspy.coding.hosts.reading import (
     Payload,
-    describe_common,
     get_text,
-    is_shell,
     join_output,
     parse_object,
     read_code,
-    read_command,
+    read_event,
+    tell_hook_output,
     tell_outcome,
 )
 from rsso_dspy.coding.hosts.settings import SECONDS, Settings
 
 TELLS = frozenset({PROMPT, BEFORE, FAILED, SUCCEEDED, START})
+KINDS = {"SessionStart": START, "UserPromptSubmit": PROMPT, "PreToolUse": BEFORE}
 SETTINGS = Settings(
     project=".codex/hooks.json",
     user="~/.codex/hooks.json",
@@ -27,7 +32,9 @@ SETTINGS = Settings(
     timeout=5 * SECONDS,
     rules_file="AGENTS.md",
     guide="Codex asks once whether the hooks may run (/hooks); older builds need `[features] hooks = true` in "
-    "config.toml, `codex_hooks` before that. Where a build says no exit code at all, nothing is captured.",
+    "config.toml, `codex_hooks` before that. Newer builds send no exit code; it is then read from the session's "
+    "transcript at the next hook. `rsso-dspy coding doctor` says when a build gives it in neither place: then nothing "
+    "is captured.",
 )
 
 _HEAD = re.compile(
@@ -37,26 +44,23 @@ _HEAD = re.compile(
     re.I,
 )
 """What Codex writes before an output. A program that prints such a line prints it behind this."""
+TAIL = 1 << 20
+"""Bytes at the end of a transcript in which outcomes are looked for."""
 _CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})\s*$", re.M | re.I)
 
 
 def read(payload: Payload) -> Event:
     """What a hook was told."""
-    event = Event(**describe_common(payload, "codex", "CODEX_PROJECT_DIR"))
-    if event.name == "SessionStart":
-        return event._replace(kind=START)
-    if event.name == "UserPromptSubmit":
-        return event._replace(kind=PROMPT, prompt=get_text(payload, "prompt"))
-    if not is_shell(payload) or not (command := read_command(payload)):
+    event = read_event(payload, "codex", "CODEX_PROJECT_DIR", KINDS)
+    event = event._replace(transcript=get_text(payload, "transcript_path"))
+    if event.kind != NOTHING or not event.command:
         return event
-    event = event._replace(command=command)
-    if event.name == "PreToolUse":
-        return event._replace(kind=BEFORE)
     if event.name in ("PostToolUse", "PostToolUseFailure"):
         code, output = _read_response(payload.get("tool_response"))
         if event.name == "PostToolUseFailure" and not code:
             code = 1
-        return event._replace(kind=tell_outcome(code), output=output, code=code)
+        call = get_text(payload, "tool_use_id")[:100] if code is None else ""
+        return event._replace(kind=tell_outcome(code), output=output, code=code, call=call)
     return event
 
 
@@ -76,6 +80,31 @@ def _read_response(response: object) -> tuple[int | None, str]:
     return code, output
 
 
-def answer(event: Event, block: str) -> Payload:
-    """What tells the agent a block."""
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": block}}
+def find_outcomes(transcript: str, calls: Collection[str]) -> dict[str, tuple[int | None, str]]:
+    """Exit code and output of the calls that the end of a transcript has an output of; no exit code where it says none.
+    Empty for a transcript that cannot be read."""
+    try:
+        with open(transcript, "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return {}
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read(TAIL).decode("utf-8", errors="replace").split("\n")
+    except (OSError, ValueError):
+        return {}
+    found = {}
+    for line in lines:
+        if "call_output" not in line or not any(call in line for call in calls):
+            continue
+        item = parse_object(line) or {}
+        item = item["payload"] if isinstance(item.get("payload"), dict) else item
+        call = item.get("call_id")
+        if isinstance(call, str) and call in calls and str(item.get("type")).endswith("call_output"):
+            found[call] = _read_response(item.get("output"))
+    return found
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe in its place would wait for a writer
+
+
+answer = tell_hook_output

@@ -3,20 +3,12 @@ reaches the agent at `postToolUse`, so blocks of other events wait for it."""
 
 from __future__ import annotations
 
-from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
-from rsso_dspy.coding.hosts.reading import (
-    Payload,
-    describe_common,
-    get_object,
-    get_text,
-    is_shell,
-    join_output,
-    read_code,
-    read_command,
-)
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.hosts.reading import Payload, get_object, get_text, join_output, read_code, read_event
 from rsso_dspy.coding.hosts.settings import SECONDS, Settings
 
 TELLS = frozenset({SUCCEEDED, START})
+KINDS = {"sessionStart": START, "beforeSubmitPrompt": PROMPT, "preToolUse": BEFORE}
 SETTINGS = Settings(
     project=".cursor/hooks.json",
     user="~/.cursor/hooks.json",
@@ -30,25 +22,17 @@ SETTINGS = Settings(
     timeout=5 * SECONDS,
     rules_file="AGENTS.md",
     guide="Cursor takes text after a command that succeeded; what is recalled at a prompt or before a command waits "
-    "for that. The path of the script is one of this machine: keep "
-    "`.cursor/hooks.json` out of git.",
+    "for that. The path of the script is one of this machine: keep `.cursor/hooks.json` out of git.",
 )
 
 
 def read(payload: Payload) -> Event:
     """What a hook was told."""
-    event = Event(**describe_common(payload, "cursor", "CURSOR_PROJECT_DIR"))
-    if event.name == "sessionStart":
-        return event._replace(kind=START)
-    if event.name == "beforeSubmitPrompt":
-        return event._replace(kind=PROMPT, prompt=get_text(payload, "prompt"))
+    event = read_event(payload, "cursor", "CURSOR_PROJECT_DIR", KINDS)
     if event.name == "beforeShellExecution":
         return event._replace(kind=BEFORE, command=get_text(payload, "command"))
-    if not is_shell(payload) or not (command := read_command(payload)):
+    if event.kind != NOTHING or not event.command:
         return event
-    event = event._replace(command=command)
-    if event.name == "preToolUse":
-        return event._replace(kind=BEFORE)
     if event.name == "postToolUseFailure":
         if payload.get("is_interrupt") is True or payload.get("failure_type") == "permission_denied":
             return event

@@ -6,20 +6,12 @@ from __future__ import annotations
 
 import re
 
-from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
-from rsso_dspy.coding.hosts.reading import (
-    Payload,
-    describe_common,
-    get_text,
-    is_shell,
-    join_output,
-    read_code,
-    read_command,
-    tell_outcome,
-)
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.hosts.reading import Payload, join_output, read_code, read_event, tell_hook_output, tell_outcome
 from rsso_dspy.coding.hosts.settings import MILLISECONDS, Settings
 
 TELLS = frozenset({PROMPT, FAILED, SUCCEEDED, START})
+KINDS = {"SessionStart": START, "BeforeAgent": PROMPT, "BeforeTool": BEFORE}
 SETTINGS = Settings(
     project=".gemini/settings.json",
     user="~/.gemini/settings.json",
@@ -43,16 +35,9 @@ _BEHIND = ("Error", "Exit Code", "Signal", "Background PIDs", "Process Group PGI
 
 def read(payload: Payload) -> Event:
     """What a hook was told."""
-    event = Event(**describe_common(payload, "gemini", "GEMINI_PROJECT_DIR"))
-    if event.name == "SessionStart":
-        return event._replace(kind=START)
-    if event.name == "BeforeAgent":
-        return event._replace(kind=PROMPT, prompt=get_text(payload, "prompt"))
-    if not is_shell(payload) or not (command := read_command(payload)):
+    event = read_event(payload, "gemini", "GEMINI_PROJECT_DIR", KINDS)
+    if event.kind != NOTHING or not event.command:
         return event
-    event = event._replace(command=command)
-    if event.name == "BeforeTool":
-        return event._replace(kind=BEFORE)
     if event.name == "AfterTool":
         response = payload.get("tool_response")
         text = join_output(response.get("llmContent") if isinstance(response, dict) else response)
@@ -94,6 +79,4 @@ def _cut_output(text: str) -> str:
     return "\n".join(lines)
 
 
-def answer(event: Event, block: str) -> Payload:
-    """What tells the agent a block."""
-    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": block}}
+answer = tell_hook_output

@@ -3,18 +3,8 @@ blocks behind the output of a command, or into the system prompt of the next req
 
 from __future__ import annotations
 
-from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
-from rsso_dspy.coding.hosts.reading import (
-    Payload,
-    describe_common,
-    get_object,
-    get_text,
-    is_shell,
-    join_output,
-    read_code,
-    read_command,
-    tell_outcome,
-)
+from rsso_dspy.coding.event import BEFORE, FAILED, PROMPT, START, SUCCEEDED, Event
+from rsso_dspy.coding.hosts.reading import Payload, get_object, join_output, read_code, read_event, tell_outcome
 from rsso_dspy.coding.hosts.settings import MILLISECONDS, Settings
 
 TELLS = frozenset({PROMPT, BEFORE, FAILED, SUCCEEDED, START})
@@ -28,28 +18,16 @@ SETTINGS = Settings(
     "its output. Builds that hand no prompt to plugins recall at commands alone.",
 )
 
-_KINDS = {
-    "session.created": START,
-    "chat.message": PROMPT,
-    "tool.execute.before": BEFORE,
-    "tool.execute.after": NOTHING,
-}
+KINDS = {"session.created": START, "chat.message": PROMPT, "tool.execute.before": BEFORE}
 
 
 def read(payload: Payload) -> Event:
     """What the plugin told."""
-    event = Event(**describe_common(payload, "opencode", "OPENCODE_PROJECT_DIR"))
-    kind = _KINDS.get(event.name, NOTHING)
-    if event.name in ("session.created", "chat.message"):
-        return event._replace(kind=kind, prompt=get_text(payload, "prompt"))
-    if not is_shell(payload) or not (command := read_command(payload)):
-        return event
-    if event.name == "tool.execute.after":
+    event = read_event(payload, "opencode", "OPENCODE_PROJECT_DIR", KINDS)
+    if event.name == "tool.execute.after" and event.command:
         code = read_code(get_object(payload, "metadata"))
-        return event._replace(
-            kind=tell_outcome(code), command=command, output=join_output(payload.get("output")), code=code
-        )
-    return event._replace(kind=kind, command=command)
+        return event._replace(kind=tell_outcome(code), output=join_output(payload.get("output")), code=code)
+    return event
 
 
 def answer(_event: Event, block: str) -> Payload:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from rsso_dspy.coding.event import FAILED, NOTHING, SUCCEEDED
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 
 _SHELLS = """
 bash shell local_shell exec_command unified_exec exec run_shell_command run_terminal_cmd terminal run_command
@@ -89,14 +90,29 @@ def tell_outcome(code: int | None) -> str:
     return NOTHING if code is None else SUCCEEDED if code == 0 else FAILED
 
 
-def describe_common(payload: Payload, agent: str, variable: str) -> dict[str, Any]:
-    """What every event has: session, folder, and the project's folder as the host's variable says it."""
+def read_event(payload: Payload, agent: str, variable: str, kinds: Mapping[str, str]) -> Event:
+    """Read what all hosts tell alike. `kinds` maps the host's names of a session's start, a prompt and a command that
+    is about to run. Any other event has the kind `nothing`, with its command if it is about one. `variable` names the
+    environment variable in which the host gives the project's folder."""
     roots = payload.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else ""
-    return {
-        "agent": agent,
-        "name": get_text(payload, "hook_event_name", "event"),
-        "session": get_text(payload, "session_id", "conversation_id", "sessionID")[:100],
-        "cwd": get_text(payload, "cwd", "directory") or root,
-        "root": os.environ.get(variable, "") or root,
-    }
+    name = get_text(payload, "hook_event_name", "event")
+    kind = kinds.get(name, NOTHING)
+    event = Event(
+        agent=agent,
+        name=name,
+        session=get_text(payload, "session_id", "conversation_id", "sessionID")[:100],
+        cwd=get_text(payload, "cwd", "directory") or root,
+        root=os.environ.get(variable, "") or root,
+    )
+    if kind == START:
+        return event._replace(kind=START)
+    if kind == PROMPT:
+        return event._replace(kind=PROMPT, prompt=get_text(payload, "prompt", "user_prompt"))
+    command = read_command(payload) if is_shell(payload) else ""
+    return event._replace(kind=BEFORE if kind == BEFORE and command else NOTHING, command=command)
+
+
+def tell_hook_output(event: Event, block: str) -> Payload:
+    """What tells the agent a block, in the form that Claude Code, Codex and Gemini CLI read."""
+    return {"hookSpecificOutput": {"hookEventName": event.name, "additionalContext": block}}

@@ -1,7 +1,5 @@
 """What prompts say of actions, in the wording of either interface."""
 
-__all__ = ["PUBLISHED", "RECENT"]
-
 _HELP = (
     "Each action is one line in the form of a template. OBJECT and PLACE are names with their numbers as observed, "
     "e.g. mug 1 or cabinet 3.\n"

@@ -1,15 +1,13 @@
 """ALFWorld as a `Benchmark`. The package is the extra `alfworld`."""
 
 from collections.abc import Callable
-from importlib import metadata
 
 from rsso_dspy.environments.alfworld import lessons, tasks
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.environment import AlfWorld
 from rsso_dspy.environments.alfworld.replay import replay_episode
-from rsso_dspy.environments.benchmark import Benchmark, Settings
-from rsso_dspy.errors import NotInstalled
-from rsso_dspy.records import Variant
+from rsso_dspy.environments.alfworld.wording import word_action
+from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
 
 _PHRASES = {
     "see": "the thing found",
@@ -33,13 +31,6 @@ _ADVICE = {
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def _read_version() -> str:
-    try:
-        return metadata.version("alfworld")
-    except metadata.PackageNotFoundError:
-        raise NotInstalled("the benchmark alfworld needs the package: pip install 'rsso-dspy[alfworld]'") from None
-
-
 def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> AlfWorld:
     most = int(settings.heap[:-1]) * _SIZES[settings.heap[-1].lower()]
     return AlfWorld(settings.data or tasks.find_data(), settings.step_seconds, most, stopped)
@@ -61,23 +52,23 @@ def _check(settings: Settings) -> str:
     return f"alfworld {BENCHMARK.version} {'plays' if won else 'does not win a made game'}: {games}"
 
 
-def _get_gold_length(variant: Variant) -> int:  # noqa: ARG001
-    return tasks.GOLD_LENGTH
-
-
 BENCHMARK = Benchmark(
     name="alfworld",
-    version=_read_version(),
+    version=read_package_version("alfworld", "alfworld"),
     table=tasks.TABLE,
     environment=_make_environment,
     action_templates=PUBLISHED,
-    gold_length=_get_gold_length,
+    gold_length=lambda _: tasks.GOLD_LENGTH,
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
     admissible="short",
     own_check=_check,
+    own_gold_path=tasks.find_walkthrough,
+    gold_path_in=tasks.find_walkthrough,
+    word_solution=word_action,
     digest_data=tasks.digest_games,
+    count_variants=tasks.count_games,
     find_data=tasks.find_data,
     replay=replay_episode,
     interfaces={"complete": RECENT},

@@ -24,8 +24,6 @@ from typing import Any
 
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, Stopped
 
-__all__ = ["Answer", "Engine"]
-
 WORKER = Path(__file__).with_name("worker.py")
 
 LOAD_SECONDS = 120.0

@@ -23,8 +23,6 @@ from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
-__all__ = ["MOST_STEPS", "AlfWorld"]
-
 MOST_STEPS = 50
 """TextWorld's own limit in ALFWorld's configuration."""
 
@@ -110,7 +108,7 @@ class AlfWorld:
 
     def admissible_actions(self) -> Sequence[str]:
         """What can be done now, as the game lists it, in the wording of the interface."""
-        return wording.tell_commands(self._require_answer().commands, self._interface != "sso")
+        return [wording.word_action(each, self._interface) for each in self._require_answer().commands]
 
     def render(self, states: Sequence[State]) -> list[str]:
         return [state.observation for state in states]

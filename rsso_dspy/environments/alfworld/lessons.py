@@ -1,19 +1,17 @@
-"""What can be learnt from an episode without a model, and rules about these houses that hold whatever the task.
+"""What can be learned from an episode without a model, and rules about these houses that hold whatever the task.
 
 They go by the task, the actions and the observations.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from rsso_dspy.environments import episode_lessons
 from rsso_dspy.environments.alfworld.subgoals import TaskGoal, parse_goal
 from rsso_dspy.environments.alfworld.wording import NOTHING
-from rsso_dspy.environments.episode_lessons import Episode, find_missing_action
+from rsso_dspy.environments.episode_lessons import NO_ACTION, Episode, LessonPattern, Words
 from rsso_dspy.records import Lesson, State, Step
-
-__all__ = ["RULES_OF_THUMB", "draw_lessons"]
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
     Lesson("abstract", text)
@@ -87,86 +85,61 @@ class _Episode(Episode):
         return {step.action.removeprefix("go to ") for step in self.steps if step.action.startswith("go to ")}
 
 
-def _find_no_number(episode: _Episode) -> Lesson | None:
-    if not episode.failed or not re.match(r"(go to|open|close|take|use|put|move|clean|heat|cool)\b", episode.action):
-        return None
-    if re.search(r"\d", episode.action):
-        return None
-    return Lesson(
-        "error", "Named a thing or a place without its number.", "Write each name with its number, as observed."
-    )
+_TAKEN_UP = re.compile(r"(go to|open|close|take|use|put|move|clean|heat|cool)\b")
 
 
-def _find_second_thing(episode: _Episode) -> Lesson | None:
-    if not (episode.failed and episode.action.startswith("take ") and episode.held):
-        return None
-    return Lesson("error", "Wanted to take a thing with another in hand.", "Leave what is carried first.")
-
-
-def _find_empty_hand(episode: _Episode) -> Lesson | None:
+def _find_empty_hand(episode: _Episode) -> Words | None:
     verb = episode.action.partition(" ")[0]
-    if not episode.failed or verb not in {"put", "move", "clean", "heat", "cool"} or episode.held:
-        return None
-    return Lesson("error", f"Tried to {verb} a thing that was not in hand.", "Take it first, where it is.")
+    wanted = episode.failed and verb in {"put", "move", "clean", "heat", "cool"}
+    return {"verb": verb} if wanted and not episode.held else None
 
 
-def _find_wrong_station(episode: _Episode) -> Lesson | None:
+def _find_wrong_station(episode: _Episode) -> Words | None:
     verb = episode.action.partition(" ")[0]
-    if not episode.failed or verb not in _STATIONS:
-        return None
-    station = _STATIONS[verb]
-    return Lesson("error", f"Tried to {verb} where that cannot be done.", f"Go to the {station} first and name it.")
+    return {"verb": verb, "station": _STATIONS[verb]} if episode.failed and verb in _STATIONS else None
 
 
-def _find_closed_place(episode: _Episode) -> Lesson | None:
-    if not episode.failed or episode.action.partition(" ")[0] not in {"put", "move"}:
-        return None
-    return Lesson(
-        "error",
+def _is_repeated(episode: _Episode) -> bool:
+    return len(episode.steps) > 1 and episode.steps[-2].action.lower().strip() == episode.action
+
+
+_MISTAKES: tuple[LessonPattern[_Episode], ...] = (
+    NO_ACTION,
+    LessonPattern(
+        lambda e: e.failed and bool(_TAKEN_UP.match(e.action)) and not re.search(r"\d", e.action),
+        "Named a thing or a place without its number.",
+        "Write each name with its number, as observed.",
+    ),
+    LessonPattern(
+        lambda e: e.failed and e.action.startswith("take ") and bool(e.held),
+        "Wanted to take a thing with another in hand.",
+        "Leave what is carried first.",
+    ),
+    LessonPattern(_find_empty_hand, "Tried to {verb} a thing that was not in hand.", "Take it first, where it is."),
+    LessonPattern(
+        _find_wrong_station, "Tried to {verb} where that cannot be done.", "Go to the {station} first and name it."
+    ),
+    LessonPattern(
+        lambda e: e.failed and e.action.partition(" ")[0] in {"put", "move"},
         "Wanted to leave the thing somewhere that is closed, far away, or does not take it.",
         "Go there first, open it if it is closed, or choose another place of that kind.",
-    )
-
-
-def _find_lamp_elsewhere(episode: _Episode) -> Lesson | None:
-    if not episode.failed or not episode.action.startswith("use "):
-        return None
-    return Lesson("error", "Used a thing that is not here.", "Go to where the lamp was seen, and use it there.")
-
-
-def _find_same_place(episode: _Episode) -> Lesson | None:
-    if not episode.failed or not episode.action.startswith("go to "):
-        return None
-    return Lesson(
-        "error", "Went to where one is already, or to a place that is not there.", "Examine it, or go to another place."
-    )
-
-
-def _find_repetition(episode: _Episode) -> Lesson | None:
-    if len(episode.steps) < 2 or episode.steps[-2].action.lower().strip() != episode.action:
-        return None
-    return Lesson("error", "Did the same twice in a row.", "The answer stays the same: do something else.")
-
-
-def _find_nothing(episode: _Episode) -> Lesson | None:
-    if not episode.failed:
-        return None
-    return Lesson(
-        "error", "Nothing happened.", "Use a template, at a place that one has gone to, with names as observed."
-    )
-
-
-_MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
-    find_missing_action,
-    _find_no_number,
-    _find_second_thing,
-    _find_empty_hand,
-    _find_wrong_station,
-    _find_closed_place,
-    _find_lamp_elsewhere,
-    _find_same_place,
-    _find_repetition,
-    _find_nothing,
+    ),
+    LessonPattern(
+        lambda e: e.failed and e.action.startswith("use "),
+        "Used a thing that is not here.",
+        "Go to where the lamp was seen, and use it there.",
+    ),
+    LessonPattern(
+        lambda e: e.failed and e.action.startswith("go to "),
+        "Went to where one is already, or to a place that is not there.",
+        "Examine it, or go to another place.",
+    ),
+    LessonPattern(_is_repeated, "Did the same twice in a row.", "The answer stays the same: do something else."),
+    LessonPattern(
+        lambda e: e.failed,
+        "Nothing happened.",
+        "Use a template, at a place that one has gone to, with names as observed.",
+    ),
 )
 
 

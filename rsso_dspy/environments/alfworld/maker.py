@@ -18,8 +18,6 @@ from typing import Any
 
 from rsso_dspy.errors import NotInstalled
 
-__all__ = ["make_game"]
-
 _OPENED = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave"})
 """Places that have to be opened."""
 
@@ -99,7 +97,7 @@ def _read_rules() -> tuple[str, str]:
     """Domain and grammar of the installed package, without importing it: that would make a folder at home."""
     found = find_spec("alfworld")
     if found is None or found.origin is None:
-        raise NotInstalled("the benchmark alfworld needs the package: pip install 'rsso-dspy[alfworld]'")
+        raise NotInstalled("the benchmark alfworld needs the package alfworld: pip install 'rsso-dspy[alfworld]'")
     data = Path(found.origin).parent / "data"
     return (data / "alfred.pddl").read_text(encoding="utf-8"), (data / "alfred.twl2").read_text(encoding="utf-8")
 

@@ -4,13 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.environments.alfworld.engine import Answer, Engine
+from rsso_dspy.environments.alfworld.engine import Engine
 from rsso_dspy.environments.alfworld.tasks import VARIABLE, find_data, read_game
 from rsso_dspy.environments.alfworld.wording import split_first
-from rsso_dspy.environments.transcripts import Difference, ReplayedRun, compare_fields
+from rsso_dspy.environments.transcripts import ReplayedRun, compare_fields, replay_steps
 from rsso_dspy.errors import UsageError
-
-__all__ = ["replay_episode"]
 
 FIELDS = ("observation", "won", "done", "number of actions")
 """Of a step, after the action."""
@@ -42,22 +40,14 @@ def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str 
         for number, run in enumerate(episode["runs"], 1):
             if run["kind"] != CONTINUED:
                 engine.load(path)
-            yield _replay_run(f"{name}, run {number} ({run['kind']})", run["steps"], text, engine)
+            place = f"{name}, run {number} ({run['kind']})"
+            yield replay_steps(place, run["steps"], text, FIELDS, lambda asked: _play_step(engine, asked))
     finally:
         engine.close()
 
 
-def _replay_run(place: str, steps: Sequence[Sequence[int]], text: Sequence[str], engine: Engine) -> ReplayedRun:
-    found: list[Difference] = []
-    for step, (action, observation, *rest) in enumerate(steps, 1):
-        asked = text[action]
-        there = dict(zip(FIELDS, (text[observation], *rest), strict=True))
-        here = dict(zip(FIELDS, _list_fields(engine.step(asked)), strict=True))
-        found += compare_fields(f"{place}, step {step} {asked!r}", there, here)
-    return ReplayedRun(place, len(steps), tuple(found))
-
-
-def _list_fields(answer: Answer) -> tuple[object, ...]:
+def _play_step(engine: Engine, asked: str) -> tuple[object, ...]:
+    answer = engine.step(asked)
     return answer.feedback.strip(), int(answer.won), int(answer.done), len(answer.commands)
 
 

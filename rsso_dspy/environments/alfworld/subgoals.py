@@ -11,8 +11,6 @@ A step is met in any order, and counts once it was met.
 import re
 from dataclasses import dataclass
 
-__all__ = ["Progress", "TaskGoal", "parse_goal"]
-
 _VERBS = {"clean": "clean", "hot": "heat", "heat": "heat", "cool": "cool"}
 _LOOK = re.compile(r"(?:look at|examine)(?: the| an?)? (\w+) (?:under|with) the (\w+)")
 _TWO = re.compile(r"(?:put|find) two (\w+) (?:and put them )?(?:in|on) (\w+)")

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.records import Variant
+from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
+from rsso_dspy.records import Split, Variant
 from rsso_dspy.safe_read import read_bytes
-
-__all__ = ["COUNTS", "GOLD_LENGTH", "TABLE", "Games", "digest_games", "find_data", "find_game", "read_game"]
 
 COUNTS = {
     "pick_and_place_simple": (790, 35, 24),
@@ -31,7 +29,7 @@ COUNTS = {
 }
 """Type to its games in train, valid_seen and valid_unseen."""
 
-FOLDERS = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}
+FOLDERS: dict[Split, str] = {"train": "train", "dev": "valid_seen", "test": "valid_unseen"}
 """Split to its folder."""
 
 VERSIONS = ("json_2.1.1", "json_2.1.2", "json_2.1.3")
@@ -59,7 +57,7 @@ class Games:
     """The games of a folder."""
 
     root: Path
-    files: Mapping[tuple[str, str], tuple[Path, ...]]
+    files: Mapping[tuple[str, Split], tuple[Path, ...]]
     """Type and split to its game files."""
     skipped: Mapping[str, str]
     """Files that cannot be played, and why."""
@@ -83,6 +81,11 @@ def find_data() -> str | None:
 def digest_games(folder: str) -> str:
     """16 hexadecimal digits over all games of a folder. Raises what `read_games` raises."""
     return read_games(folder).digest
+
+
+def count_games(folder: str) -> dict[tuple[str, Split], int]:
+    """Return the number of games of each type and split that the folder holds. Raises what `read_games` raises."""
+    return {key: len(files) for key, files in read_games(folder).files.items()}
 
 
 def find_game(variant: Variant, folder: str) -> Path:
@@ -110,18 +113,37 @@ def read_game(path: Path) -> dict[str, Any]:
     return game
 
 
-@lru_cache(maxsize=8)
+def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, ...]:
+    """The actions that win a training game: one of the folder, else of the folder that the environment variable names,
+    else the tiny one. Raises ``GoldUnknown`` where a game says none, and what reading it raises."""
+    folder = folder or find_data()
+    if folder:
+        walkthrough = read_game(find_game(variant, folder)).get("walkthrough")
+    else:
+        from rsso_dspy.environments.alfworld.maker import make_game
+
+        walkthrough = make_game(variant.task, variant.index)["walkthrough"]
+    if not walkthrough:
+        raise GoldUnknown(f"the game of {variant.key} names no walkthrough")
+    return tuple(walkthrough)
+
+
 def read_games(folder: str) -> Games:
-    """Find all games below a folder. Raises ``UsageError`` that says what was looked for and where."""
+    """Find all games below a folder, once in a process. Raises ``UsageError``: what was looked for and where."""
+    return _read_games(folder, os.path.abspath(folder))
+
+
+@lru_cache(maxsize=8)
+def _read_games(folder: str, absolute: str) -> Games:  # noqa: ARG001 - what a relative folder means, for the cache
     root = _find_root(Path(folder).expanduser())
-    files: dict[tuple[str, str], list[Path]] = {}
+    files: dict[tuple[str, Split], list[Path]] = {}
     skipped: dict[str, str] = {}
     whole = hashlib.sha256()
     for split, name in FOLDERS.items():
         for path in sorted((root / name).glob("*/*/game.tw-pddl")):
             short = path.relative_to(root).as_posix()
             kind = path.parent.parent.name.partition("-")[0]
-            raw, why = _check_file(path, kind)
+            raw, why = _check_file(path, kind, short)
             if why:
                 skipped[short] = why
                 continue
@@ -133,11 +155,12 @@ def read_games(folder: str) -> Games:
     return games
 
 
-def _check_file(path: Path, kind: str) -> tuple[bytes, str]:
-    """The content of a file, and why it is not played. Only its ends are looked at: there may be thousands."""
+def _check_file(path: Path, kind: str, short: str) -> tuple[bytes, str]:
+    """Return the content of a file and why it is not played. It is searched, not parsed: there may be thousands.
+    ``short``: its path below the folder of games."""
     if kind not in COUNTS:
         return b"", f"{kind} is none of the six types"
-    if "movable" in str(path) or "Sliced" in str(path):
+    if "movable" in short or "Sliced" in short:
         return b"", "movable containers and sliced things are not played, as in the package"
     try:
         raw = read_bytes(path)

@@ -9,17 +9,6 @@ whichever it is of; what is answered is chosen.
 
 import re
 
-__all__ = [
-    "CHECK",
-    "NOTHING",
-    "is_of_new_wording",
-    "split_first",
-    "tell_commands",
-    "to_engine",
-    "to_published",
-    "to_recent",
-]
-
 NOTHING = "Nothing happens."
 """The answer to everything that cannot be done."""
 
@@ -60,9 +49,9 @@ def to_recent(text: str) -> str:
     return _TOLD_PUT.sub(r"You move the \1 to the \2.", text).replace(_HELP_PUT, _HELP_MOVE)
 
 
-def tell_commands(commands: tuple[str, ...], moves: bool) -> list[str]:
-    """What can be done, in one wording."""
-    return [to_engine(each, moves) for each in commands]
+def word_action(action: str, interface: str) -> str:
+    """An action in the wording of an interface."""
+    return to_engine(action, interface != "sso")
 
 
 def split_first(feedback: str) -> tuple[str, str]:

@@ -1,7 +1,5 @@
 """What prompts say of actions."""
 
-__all__ = ["ACTION_TEMPLATES"]
-
 ACTION_TEMPLATES = (
     "Each action is one line in the form of a template. NAME is colour and kind as observed, e.g. red ball; that of a "
     "door has its state, e.g. red closed door. N is a number, 1 for the nearest: of doors that to go through as "

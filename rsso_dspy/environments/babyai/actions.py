@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from rsso_dspy.environments.babyai.paths import AHEAD, LEFT, RIGHT, Paths
 from rsso_dspy.environments.babyai.view import Thing, View
 
-__all__ = ["CHECK", "Offer", "list_actions"]
-
 PICKUP, DROP, TOGGLE = 3, 4, 5
 CHECK = "check available actions"
 BARRIER = "There is a barrier in front of you, you can't move forward."

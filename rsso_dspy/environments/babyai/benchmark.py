@@ -1,16 +1,13 @@
 """BabyAI as a `Benchmark`. minigrid is the extra `babyai`."""
 
 from collections.abc import Callable
-from importlib import metadata
 
 from rsso_dspy.environments.babyai import lessons, tasks
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.environment import BabyAi
 from rsso_dspy.environments.babyai.labels import digest_labels
 from rsso_dspy.environments.babyai.replay import replay_episode
-from rsso_dspy.environments.benchmark import Benchmark, Settings
-from rsso_dspy.errors import NotInstalled
-from rsso_dspy.records import Variant
+from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
 
 _PHRASES = {
     "see": "a thing found",
@@ -29,31 +26,21 @@ _ADVICE = {
 }
 
 
-def _read_version() -> str:
-    try:
-        return metadata.version("minigrid")
-    except metadata.PackageNotFoundError:
-        raise NotInstalled("the benchmark babyai needs minigrid: pip install 'rsso-dspy[babyai]'") from None
-
-
 def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> BabyAi:  # noqa: ARG001
     return BabyAi(settings.data)
 
 
-def _get_gold_length(variant: Variant) -> int:  # noqa: ARG001
-    return tasks.GOLD_LENGTH
-
-
 BENCHMARK = Benchmark(
     name="babyai",
-    version=_read_version(),
+    version=read_package_version("babyai", "minigrid"),
     table=tasks.TABLE,
     environment=_make_environment,
     action_templates=ACTION_TEMPLATES,
-    gold_length=_get_gold_length,
+    gold_length=lambda _: tasks.GOLD_LENGTH,
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
+    own_gold_path=tasks.find_solution,
     admissible="short",
     digest_data=digest_labels,
     replay=replay_episode,

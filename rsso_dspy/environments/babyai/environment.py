@@ -25,8 +25,6 @@ from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
-__all__ = ["BabyAi"]
-
 
 class BabyAi:
     """Plays one world after the other. ``labels``: where AgentBoard's labels are, if the user has them."""
@@ -85,6 +83,7 @@ class BabyAi:
             understood=game.valid is not False or (unchanged and bool(asked)),
             done=self._score == SOLVED_SCORE or (self._own is not None and game.achieved is not None),
             no_effect=unchanged and bool(asked),
+            own_success=bool(game.achieved) if self._own is None else None,
         )
 
     def admissible_actions(self) -> Sequence[str]:

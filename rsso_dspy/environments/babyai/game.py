@@ -17,8 +17,6 @@ from rsso_dspy.environments.babyai.actions import Offer, list_actions
 from rsso_dspy.environments.babyai.subgoals import PatternProgress
 from rsso_dspy.environments.babyai.view import View
 
-__all__ = ["Answer", "Game", "rewrite_mission"]
-
 NO_CHANGE = "No change in state."
 NOT_KNOWN = "The action is not recognized. Please check valid actions."
 COMPLETED = "\n The task is completed."

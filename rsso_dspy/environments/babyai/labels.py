@@ -18,8 +18,6 @@ from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.records import Variant
 from rsso_dspy.safe_read import parse_json, read_text
 
-__all__ = ["digest_labels", "get_patterns"]
-
 _PLACES = ("", "test.jsonl", "babyai/test.jsonl")
 
 
@@ -36,7 +34,7 @@ def get_patterns(folder: str, variant: Variant, mission: str) -> list[list[str]]
     """The patterns of a test variant; None where the labels have none for it. Raises as `digest_labels`, and for labels
     that are of another mission."""
     path = _find_file(folder)
-    place = list(LEVELS).index(variant.task) * len(TEST_SEEDS) + variant.index - TEST_SEEDS[0]
+    place = LEVELS.index(variant.task) * len(TEST_SEEDS) + variant.index - TEST_SEEDS[0]
     row = _read_rows(str(path), read_text(path))[place]
     said = row.get("goal")
     if said not in (None, mission, rewrite_mission(mission)):

@@ -1,19 +1,17 @@
-"""What can be learnt from an episode without a model, and rules about these worlds that hold whatever the mission.
+"""What can be learned from an episode without a model, and rules about these worlds that hold whatever the mission.
 
 They go by the mission, the actions and the observations: no scores, and nothing behind a closed door.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from rsso_dspy.environments import episode_lessons
 from rsso_dspy.environments.babyai.actions import BARRIER
 from rsso_dspy.environments.babyai.game import COMPLETED, NO_CHANGE, NOT_KNOWN
-from rsso_dspy.environments.episode_lessons import Episode, find_missing_action
+from rsso_dspy.environments.episode_lessons import NO_ACTION, Episode, LessonPattern
 from rsso_dspy.records import Lesson, State, Step
-
-__all__ = ["RULES_OF_THUMB", "draw_lessons"]
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
     Lesson("abstract", text)
@@ -67,89 +65,69 @@ class _Episode(Episode):
         return list(dict.fromkeys(name.strip() for view in self.views for name in _THING.findall(view)))
 
 
-def _find_barrier(episode: _Episode) -> Lesson | None:
-    if episode.answer != BARRIER:
-        return None
-    return Lesson("error", "Moved forward into a barrier.", "Turn to one side, or go to a thing or a door in sight.")
-
-
-def _find_no_key(episode: _Episode) -> Lesson | None:
-    if "not carrying a key" not in episode.answer and "does not match the color" not in episode.answer:
-        return None
-    return Lesson(
-        "error",
-        "Tried a locked door without the key of its colour.",
-        "Find the key of that colour first, pickup it, and come back with it in hand.",
-    )
-
-
-def _find_closed_door(episode: _Episode) -> Lesson | None:
-    if "as it is closed" not in episode.answer:
-        return None
-    return Lesson("error", "Tried to go through a closed door.", "Use 'toggle and go through' with that door.")
-
-
-def _find_no_path(episode: _Episode) -> Lesson | None:
-    if "no path leading to it" not in episode.answer:
-        return None
-    return Lesson(
-        "error",
-        "Asked for something that no free way leads to.",
-        "Move what stands in the way, or look for it from another side.",
-    )
-
-
-def _find_unknown_action(episode: _Episode) -> Lesson | None:
-    if episode.answer != NOT_KNOWN:
-        return None
-    if episode.action.startswith("pick up"):
-        return Lesson("error", "Wrote 'pick up', which is not understood.", "Write 'pickup', name and number.")
-    if episode.action.startswith("pickup") and episode.carried:
-        return Lesson("error", "Wanted to take a thing with another in hand.", "Drop what is carried first.")
-    return Lesson(
-        "error",
-        "Wrote an action that is not offered.",
-        "Use a template with the full name and number of something that is in sight now.",
-    )
-
-
-def _find_unchanged(episode: _Episode) -> Lesson | None:
-    if episode.answer != NO_CHANGE:
-        return None
-    return Lesson(
-        "error", "Went to what was faced already.", "It is right ahead: take it, toggle it, or go on with the mission."
-    )
-
-
-def _find_circling(episode: _Episode) -> Lesson | None:
+def _is_circling(episode: _Episode) -> bool:
     """Nothing but turns for more than a full one."""
     last = [step.action.lower() for step in episode.steps[-5:]]
-    if len(last) < 5 or not all(action.startswith("turn") for action in last):
-        return None
-    return Lesson(
-        "error",
+    return len(last) == 5 and all(action.startswith("turn") for action in last)
+
+
+def _sees_nothing_new(episode: _Episode) -> bool:
+    """The same views again, although the thing that is wanted is not in sight."""
+    return len(episode.views) >= 8 and len(set(episode.views[-6:])) <= 2
+
+
+_MISTAKES: tuple[LessonPattern[_Episode], ...] = (
+    NO_ACTION,
+    LessonPattern(
+        lambda e: e.answer == BARRIER,
+        "Moved forward into a barrier.",
+        "Turn to one side, or go to a thing or a door in sight.",
+    ),
+    LessonPattern(
+        lambda e: "not carrying a key" in e.answer or "does not match the color" in e.answer,
+        "Tried a locked door without the key of its colour.",
+        "Find the key of that colour first, pickup it, and come back with it in hand.",
+    ),
+    LessonPattern(
+        lambda e: "as it is closed" in e.answer,
+        "Tried to go through a closed door.",
+        "Use 'toggle and go through' with that door.",
+    ),
+    LessonPattern(
+        lambda e: "no path leading to it" in e.answer,
+        "Asked for something that no free way leads to.",
+        "Move what stands in the way, or look for it from another side.",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NOT_KNOWN and e.action.startswith("pick up"),
+        "Wrote 'pick up', which is not understood.",
+        "Write 'pickup', name and number.",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NOT_KNOWN and e.action.startswith("pickup") and bool(e.carried),
+        "Wanted to take a thing with another in hand.",
+        "Drop what is carried first.",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NOT_KNOWN,
+        "Wrote an action that is not offered.",
+        "Use a template with the full name and number of something that is in sight now.",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NO_CHANGE,
+        "Went to what was faced already.",
+        "It is right ahead: take it, toggle it, or go on with the mission.",
+    ),
+    LessonPattern(
+        _is_circling,
         "Turned around and around in one place.",
         "Four turns show all there is to see from here: go to a door or move on.",
-    )
-
-
-def _find_nothing_new(episode: _Episode) -> Lesson | None:
-    """The same views again, although the thing that is wanted is not in sight."""
-    if len(episode.views) < 8 or len(set(episode.views[-6:])) > 2:
-        return None
-    return Lesson("error", "Went back and forth between the same views.", "Open a door that was not opened yet.")
-
-
-_MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
-    find_missing_action,
-    _find_barrier,
-    _find_no_key,
-    _find_closed_door,
-    _find_no_path,
-    _find_unknown_action,
-    _find_unchanged,
-    _find_circling,
-    _find_nothing_new,
+    ),
+    LessonPattern(
+        _sees_nothing_new,
+        "Went back and forth between the same views.",
+        "Open a door that was not opened yet.",
+    ),
 )
 
 

@@ -8,39 +8,14 @@ from typing import Any
 
 from rsso_dspy.errors import SimulatorDied
 
-__all__ = ["LEVELS", "THROUGH_LOCKED_DOORS", "make_world"]
-
-LEVELS = {
-    "GoToRedBallGrey": 1,
-    "GoToRedBall": 2,
-    "GoToRedBallNoDists": 3,
-    "GoToObjS6": 4,
-    "GoToLocalS8N7": 5,
-    "GoToObjMazeS7": 6,
-    "GoToImpUnlock": 7,
-    "GoToSeqS5R2": 8,
-    "GoToRedBlueBall": 9,
-    "GoToDoor": 10,
-    "GoToObjDoor": 11,
-    "Open": 12,
-    "OpenRedDoor": 13,
-    "OpenDoorLoc": 14,
-    "OpenRedBlueDoorsDebug": 15,
-    "OpenDoorsOrderN4Debug": 16,
-    "Pickup": 17,
-    "UnblockPickup": 18,
-    "PickupLoc": 19,
-    "PickupDistDebug": 20,
-    "PickupAbove": 21,
-    "Unlock": 24,
-    "UnlockLocalDist": 25,
-    "UnlockPickupDist": 27,
-    "BlockedUnlockPickup": 28,
-    "UnlockToUnlock": 29,
-    "FindObjS7": 31,
-    "KeyCorridorS6R3": 32,
-}
-"""Level to AgentBoard's number of it, in its order."""
+_NAMES = (
+    "GoToRedBallGrey GoToRedBall GoToRedBallNoDists GoToObjS6 GoToLocalS8N7 GoToObjMazeS7 GoToImpUnlock "
+    "GoToSeqS5R2 GoToRedBlueBall GoToDoor GoToObjDoor Open OpenRedDoor OpenDoorLoc OpenRedBlueDoorsDebug "
+    "OpenDoorsOrderN4Debug Pickup UnblockPickup PickupLoc PickupDistDebug PickupAbove Unlock UnlockLocalDist "
+    "UnlockPickupDist BlockedUnlockPickup UnlockToUnlock FindObjS7 KeyCorridorS6R3"
+)
+LEVELS = tuple(_NAMES.split())
+"""In AgentBoard's order."""
 
 THROUGH_LOCKED_DOORS = frozenset(
     {"GoToImpUnlock", "UnlockPickupDist", "BlockedUnlockPickup", "UnlockToUnlock", "KeyCorridorS6R3"}

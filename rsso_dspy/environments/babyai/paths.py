@@ -8,8 +8,6 @@ from collections import deque
 
 from rsso_dspy.environments.babyai.view import FORWARD, View
 
-__all__ = ["Paths"]
-
 LEFT, RIGHT, AHEAD = 0, 1, 2
 _Cell = tuple[int, int]
 _Place = tuple[int, int, int]

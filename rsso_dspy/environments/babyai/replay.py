@@ -1,14 +1,13 @@
 """Recorded BabyAI transcripts played again. An episode brings its patterns; AgentBoard's labels are not held here."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from rsso_dspy.environments.babyai.game import Game
 from rsso_dspy.environments.babyai.levels import LEVELS, make_world
-from rsso_dspy.environments.transcripts import Difference, ReplayedRun, compare_fields, hash_actions
+from rsso_dspy.environments.transcripts import ReplayedRun, compare_fields, hash_actions, replay_steps
 from rsso_dspy.errors import UnknownName
-
-__all__ = ["read_patterns", "replay_episode"]
 
 FIELDS = ("observation", "progress", "done", "validity", "actions")
 """Of a step, after the action."""
@@ -48,20 +47,11 @@ def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str 
     yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, dict(zip(recorded, played, strict=True)))))
     for number, run in enumerate(episode["runs"], 1):
         place = f"{where}, run {number} ({run['kind']})"
-        game = Game(world, seed, patterns)
-        found: list[Difference] = []
-        for step, (action, observation, *rest) in enumerate(run["steps"], 1):
-            answer = game.step(text[action])
-            there = dict(zip(FIELDS, (text[observation], *rest), strict=True))
-            there["progress"] = round(there["progress"], 6)
-            here = (
-                answer.observation,
-                round(game.progress, 6),
-                int(game.done),
-                None if game.valid is None else int(game.valid),
-                hash_actions(list(game.offer.moves)),
-            )
-            found += compare_fields(
-                f"{place}, step {step} {text[action]!r}", there, dict(zip(FIELDS, here, strict=True))
-            )
-        yield ReplayedRun(place, len(run["steps"]), tuple(found))
+        play = partial(_play_step, Game(world, seed, patterns))
+        yield replay_steps(place, run["steps"], text, FIELDS, play)
+
+
+def _play_step(game: Game, asked: str) -> tuple[object, ...]:
+    observation = game.step(asked).observation
+    valid = None if game.valid is None else int(game.valid)
+    return observation, game.progress, int(game.done), valid, hash_actions(list(game.offer.moves))

@@ -11,8 +11,6 @@ pattern at most, the first that is left.
 import re
 from collections.abc import Sequence
 
-__all__ = ["PatternProgress", "make_patterns"]
-
 
 class PatternProgress:
     """Lists of patterns that stand for each other: a position that is met in one is done in all."""

@@ -12,9 +12,8 @@ from typing import Any
 
 from rsso_dspy.environments.babyai.levels import LEVELS, make_world
 from rsso_dspy.environments.splits import TaskTable
+from rsso_dspy.errors import GoldUnknown
 from rsso_dspy.records import Variant
-
-__all__ = ["GOLD_LENGTH", "TABLE", "TEST_SEEDS", "describe_start", "find_equal_starts", "get_seed"]
 
 TEST_SEEDS = range(1234, 1238)
 _TRAIN, _DEV = (0, 199), (200, 249)
@@ -40,6 +39,21 @@ def get_seed(variant: Variant) -> int:
 def _read_replaced() -> dict[str, list[int]]:
     text = resources.files(__package__).joinpath("replaced.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
+
+
+@cache
+def read_solutions() -> dict[str, dict[str, Any]]:
+    """Level to one of its training variants (``seed``) and the actions that win it."""
+    text = resources.files(__package__).joinpath("solutions.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+def find_solution(variant: Variant) -> tuple[str, ...]:
+    """The actions that win a training variant. Raises ``GoldUnknown`` for all but one of each level."""
+    known = read_solutions()[variant.task]
+    if variant.index != known["seed"]:
+        raise GoldUnknown(f"no solution of {variant.key} is known: {variant.task}::{known['seed']} has one")
+    return tuple(known["actions"])
 
 
 def describe_start(world: Any, seed: int) -> tuple[object, ...]:

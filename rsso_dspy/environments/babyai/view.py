@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-__all__ = ["CELLS", "Thing", "View"]
-
 CELLS = 7
 _MIDDLE, _LOWEST = CELLS // 2, CELLS - 1
 _TYPES = {2: "wall", 4: "door", 5: "key", 6: "ball", 7: "box", 8: "goal", 9: "lava"}
@@ -52,7 +50,7 @@ class View:
     def things(self) -> list[Thing]:
         """Everything in sight, walls too, in the order in which it is listed: what is nearest first; of equal distance
         what is further ahead, then from left to right."""
-        return sorted(self._read_cells(), key=lambda thing: (_distance(thing), -thing.ahead, thing.right))
+        return sorted(self._read_cells(), key=lambda each: (each.ahead + abs(each.right), -each.ahead, each.right))
 
     @cached_property
     def listed(self) -> list[tuple[Thing, int]]:
@@ -109,10 +107,6 @@ class View:
 
 FORWARD = ((1, 0), (0, 1), (-1, 0), (0, -1))
 """By direction, the cell ahead."""
-
-
-def _distance(thing: Thing) -> int:
-    return thing.ahead + abs(thing.right)
 
 
 def _tell_place(thing: Thing) -> str:

@@ -2,8 +2,6 @@
 
 from rsso_dspy.environments.grammar import Grammar
 
-__all__ = ["ACTION_TEMPLATES", "COMMON", "GRAMMAR"]
-
 COMMON = (
     "Each action is one line in the form of a template, with objects under the names that the observations give them. "
     "An action whose conditions are not met takes no effect and costs a step, and so does a question."

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rsso_dspy.environments.benchmark import Benchmark, Settings
 from rsso_dspy.environments.pddl import action_help, lessons, tasks
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
-from rsso_dspy.environments.pddl.golds import GoldLengths
+from rsso_dspy.environments.pddl.golds import GoldLengths, find_solution
 from rsso_dspy.environments.pddl.replay import replay_episode
 
 VERSION = "1"
@@ -45,6 +45,7 @@ BENCHMARK = Benchmark(
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
     golds=GoldLengths(),
+    own_gold_path=find_solution,
     admissible="short",
     digest_data=tasks.digest_files,
     replay=replay_episode,

@@ -19,8 +19,6 @@ from rsso_dspy.environments.pddl.tasks import TABLE, load_setup
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
 
-__all__ = ["PddlEnvironment"]
-
 
 class PddlEnvironment:
     """Plays one problem after the other. ``folder``: where AgentBoard's own are, if the user has them."""
@@ -44,11 +42,6 @@ class PddlEnvironment:
     def action_templates(self) -> str:
         """Those of the domain that was reset last."""
         return COMMON if self._variant is None else ACTION_TEMPLATES[self._variant.task]
-
-    @property
-    def progress(self) -> float:
-        """AgentBoard's progress rate, 0 to 1."""
-        return self._require_game().progress
 
     def reset(self, variant: Variant) -> State:
         """Start the variant afresh. Raises what `load_setup` raises."""

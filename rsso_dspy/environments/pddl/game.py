@@ -18,8 +18,6 @@ from rsso_dspy.environments.pddl.reader import read_domain
 from rsso_dspy.environments.pddl.strips import Domain, Problem
 from rsso_dspy.environments.pddl.wording import read_action
 
-__all__ = ["Answer", "Game", "load_domain"]
-
 _NO_EFFECT = "The action is not valid and therefore takes no effect. Please "
 NOT_AN_ACTION = f"{_NO_EFFECT}check valid actions."
 NOT_POSSIBLE = f"{_NO_EFFECT}remember to satisfy the restriction of actions. You can also check valid actions."

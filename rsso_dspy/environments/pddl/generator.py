@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.pddl.game import load_domain
-from rsso_dspy.environments.pddl.grounding import World
+from rsso_dspy.environments.pddl.grounding import GroundAction, World
 from rsso_dspy.environments.pddl.reader import read_setup
 from rsso_dspy.environments.pddl.search import SearchLimit, find_plan, find_plan_by_parts
-
-__all__ = ["SIZES", "find_length", "make_text"]
 
 SIZES = {"train": 40, "dev": 10, "test": 20}
 """Problems of each domain."""
@@ -39,16 +37,15 @@ def make_text(domain: str, seed: int) -> str:
     return f"{name}\n(:objects {listed})\n(:init {begins})\n(:goal (and {wanted})))"
 
 
-def find_length(world: World) -> int | None:
-    """Actions of the plan that is found; None when none is."""
+def find_any_plan(world: World) -> list[GroundAction] | None:
+    """The plan whose length is shipped; None when none is found."""
     try:
-        plan = find_plan(world, most_states=1500)
+        return find_plan(world, most_states=1500)
     except SearchLimit:
         try:
-            plan = find_plan_by_parts(world, most_states=5000)
+            return find_plan_by_parts(world, most_states=5000)
         except SearchLimit:
             return None
-    return None if plan is None else len(plan)
 
 
 _Made = tuple[dict[str, list[str]], list[str], list[str]]
@@ -185,8 +182,8 @@ def _choose(name: str) -> Iterator[tuple[int, int, str]]:
         world = World(domain, problem)
         if problem.key in known or world.count_reached(world.start) == len(problem.goal):
             continue
-        length = find_length(world)
-        if length is None or not SHORTEST <= length <= LONGEST:
+        length = len(find_any_plan(world) or ())
+        if not SHORTEST <= length <= LONGEST:
             continue
         band = length // 3
         if counts.get(band, 0) > min(counts.values(), default=0) + 6 and seed % 5:

@@ -13,8 +13,6 @@ from functools import cached_property
 from rsso_dspy.environments.pddl.strips import Action, Domain, Fact, Literal, Problem
 from rsso_dspy.errors import UsageError
 
-__all__ = ["GroundAction", "World"]
-
 MOST_ACTIONS = 200_000
 """Ground actions of one problem at most."""
 

@@ -1,20 +1,18 @@
-"""What can be learnt from an episode without a model, and rules about these worlds that hold whatever the goal.
+"""What can be learned from an episode without a model, and rules about these worlds that hold whatever the goal.
 
 They go by the goal, the actions and the observations: no scores, and no facts that were not said.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from rsso_dspy.environments import episode_lessons
-from rsso_dspy.environments.episode_lessons import Episode, find_missing_action
+from rsso_dspy.environments.episode_lessons import NO_ACTION, Episode, LessonPattern, Words
 from rsso_dspy.environments.pddl.game import NOT_AN_ACTION, NOT_POSSIBLE
 from rsso_dspy.environments.pddl.phrases import GOAL, LOOK
 from rsso_dspy.environments.pddl.wording import split_words
 from rsso_dspy.records import Lesson, State, Step
-
-__all__ = ["RULES_OF_THUMB", "draw_lessons"]
 
 RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
     Lesson("abstract", text)
@@ -106,6 +104,11 @@ class _Episode(Episode):
         asked = step.action.lower()
         return step.understood and "check" not in asked and LOOK not in asked and bool(answer)
 
+    @property
+    def is_effective(self) -> bool:
+        """Whether the newest step changed something."""
+        return self.took_effect(len(self.steps) - 1)
+
     @cached_property
     def reached(self) -> list[str]:
         """Conditions that hold, as far as was said."""
@@ -128,6 +131,8 @@ class _Episode(Episode):
 
 
 _TOLD_BY_DIFFERENCES = re.compile(r"Handempty |Hub ")
+_BALL = re.compile(r"\b(drop)\b.*?\b(ball\w*)\b.*?\b(room\w*)\b")
+_ON = re.compile(r"^(\S+) is on (\S+?)\.$")
 
 
 def _says_everything(first: str) -> bool:
@@ -142,110 +147,91 @@ def _is_undone(condition: str, verb: str, words: set[str]) -> bool:
     return bool({named[0], *named[2:3]} & words)
 
 
-def _find_repetition(episode: _Episode) -> Lesson | None:
-    """The same action twice, and nothing came of it."""
+def _is_repeated_in_vain(episode: _Episode) -> bool:
     twice = episode.steps[-2:]
-    if len(twice) < 2 or any(step.understood for step in twice) or twice[0].action != twice[1].action:
-        return None
-    return Lesson(
-        "error", "Did again what had just taken no effect.", "Bring about what it needs first, or do something else."
-    )
+    return len(twice) > 1 and not any(step.understood for step in twice) and twice[0].action == twice[1].action
 
 
-def _find_unread_action(episode: _Episode) -> Lesson | None:
-    if episode.answer != NOT_AN_ACTION:
-        return None
+def _find_need(episode: _Episode) -> Words | None:
     verb = episode.find_verb(episode.newest)
-    if verb:
-        return Lesson("error", f"Asked for '{verb}' when it could not be taken with anything.", _NEEDS[verb])
-    return Lesson(
-        "error",
-        "Wrote something that names no action of this world.",
-        "Begin with the verb of a template, written as there, and name every object it takes.",
-    )
+    return {"verb": verb, "need": _NEEDS[verb]} if verb else None
 
 
-def _find_unmet_condition(episode: _Episode) -> Lesson | None:
-    verb = episode.find_verb(episode.newest)
-    if episode.answer != NOT_POSSIBLE or not verb:
-        return None
-    return Lesson("error", f"Took '{verb}' while its conditions were not met.", _NEEDS[verb])
-
-
-def _find_undoing(episode: _Episode) -> Lesson | None:
+def _find_undoing(episode: _Episode) -> Words | None:
     """A condition of the goal held, and does no longer."""
-    if not episode.took_effect(len(episode.steps) - 1) or len(episode.steps) < 2:
+    if not episode.is_effective or len(episode.steps) < 2:
         return None
     before = _Episode(episode.task, episode.states[:-1], episode.steps[:-1]).reached
-    if not set(before) - set(episode.reached):
-        return None
-    return Lesson(
-        "error",
-        f"Undid a condition of the goal that held already, by '{episode.find_verb(episode.newest)}'.",
-        "Leave alone what is as the goal wants it, unless something below it or before it is still wrong.",
-    )
+    return {"verb": episode.find_verb(episode.newest)} if set(before) - set(episode.reached) else None
 
 
-def _find_circle(episode: _Episode) -> Lesson | None:
+def _is_circle(episode: _Episode) -> bool:
     """Everything is again as it was before."""
     seen = [state.observation for state in episode.states[:-1]]
-    if not _says_everything(seen[0]) or not episode.took_effect(len(episode.steps) - 1) or episode.answer not in seen:
-        return None
-    return Lesson(
-        "error",
-        "Came back to a state that had been there before.",
-        "Do not take back what was just done: choose the next condition that does not hold, and work towards it.",
-    )
+    return _says_everything(seen[0]) and episode.is_effective and episode.answer in seen
 
 
-_BALL = re.compile(r"\b(drop)\b.*?\b(ball\w*)\b.*?\b(room\w*)\b")
-
-
-def _find_wrong_room(episode: _Episode) -> Lesson | None:
+def _is_wrong_room(episode: _Episode) -> bool:
     """A ball was dropped where the goal does not want it."""
     found = _BALL.search(episode.newest.action.lower())
-    if found is None or not episode.took_effect(len(episode.steps) - 1):
-        return None
+    if found is None or not episode.is_effective:
+        return False
     wanted = [text for text in episode.conditions if text.startswith(found[2].capitalize() + " ")]
-    if not wanted or any(f"{found[3]}." in text for text in wanted):
-        return None
-    return Lesson(
-        "error",
+    return bool(wanted) and not any(f"{found[3]}." in text for text in wanted)
+
+
+def _is_wrong_order(episode: _Episode) -> bool:
+    """A block was stacked on one that does not stand where it shall."""
+    if episode.find_verb(episode.newest) != "stack" or not episode.is_effective:
+        return False
+    missing = (_ON.match(text) for text in episode.conditions if text not in episode.reached)
+    words = split_words(episode.newest.action)
+    below = next((word for word in reversed(words) if f"on {word}." in episode.answer), "")
+    return below in [found[1].lower() for found in missing if found]
+
+
+_MISTAKES: tuple[LessonPattern[_Episode], ...] = (
+    NO_ACTION,
+    LessonPattern(
+        _is_repeated_in_vain,
+        "Did again what had just taken no effect.",
+        "Bring about what it needs first, or do something else.",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NOT_AN_ACTION and _find_need(e),
+        "Asked for '{verb}' when it could not be taken with anything.",
+        "{need}",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NOT_AN_ACTION,
+        "Wrote something that names no action of this world.",
+        "Begin with the verb of a template, written as there, and name every object it takes.",
+    ),
+    LessonPattern(
+        lambda e: e.answer == NOT_POSSIBLE and _find_need(e),
+        "Took '{verb}' while its conditions were not met.",
+        "{need}",
+    ),
+    LessonPattern(
+        _is_wrong_room,
         "Dropped a ball in a room where the goal does not want it.",
         "Carry each ball to the room that the goal names for it, and drop it there only.",
-    )
-
-
-_ON = re.compile(r"^(\S+) is on (\S+?)\.$")
-
-
-def _find_wrong_order(episode: _Episode) -> Lesson | None:
-    """A block was stacked on one that does not stand where it shall."""
-    words = split_words(episode.newest.action)
-    if episode.find_verb(episode.newest) != "stack" or not episode.took_effect(len(episode.steps) - 1):
-        return None
-    left = [
-        found[1].lower() for text in episode.conditions if text not in episode.reached and (found := _ON.match(text))
-    ]
-    below = next((word for word in reversed(words) if f"on {word}." in episode.answer), "")
-    if below not in left:
-        return None
-    return Lesson(
-        "error",
+    ),
+    LessonPattern(
+        _is_wrong_order,
         "Stacked a block on one that does not stand yet where the goal wants it.",
         "Build each tower from the bottom up: a tower cannot be moved as a whole.",
-    )
-
-
-_MISTAKES: tuple[Callable[[_Episode], Lesson | None], ...] = (
-    find_missing_action,
-    _find_repetition,
-    _find_unread_action,
-    _find_unmet_condition,
-    _find_wrong_room,
-    _find_wrong_order,
-    _find_undoing,
-    _find_circle,
+    ),
+    LessonPattern(
+        _find_undoing,
+        "Undid a condition of the goal that held already, by '{verb}'.",
+        "Leave alone what is as the goal wants it, unless something below it or before it is still wrong.",
+    ),
+    LessonPattern(
+        _is_circle,
+        "Came back to a state that had been there before.",
+        "Do not take back what was just done: choose the next condition that does not hold, and work towards it.",
+    ),
 )
 
 

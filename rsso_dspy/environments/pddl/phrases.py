@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from rsso_dspy.environments.pddl.strips import Fact
 
-__all__ = ["CHECK", "LOOK", "PHRASES", "Phrases"]
-
 CHECK = "check valid actions"
 LOOK = "look around"
 GOAL = "The goal is to satisfy the following conditions: "

@@ -14,8 +14,6 @@ from typing import NamedTuple, TypeAlias
 from rsso_dspy.environments.pddl.strips import OBJECT, Action, Domain, Literal, Problem
 from rsso_dspy.errors import DamagedFile
 
-__all__ = ["read_domain", "read_setup"]
-
 _TOKEN = re.compile(r"[()]|\?[^\s()?;]+|[^\s()?;]+")
 MOST_DEPTH = 50
 """Parentheses in one another at most."""

@@ -9,8 +9,6 @@ import re
 from rsso_dspy.environments.pddl.phrases import GOAL, PHRASES, Phrases
 from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Literal, Problem
 
-__all__ = ["rebuild_setup"]
-
 
 def rebuild_setup(domain: Domain, first: str, goal: str) -> Problem:
     """The problem. Raises ``ValueError`` for a sentence that the domain does not have."""

@@ -5,6 +5,7 @@ recorded first observation and goal, which tell all of it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,8 @@ from rsso_dspy.environments.pddl.phrases import PHRASES
 from rsso_dspy.environments.pddl.rebuilding import rebuild_setup
 from rsso_dspy.environments.pddl.strips import Problem
 from rsso_dspy.environments.pddl.tasks import list_files, read_file
-from rsso_dspy.environments.transcripts import Difference, ReplayedRun, compare_fields, hash_actions
+from rsso_dspy.environments.transcripts import ReplayedRun, compare_fields, hash_actions, replay_steps
 from rsso_dspy.errors import UnknownName
-
-__all__ = ["replay_episode"]
 
 FIELDS = ("observation", "progress", "done", "validity", "actions", "won")
 """Of a step, after the action."""
@@ -36,24 +35,13 @@ def replay_episode(episode: Mapping[str, Any], text: Sequence[str], folder: str 
     yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, played)))
     for number, run in enumerate(episode["runs"], 1):
         place = f"{where}, run {number} ({run['kind']})"
-        game = Game(load_domain(domain), problem)
-        found: list[Difference] = []
-        for step, (action, observation, *rest) in enumerate(run["steps"], 1):
-            asked = text[action]
-            answer = game.step(asked)
-            there = dict(zip(FIELDS, (text[observation], *rest), strict=True))
-            here = (
-                _sort_items(asked, answer.observation),
-                round(game.progress, 6),
-                int(game.won),
-                int(answer.valid),
-                hash_actions(game.list_actions()),
-                int(game.won),
-            )
-            there["observation"] = _sort_items(asked, there["observation"])
-            there["progress"] = round(there["progress"], 6)
-            found += compare_fields(f"{place}, step {step} {asked!r}", there, dict(zip(FIELDS, here, strict=True)))
-        yield ReplayedRun(place, len(run["steps"]), tuple(found))
+        play = partial(_play_step, Game(load_domain(domain), problem))
+        yield replay_steps(place, run["steps"], text, FIELDS, play, _sort_items)
+
+
+def _play_step(game: Game, asked: str) -> tuple[object, ...]:
+    answer, won = game.step(asked), int(game.won)
+    return answer.observation, game.progress, won, int(answer.valid), hash_actions(game.list_actions()), won
 
 
 def _find_setup(episode: Mapping[str, Any], folder: str | None) -> Problem | None:

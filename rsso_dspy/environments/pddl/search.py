@@ -13,32 +13,32 @@ from itertools import count
 from rsso_dspy.environments.pddl.grounding import GroundAction, World
 from rsso_dspy.environments.pddl.strips import Literal
 
-__all__ = ["SearchLimit", "find_plan", "find_plan_by_parts", "find_unreachable", "is_unsolvable"]
-
 MOST_STATES = 60_000
 """States that are looked at, at most."""
+_WEIGHT = 2
+"""How much more the estimate counts than the actions so far."""
 
 
 class SearchLimit(Exception):
     """The search was given up."""
 
 
-def find_plan(world: World, weight: int = 2, most_states: int = MOST_STATES) -> list[GroundAction] | None:
-    """A plan, short but not always the shortest; None when there is none. ``weight``: how much more the estimate
-    counts than the actions so far. Raises ``SearchLimit`` after `most_states` states."""
+def find_plan(world: World, most_states: int = MOST_STATES) -> list[GroundAction] | None:
+    """A plan, short but not always the shortest; None when there is none. Raises ``SearchLimit`` after `most_states`
+    states."""
     if any(bit < 0 for bit in world.goal_bits):
         return None
-    return _search(world, world.start, sum(set(world.goal_bits)), weight, most_states)
+    return _search(world, world.start, sum(set(world.goal_bits)), most_states)
 
 
-def find_plan_by_parts(world: World, weight: int = 2, most_states: int = MOST_STATES) -> list[GroundAction] | None:
+def find_plan_by_parts(world: World, most_states: int = MOST_STATES) -> list[GroundAction] | None:
     """A plan that reaches the literals of the goal in their order, each without giving up those before it in the end.
     None where it finds none that way, which proves nothing. Raises ``SearchLimit`` as `find_plan`."""
     plan: list[GroundAction] = []
     state, goal = world.start, 0
     for bit in world.goal_bits:
         goal |= max(bit, 0)
-        part = _search(world, state, goal, weight, most_states) if bit >= 0 else None
+        part = _search(world, state, goal, most_states) if bit >= 0 else None
         if part is None:
             return None
         plan += part
@@ -47,13 +47,13 @@ def find_plan_by_parts(world: World, weight: int = 2, most_states: int = MOST_ST
     return plan
 
 
-def _search(world: World, start: int, goal: int, weight: int, most_states: int) -> list[GroundAction] | None:
+def _search(world: World, start: int, goal: int, most_states: int) -> list[GroundAction] | None:
     relaxed = _RelaxedPlans(world, goal)
     ways: dict[int, tuple[int, GroundAction | None]] = {start: (0, None)}
     steps = {start: 0}
     order = count()
     estimate = relaxed.estimate(start)
-    queue = [] if estimate is None else [(weight * estimate, next(order), start)]
+    queue = [] if estimate is None else [(_WEIGHT * estimate, next(order), start)]
     closed: set[int] = set()
     while queue:
         _, _, state = heapq.heappop(queue)
@@ -72,7 +72,7 @@ def _search(world: World, start: int, goal: int, weight: int, most_states: int) 
                 if left is not None:
                     steps[after], ways[after] = taken, (state, action)
                     closed.discard(after)
-                    heapq.heappush(queue, (taken + weight * left, next(order), after))
+                    heapq.heappush(queue, (taken + _WEIGHT * left, next(order), after))
     return None
 
 

@@ -7,8 +7,6 @@ that begins with ``?`` is one of its parameters. ``=`` is a predicate like any o
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["OBJECT", "Action", "Domain", "Fact", "Literal", "Problem"]
-
 OBJECT = "object"
 """The type of all types."""
 

@@ -25,8 +25,6 @@ from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.records import Variant
 from rsso_dspy.safe_read import read_text
 
-__all__ = ["TABLE", "digest_files", "get_gold_length", "list_files", "list_made", "load_setup", "read_file"]
-
 FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
 """AgentBoard's problems of each domain."""
 

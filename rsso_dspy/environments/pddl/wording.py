@@ -7,8 +7,6 @@ order in which they stand anywhere in the text, say with what.
 import re
 from collections.abc import Collection, Mapping
 
-__all__ = ["read_action", "split_words"]
-
 _APART = re.compile(r"[\[\](){}<>;@#$%&?!\"“”«»]|\.\.\.|--|[:,](?!\d)|\.(?=[\])}>\"'\s]|$)|``|''|…")
 _ENDING = re.compile(r"(?:'(?:s|m|d|ll|re|ve)?|n't|')$")
 

@@ -32,39 +32,11 @@ teleport LOCATION
 go LOCATION
 wait"""
 
-VERBS = (
-    *(
-        "activate",
-        "close",
-        "connect",
-        "deactivate",
-        "disconnect",
-        "dunk",
-        "eat",
-        "examine",
-        "flush",
-        "focus",
-        "get",
-        "go",
-    ),
-    *(
-        "inventory",
-        "look",
-        "mix",
-        "move",
-        "open",
-        "pick",
-        "pour",
-        "put",
-        "read",
-        "take",
-        "task",
-        "teleport",
-        "turn",
-        "use",
-    ),
-    *("wait", "wait1", "walk"),
+_FIRST_WORDS = (
+    "activate close connect deactivate disconnect dunk eat examine flush focus get go inventory look mix move open "
+    "pick pour put read take task teleport turn use wait wait1 walk"
 )
+VERBS = tuple(_FIRST_WORDS.split())
 """Possible first words of an action, including words of no template."""
 
 NOT_KNOWN = "No known action matches that input."

@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from rsso_dspy.environments import Interface, Transition
+from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.scienceworld import actions, admissible, lessons, listing, state_text, tasks
 from rsso_dspy.environments.scienceworld.action_help import describe_actions
 from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing
-from rsso_dspy.environments.scienceworld.goal_progress import Goal, parse_goal_progress
+from rsso_dspy.environments.scienceworld.goal_progress import parse_goal_progress
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.questions import Question, is_question
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
@@ -162,6 +163,11 @@ class ScienceWorld:
     def render(self, states: Sequence[State]) -> list[str]:
         """Return one text per state of a history window that ends now; see `state_text` and `listing`."""
         return (listing if self._interface == "complete" else state_text).render_states(states, self._focus)
+
+    def follow(self, states: Sequence[State]) -> None:
+        """Take over what the states of a trial so far say for `render`, without playing them."""
+        focused = [state.observation for state in states if state.observation.startswith("You focus on")]
+        self._focus = focused[-1] if focused else ""
 
     def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:
         """Return the lessons of the newest step and the progress of the episode; see `lessons.py`."""

@@ -11,8 +11,6 @@ import re
 
 from rsso_dspy.environments.goals import Goal
 
-__all__ = ["Goal", "parse_goal_progress"]
-
 _ROW = re.compile(r"\d+\t(true|false)\t *(\w+)\t")
 _REQUIRED = {"Sequential Subgoals:": True, "Unordered and Optional Subgoals:": False}
 

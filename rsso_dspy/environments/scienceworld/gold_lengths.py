@@ -13,18 +13,16 @@ prompt or record may contain them but for the demonstrations of a program that w
 """
 
 import json
-import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 
 from rsso_dspy.atomic import atomic_write_text
+from rsso_dspy.environments.golds import GoldCheck, check_lengths
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
-from rsso_dspy.paths import CACHE_VARIABLE as CACHE_VARIABLE
 from rsso_dspy.paths import get_cache_folder
 from rsso_dspy.records import Variant
 from rsso_dspy.safe_read import read_json
@@ -34,19 +32,6 @@ MOST_ACTIONS = 100_000
 
 TIME_LIMIT = 1800.0
 """Time limit for computing one path, in seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class GoldLengthCheck:
-    """A shipped length and its recomputation."""
-
-    variant: Variant
-    shipped: int
-    computed: int
-
-    @property
-    def holds(self) -> bool:
-        return self.shipped == self.computed
 
 
 def find_known_length(variant: Variant) -> int | None:
@@ -87,12 +72,9 @@ def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
     return paths
 
 
-def recompute(sample: int | None = None, seed: int = 0) -> Iterator[GoldLengthCheck]:
+def recompute(sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]:
     """Recompute ``sample`` shipped lengths one by one, each in a fresh simulator (all: about 20 minutes)."""
-    shipped = shipped_lengths()
-    chosen = list(shipped) if sample is None else random.Random(seed).sample(list(shipped), min(sample, len(shipped)))
-    for variant in chosen:
-        yield GoldLengthCheck(variant, shipped[variant], len(compute_gold_paths([variant])[0]))
+    return check_lengths(shipped_lengths(), lambda variant: len(compute_gold_paths([variant])[0]), sample, seed)
 
 
 def shipped_lengths() -> dict[Variant, int]:

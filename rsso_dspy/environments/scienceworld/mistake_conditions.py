@@ -1,13 +1,11 @@
-"""Conditions of lasting lessons. Each reads the last steps of an episode and returns the words for its lesson, or
-None if it does not hold."""
+"""Conditions of lasting lessons. Each reads the last steps of an episode and returns whether it holds, or the
+words for its lesson."""
 
 import re
 from collections.abc import Callable
 
 from rsso_dspy.environments.scienceworld import actions, task_parser
-from rsso_dspy.environments.scienceworld.progress_conditions import Episode, parse_room_view
-
-LessonWords = dict[str, str] | None
+from rsso_dspy.environments.scienceworld.progress_conditions import Episode, LessonWords, parse_room_view
 
 WINDOW = 6
 """Number of steps to detect wandering."""
@@ -44,84 +42,70 @@ def match_answer(pattern: str) -> Callable[[Episode], LessonWords]:
     return check_answer
 
 
-def find_missing_action(episode: Episode) -> LessonWords:
-    return {} if episode.step.malformed else None
-
-
-def find_repetition(episode: Episode) -> LessonWords:
+def is_repeated(episode: Episode) -> bool:
     """Detect a repeated action without a visible change; waiting is exempt."""
-    if len(episode.steps) < 2 or not episode.step.action or WAITING.match(episode.step.action):
-        return None
-    same = episode.step.action == episode.steps[-2].action and episode.states[-1] == episode.states[-2]
-    return {} if same else None
+    action = episode.newest.action
+    if len(episode.steps) < 2 or not action or WAITING.match(action):
+        return False
+    return action == episode.steps[-2].action and episode.states[-1] == episode.states[-2]
 
 
-def find_wandering(episode: Episode) -> LessonWords:
+def is_wandering(episode: Episode) -> bool:
     """Detect repeated moves between two rooms in which nothing was taken or changed."""
     if len(episode.steps) < WINDOW or not MOVES.match(episode.answer):
-        return None
+        return False
     recent = episode.states[-WINDOW:]
     moves = sum(MOVES.match(state.observation) is not None for state in recent)
     rooms = {parse_room_view(episode.task, state.look).room for state in recent}
-    if moves < WINDOW - 2 or len(rooms) > 2:
-        return None
-    carried = {state.inventory for state in recent}
-    return {} if len(carried) == 1 and len({state.look for state in recent}) <= len(rooms) else None
+    if moves < WINDOW - 2 or len(rooms) > 2 or len({state.inventory for state in recent}) > 1:
+        return False
+    return len({state.look for state in recent}) <= len(rooms)
 
 
-def find_ambiguity(episode: Episode) -> LessonWords:
-    return {} if episode.answer.startswith(actions.AMBIGUOUS) else None
-
-
-def find_missing_choice(episode: Episode) -> LessonWords:
+def is_choice_missing(episode: Episode) -> bool:
     asked = episode.states[-2].observation.startswith(actions.AMBIGUOUS)
-    return {} if asked and episode.answer.startswith(actions.NO_EFFECT) else None
+    return asked and episode.answer.startswith(actions.NO_EFFECT)
 
 
-def find_unasked_number(episode: Episode) -> LessonWords:
-    return {} if _is_unknown(episode) and episode.step.action.isdigit() else None
+def is_unasked_number(episode: Episode) -> bool:
+    return _is_unknown(episode) and episode.newest.action.isdigit()
 
 
-def find_sentence(episode: Episode) -> LessonWords:
-    words = episode.step.action.split()
+def is_sentence(episode: Episode) -> bool:
+    words = episode.newest.action.split()
     if not _is_unknown(episode) or not words:
-        return None
-    return {} if len(words) > LONGEST_ACTION or words[0] in TALK or not words[0].rstrip(".,:;").isalpha() else None
+        return False
+    return len(words) > LONGEST_ACTION or words[0] in TALK or not words[0].rstrip(".,:;").isalpha()
 
 
-def find_unknown_place(episode: Episode) -> LessonWords:
+def is_unknown_place(episode: Episode) -> bool:
     """Detect a destination that is not a room or has no door; the parser knows only some of these."""
-    return {} if NO_WAY.match(episode.answer) or (_is_unknown(episode) and PLACES.match(episode.step.action)) else None
+    unknown = _is_unknown(episode) and PLACES.match(episode.newest.action)
+    return bool(NO_WAY.match(episode.answer) or unknown)
 
 
 def find_unknown_object(episode: Episode) -> LessonWords:
-    action = episode.step.action
+    action = episode.newest.action
     return {"form": mask_object_names(action)} if _is_unknown(episode) and SHAPES.fullmatch(action) else None
 
 
 def find_wrong_form(episode: Episode) -> LessonWords:
-    template = TEMPLATES.get(episode.step.action.partition(" ")[0])
-    return (
-        {"form": mask_object_names(episode.step.action), "template": template}
-        if _is_unknown(episode) and template
-        else None
-    )
+    action = episode.newest.action
+    template = TEMPLATES.get(action.partition(" ")[0])
+    return {"form": mask_object_names(action), "template": template} if _is_unknown(episode) and template else None
 
 
 def find_unknown_action(episode: Episode) -> LessonWords:
-    return {"form": mask_object_names(episode.step.action)} if _is_unknown(episode) and episode.step.action else None
+    action = episode.newest.action
+    return {"form": mask_object_names(action)} if _is_unknown(episode) and action else None
 
 
-def find_wrong_focus(episode: Episode) -> LessonWords:
+def is_wrong_focus(episode: Episode) -> bool:
     focused = FOCUSED.match(episode.answer)
     if not focused:
-        return None
+        return False
     substances = re.findall(r"substance called ([^,.()\n]+)", episode.states[-1].look + episode.states[-1].inventory)
-    return (
-        {}
-        if task_parser.is_wrong_focus(episode.task, focused.group(1).lower(), frozenset(map(str.lower, substances)))
-        else None
-    )
+    return task_parser.is_wrong_focus(episode.task, focused.group(1).lower(), frozenset(map(str.lower, substances)))
 
 
 def find_devices(episode: Episode) -> LessonWords:

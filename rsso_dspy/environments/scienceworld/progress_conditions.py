@@ -3,13 +3,12 @@
 Each returns its words or None. All are recomputed after every step, so parsed texts are cached."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from rsso_dspy.environments import episode_lessons
 from rsso_dspy.environments.scienceworld import actions, task_parser
-from rsso_dspy.records import State, Step
 
 LessonWords = dict[str, str] | None
 EpisodeEvent = tuple[int, tuple[str, ...]]
@@ -84,21 +83,8 @@ def parse_event(answer: str) -> tuple[str, ...]:
     return (match.lastgroup or "", *(word for word in match.groups() if word is not None))
 
 
-@dataclass
-class Episode:
+class Episode(episode_lessons.Episode):
     """An episode so far, with its events."""
-
-    task: str
-    states: Sequence[State]
-    steps: Sequence[Step]
-
-    @property
-    def step(self) -> Step:
-        return self.steps[-1]
-
-    @property
-    def answer(self) -> str:
-        return self.states[-1].observation
 
     @cached_property
     def views(self) -> list[RoomView]:
@@ -137,8 +123,16 @@ class Episode:
         return parse_room_view(self.task, self.states[number + 1].look).room
 
 
-def list_focused(episode: Episode) -> LessonWords:
-    return _join_names(words[0] for _, words in episode.list_events("focus"))
+def list_event_names(kind: str) -> Callable[[Episode], LessonWords]:
+    """Build the condition that events of a kind happened; the first words of each are its name."""
+    return lambda episode: _join_names(words[0] for _, words in episode.list_events(kind))
+
+
+def list_by_room(list_names: Callable[[RoomView], Sequence[str]]) -> Callable[[Episode], LessonWords]:
+    """Build the condition that such things were last seen in some room."""
+    return lambda episode: _join_names(
+        f"{name} ({room})" for room, view in episode.latest_views.items() for name in list_names(view)
+    )
 
 
 def list_unfocused_targets(episode: Episode) -> LessonWords:
@@ -194,14 +188,6 @@ def list_read_texts(episode: Episode) -> LessonWords:
     return _join_names(" ".join(words[0].split()) for _, words in episode.list_events("text"))
 
 
-def list_products(episode: Episode) -> LessonWords:
-    return _join_names(words[0] for _, words in episode.list_events("product"))
-
-
-def list_running_devices(episode: Episode) -> LessonWords:
-    return _join_names(f"{name} ({room})" for room, view in episode.latest_views.items() for name in view.running)
-
-
 def list_broken_devices(episode: Episode) -> LessonWords:
     return _join_names(f"{words[0]} ({episode.get_room(number)})" for number, words in episode.list_events("broken"))
 
@@ -218,10 +204,6 @@ def list_unsearched_containers(episode: Episode) -> LessonWords:
         )
         places[name] = "" if shown else episode.get_room(number)
     return _join_names(f"{name} ({room})" for name, room in places.items() if room)
-
-
-def list_closed_doors(episode: Episode) -> LessonWords:
-    return _join_names(f"{name} ({room})" for room, view in episode.latest_views.items() for name in view.closed)
 
 
 def list_seen_rooms(episode: Episode) -> LessonWords:

@@ -32,6 +32,7 @@ _TITLE = re.compile(
     r",?\s+(?:titled|called|named|entitled)\s+(.+?)(?=\s+(?:in|to|on|from)\s+(?:the\s+)?(?:inventory|[a-z]+)$|$)"
 )
 _STATE = re.compile(r",\s*(?:which|that|currently|now|in the|with)\b.*?(?=\s+(?:to|into|onto|on|in)\s+(?:the|an?)\s|$)")
+_STAGE = re.compile(r"(\S+) in the [a-z]+ stage(?: with an? [a-z]+ height)?\b")
 _SENTENCES = re.compile(r"(?<=[a-z0-9)\"'*`])[.!;]\s+")
 _DESCRIBES = re.compile(
     r"(?:containing|contains|in|on|at|from|inside|with|that is|which is|called|titled|named|reading)\b"
@@ -95,6 +96,8 @@ def _shorter(said: str, seen: str) -> Iterator[str]:
     prose."""
     short = _SUBSTANCE.sub("", said)
     yield short
+    short = _without_stage(short, seen)
+    yield short
     yield strip(_STATE.sub("", short))
     plain = strip(_STATE.sub("", strip(_without_title(short, seen))))
     yield plain
@@ -104,6 +107,11 @@ def _shorter(said: str, seen: str) -> Iterator[str]:
     understood = GRAMMAR.parse_command(plain)
     if understood is not None and understood.verb != "choose":
         yield understood.text
+
+
+def _without_stage(text: str, seen: str) -> str:
+    """Drop the stage and height of a living thing where it is seen with them."""
+    return _STAGE.sub(lambda match: match.group(1) if match.group() in seen else match.group(), text)
 
 
 def _first_sentence(text: str) -> str:

@@ -15,20 +15,7 @@ import json
 from importlib import resources
 from typing import Any
 
-from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
-
-__all__ = [
-    "SAMPLE_SIZE",
-    "TABLE",
-    "dev_sample",
-    "held_out",
-    "indices",
-    "parse",
-    "split_of",
-    "tasks",
-    "train_sample",
-    "variant",
-]
+from rsso_dspy.environments.splits import TaskTable
 
 
 def _read_splits() -> Any:

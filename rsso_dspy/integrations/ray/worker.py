@@ -17,16 +17,17 @@ from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import ORIGIN
 from rsso_dspy.errors import FolderGone, MissingKey, RssoError, Stopped
 from rsso_dspy.experiment.events import EventStream, TrialFinished
+from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.provenance import make_provenance
 from rsso_dspy.experiment.session import Session, session
-from rsso_dspy.experiment.unit_runner import InitialMemories, UnitRunner
+from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.integrations.ray.store_actor import ignore_interrupts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrainingRecord, UnitRecord, Usage
 from rsso_dspy.redaction import redact
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.store.units import Arm, Job, Training
+from rsso_dspy.store.units import Arm, Job
 
 ASKING = 0.5
 """Minimum seconds between a worker's checks whether the run is being stopped."""
@@ -107,6 +108,9 @@ class RemoteStore:
     def load_training(self, file: RemoteFile) -> TrainingRecord | None:
         return self.call_store("load_training", file.path)
 
+    def load_either(self, file: RemoteFile) -> JobRecord | None:
+        return self.call_store("load_either", file.path)
+
     def save(self, record: JobRecord) -> RemoteFile:
         return RemoteFile(self, self.call_store("save", record))
 
@@ -182,7 +186,7 @@ def run_task(home: Any, errand: TaskPayload, plan: Plan, work: Job) -> JobRecord
 
 def _load_finished(store: RemoteStore, work: Job) -> JobRecord | None:
     file = store.path_of(work)
-    record = store.load_training(file) if isinstance(work, Training) else store.load(file)
+    record = store.load_either(file)
     return None if record is None or record.has_errors else record
 
 

@@ -1,19 +1,18 @@
-"""DSPy's answer formats for models that do not keep to them: what can be read of an answer is read, without a second
-model call.
+"""DSPy's adapters for models that do not follow the answer format: they read most such answers without a second call.
 
     with dspy.context(adapter=ChatAdapter()):
-        dspy.Predict(FlatActor)(...)        # "Thought: ...\\nAction: open door" is an answer too
+        dspy.Predict(FlatActor)(...)        # also reads "Thought: ...\\nAction: open door"
 
-Every adapter asks as DSPy's own does, and lets DSPy read first. What DSPy reads stays as it is, unless it is provably
-not what the model said (the classes say what that is). What DSPy cannot read goes through `repair`, the same for all
-formats; what that cannot read either raises DSPy's own error. The names are DSPy's: streaming knows adapters by them.
+Every adapter builds prompts as DSPy's own does and lets DSPy parse first. DSPy's result is kept unless it provably
+differs from what the model wrote (the classes say when). `repair` handles what DSPy cannot parse, in the same way for
+all formats; if it fails too, DSPy's own error is raised. The class names are DSPy's, because streaming identifies
+adapters by name.
 """
 
 import json
 import re
 from abc import ABC, abstractmethod
 from copy import copy
-from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -28,38 +27,39 @@ from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer, t
 from rsso_dspy.lm.adapters.turns import ask_again, format_turns
 from rsso_dspy.signatures.complete import speak_completely
 from rsso_dspy.signatures.conversation import HOW, find_turns, list_absent
-from rsso_dspy.signatures.layouts import SEEN, SignatureWords, arrange_fields, read_words
+from rsso_dspy.signatures.layouts import SEEN, arrange_fields, cache_by_words
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
 
 DECORATED = re.compile(r"^\s*\[\[ ## \w+ ## \]\][*_]{0,3}:", re.M)
-"""A marker with a colon after it."""
+"""A field marker followed by a colon."""
 BRACKETS = 300
-"""Opening brackets beyond which JSON is not tried: a model that got stuck on one would keep a parser for minutes."""
+"""Maximum opening brackets for parsing as JSON: a model that repeats one endlessly would keep a parser busy for
+minutes."""
 LINES_OF = r"^\s*\[\[ ## %s ## \]\](.*?)(?=^\s*\[\[ ## \w+ ## \]\]|\Z)"
 
 
 class _TolerantAdapter(dspy.ChatAdapter, ABC):
-    """Reads with the format it is mixed into, then repairs. Keeps no state.
+    """Mixin that parses with the format's own adapter, then repairs. Keeps no state.
 
-    DSPy's reading is a misreading, in every format, when a draft inside leading thinking tags was taken for the answer,
-    or when the last field is the prompt's own placeholder; what else can be proved, each format says.
+    In every format DSPy misreads an answer if it takes a draft inside leading thinking tags for the answer, or if the
+    last field is the prompt's own placeholder; the subclasses add further cases.
 
-    An input that is empty text is absent from the prompt, and so is an empty field of a demonstration.
-    ``dspy.settings.layout`` orders the inputs; the turns in ``dspy.settings.conversation`` are sent as messages. Under
-    ``dspy.settings.interface`` = complete the form is said in fewer words (`brief.py`).
+    Empty inputs and empty fields of demonstrations are left out of the prompt. ``dspy.settings.layout`` orders the
+    inputs; the turns in ``dspy.settings.conversation`` are sent as messages. Under ``dspy.settings.interface`` =
+    complete the answer form is described in fewer words (`brief.py`).
     """
 
     sends_conversations = True
     asks_for: "_TolerantAdapter | None" = None
-    """Whose question this one asks again, in another format."""
+    """The adapter whose question this one repeats in another format, if any."""
 
     def _call_preprocess(
         self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature], inputs: dict[str, Any]
     ) -> type[dspy.Signature]:
-        rollout = dspy.settings.get("rollout")
-        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", _get_temperature(lm)):
-            lm_kwargs.setdefault("rollout_id", rollout)  # else DSPy's cache makes all retries one
+        rollout, usual = dspy.settings.get("rollout"), getattr(lm, "kwargs", {}).get("temperature")
+        if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
+            lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
         turns = find_turns(processed)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
@@ -91,8 +91,8 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         return answers
 
     def _asking(self, lm: dspy.BaseLM) -> "_TolerantAdapter":
-        """This adapter, less the second question for an answer that cannot be read where the model's is one question
-        alone (`backends.NAME.ask_again`)."""
+        """Return this adapter, without the second question for unreadable answers if the model's backend asks only once
+        (`backends.NAME.ask_again`)."""
         if getattr(lm, "asks_again", True):
             return self
         once = copy(self)
@@ -107,8 +107,8 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         lm: dspy.BaseLM,
         lm_kwargs: dict[str, Any],
     ) -> list[dict[str, Any]]:
-        """As DSPy's; a field that was not asked for is what it is when it is left out, so that the call can serve as a
-        demonstration."""
+        """As DSPy's, and fill output fields that were not asked for with their defaults, so that the call can serve as
+        a demonstration."""
         values: list[dict[str, Any]] = super()._call_postprocess(
             processed_signature, original_signature, outputs, lm, lm_kwargs
         )
@@ -118,21 +118,18 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         return values
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
-        """As DSPy's, made once: it says the same in every call, and is half of what a prompt takes to make."""
-        kind: Any = signature
-        return _get_system_message(type(self), kind, read_words(signature), can_be_brief(signature))
+        """As DSPy's, but cached: it is equal in every call and takes half of the time to build a prompt."""
+        return _get_system_message(signature, type(self), can_be_brief(signature))
 
     def _build_system_message(self, signature: type[dspy.Signature], brief: bool) -> str:
         if not brief and SEEN not in signature.input_fields:
             return super().format_system_message(signature)
-        parts = [describe_form(self, signature)] if brief else self._list_form(signature)
-        parts += [HOW] if SEEN in signature.input_fields else []
-        return "\n\n".join(
-            [*parts, describe_objective(signature) if brief else self.format_task_description(signature)]
-        )
-
-    def _list_form(self, signature: type[dspy.Signature]) -> list[str]:
-        return [self.format_field_description(signature), self.format_field_structure(signature)]
+        if brief:
+            form, objective = [describe_form(self, signature)], describe_objective(signature)
+        else:
+            form = [self.format_field_description(signature), self.format_field_structure(signature)]
+            objective = self.format_task_description(signature)
+        return "\n\n".join([*form, *([HOW] if SEEN in signature.input_fields else []), objective])
 
     def user_message_output_requirements(self, signature: type[dspy.Signature]) -> str:
         if not can_be_brief(signature):
@@ -141,7 +138,7 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
 
     @abstractmethod
     def _require_briefly(self, names: list[str]) -> str:
-        """The form of an answer with these fields, in a line."""
+        """Describe the form of an answer with these fields in one line."""
 
     def format_demos(self, signature: type[dspy.Signature], demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
         present = [{name: value for name, value in demo.items() if value != ""} for demo in demos]
@@ -164,12 +161,13 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         if repaired is None:
             repaired = repair_leniently(signature, completion, dspy.settings.get("verbs") or frozenset())
         if repaired is None:
-            _keep(completion)
+            if ledger := dspy.settings.get("ledger"):
+                ledger.unread(completion)
             raise failure or AdapterParseError(type(self).__name__, signature, completion)
         return _report_repair(repaired)
 
     def _parse_with_dspy(self, signature: type[dspy.Signature], text: str) -> dict[str, Any] | AdapterParseError:
-        """DSPy's reading, or its error. Its parsers let some errors of the libraries below them through."""
+        """Return DSPy's fields or its error; DSPy's parsers also let some errors of other libraries through."""
         try:
             return super().parse(signature, text)
         except AdapterParseError as error:
@@ -181,8 +179,10 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
     def _correct_fields(
         self, signature: type[dspy.Signature], text: str, fields: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """The same fields, better ones where DSPy's are provably wrong, or None where it read what is not there. Cheap
-        where nothing looks odd, as every answer passes here."""
+        """Return DSPy's fields, corrected where they are provably wrong; None if DSPy read what is not in the text.
+
+        Every answer passes through here, so this must be cheap for ordinary answers.
+        """
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
         again = JSONAdapter(
@@ -192,14 +192,14 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         return again
 
 
-@lru_cache(maxsize=256)
-def _get_system_message(adapter: type[_TolerantAdapter], signature: Any, _words: SignatureWords, brief: bool) -> str:
+@cache_by_words
+def _get_system_message(signature: type[dspy.Signature], adapter: type[_TolerantAdapter], brief: bool) -> str:
     return adapter()._build_system_message(signature, brief)
 
 
 class ChatAdapter(_TolerantAdapter):
-    """Fields below ``[[ ## name ## ]]``. DSPy misreads a list that is not written as JSON: it takes whatever stands in
-    brackets somewhere in the lines; and a colon after a marker, which it takes for text."""
+    """Fields below ``[[ ## name ## ]]``. DSPy misreads lists that are not JSON, because it takes any bracketed part of
+    the lines, and a colon after a marker, because it takes it for text."""
 
     def _require_briefly(self, names: list[str]) -> str:
         return "Respond with " + ", then ".join(f"`[[ ## {name} ## ]]`" for name in [*names, "completed"]) + "."
@@ -219,8 +219,8 @@ class ChatAdapter(_TolerantAdapter):
 
 
 class JSONAdapter(_TolerantAdapter, dspy.JSONAdapter):
-    """One JSON object. DSPy misreads a text that is given as null, list or object (it becomes its Python form), and of
-    several objects it takes the last, which is the model playing on by itself; and a field that was cut off before it
+    """One JSON object. DSPy misreads three cases: a text given as null, list or object becomes its Python form; of
+    several objects it takes the last, in which the model plays on by itself; and a field that was cut off before it
     began becomes empty text."""
 
     def _require_briefly(self, names: list[str]) -> str:
@@ -248,8 +248,8 @@ class JSONAdapter(_TolerantAdapter, dspy.JSONAdapter):
 
 
 class XMLAdapter(_TolerantAdapter, dspy.XMLAdapter):
-    """Fields in tags. DSPy misreads a text that is given twice (it becomes a Python list), and list items in tags
-    other than ``<item>`` or on lines of their own (they become one item)."""
+    """Fields in tags. DSPy misreads a text that is given twice (it becomes a Python list), and list items in other tags
+    than ``<item>`` or on separate lines (they become one item)."""
 
     def _require_briefly(self, names: list[str]) -> str:
         return "Respond with the XML tags " + ", then ".join(f"`<{name}>`" for name in names) + "."
@@ -269,20 +269,9 @@ class XMLAdapter(_TolerantAdapter, dspy.XMLAdapter):
         return fields | {name: value for name, value in lists.items() if value is not None}
 
 
-def _keep(completion: str) -> None:
-    """Have the ledger of this call keep an answer that could not be read."""
-    ledger = dspy.settings.get("ledger")
-    if ledger is not None:
-        ledger.unread(completion)
-
-
 def _report_repair(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, after telling the ledger of this call that they had to be repaired."""
+    """Count a repaired answer in the ledger of this call, and return its fields."""
     ledger = dspy.settings.get("ledger")
     if ledger is not None:
         ledger.count_repaired()
     return fields
-
-
-def _get_temperature(lm: dspy.BaseLM) -> float:
-    return getattr(lm, "kwargs", {}).get("temperature") or 0.0

@@ -1,4 +1,4 @@
-"""Where the fields stand in a text: as the entries of an object, or in sections below headers of several kinds."""
+"""Finds the fields of an answer in a text: as entries of an object, or in sections below headers of several kinds."""
 
 import ast
 import re
@@ -25,10 +25,7 @@ HEADERS = {
         r"(?:[ \t]*\d+)?[*_`\"']{0,3}(?:[ \t]*[:：=]|[ \t]+[-–—](?=[ \t]))[ \t]*[*_]{0,3}",
         re.M,
     ),
-    "heading": re.compile(
-        r"^[ \t]*(?:\#{1,6}[ \t]*\*{0,2}|\*\*)(?P<name>[^\W\d_][\w \-]{0,40}?)\*{0,2}[ \t]*$",
-        re.M,
-    ),
+    "heading": re.compile(r"^[ \t]*(?:\#{1,6}[ \t]*\*{0,2}|\*\*)(?P<name>[^\W\d_][\w \-]{0,40}?)\*{0,2}[ \t]*$", re.M),
     "inline": re.compile(
         r"(?:(?<=[.!?;。！？])[ \t]*|^[ \t]*)[*_`]{0,3}(?P<name>[^\W\d_][\w \-]{0,25}?)[*_`]{0,3}[:：][*_]{0,3}", re.M
     ),
@@ -36,24 +33,24 @@ HEADERS = {
 CALL = re.compile(r"\b[A-Za-z_]\w*\(\s*\w+\s*=")
 KEY = re.compile(r"[\w \-]{1,40}(?=\\?[\"'”]?\s*:)")
 DEPTH = 4
-"""How far below the top of an object the answer is looked for."""
+"""Maximum depth at which an object is searched for the answer."""
 ATTEMPTS = 10
-"""How many braces of a text may turn out to begin no answer."""
+"""Maximum number of braces in a text that are tried as the start of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """One way to read an answer: output field to what was said for it, and the text ahead of the first."""
+    """One way to read an answer: output field to its raw value, and the text before the first field."""
 
     said: Mapping[str, Any]
     before: str = ""
     loose: bool = True
-    """Whether the values are cuts of a text, with its marks about them, and not an object's entries."""
+    """Whether the values were cut out of a text and may have marks around them; False for entries of an object."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldHeader:
-    """A place in a text where a section begins: an output field's, or nobody's (None), or the other side's turn."""
+    """A place in a text where a section begins: of an output field, of no field (None), or of the other side's turn."""
 
     start: int
     end: int
@@ -63,8 +60,9 @@ class FieldHeader:
 
 
 def parse_sections(text: str, known: Mapping[str, str], kinds: str) -> ParsedAnswer:
-    """The first answer in sections below headers of these kinds."""
+    """Parse the first answer in sections below headers of these kinds."""
     headers = _find_headers(text, known, kinds.split())
+    last = next(reversed(dict.fromkeys(known.values())), "")
     said: dict[str, Any] = {}
     for number, header in enumerate(headers, start=1):
         if header.turn and said:
@@ -77,15 +75,10 @@ def parse_sections(text: str, known: Mapping[str, str], kinds: str) -> ParsedAns
             said[header.name] = section
         elif said.keys() >= set(known.values()):
             break
-        elif header.name == _get_last_field(known) and said[header.name] != section:
+        elif header.name == last and said[header.name] != section:
             return ParsedAnswer({})
     named = [header.start for header in headers if header.name]
     return ParsedAnswer(said, text[: named[0]] if named else "")
-
-
-def _get_last_field(known: Mapping[str, str]) -> str:
-    """The signature's last output field."""
-    return list(dict.fromkeys(known.values()))[-1]
 
 
 def _find_headers(text: str, known: Mapping[str, str], kinds: list[str]) -> list[FieldHeader]:
@@ -106,7 +99,8 @@ def _find_headers(text: str, known: Mapping[str, str], kinds: list[str]) -> list
 
 
 def _find_section_start(text: str, header: FieldHeader) -> int:
-    """Where an element's closing tag begins: tags within are its content. The tag's own end when it is not closed."""
+    """Return where an element's closing tag begins, since inner tags are content; the tag's own end if it is never
+    closed."""
     if not header.name:
         return header.end
     closing = text.find(f"</{text[header.start + 1 : header.end - 1].split()[0]}>", header.end)
@@ -125,7 +119,7 @@ def _match_header(match: re.Match[str], kind: str, known: Mapping[str, str]) -> 
 
 
 def iter_object_answers(text: str, known: Mapping[str, str]) -> Iterator[ParsedAnswer]:
-    """The answers that objects in the text hold: JSON or Python, whole or broken, or a call with the fields' names."""
+    """Yield the answers in objects of the text: JSON or Python, whole or broken, or a call with field names."""
     if call := CALL.search(text):
         yield ParsedAnswer(
             select_known_fields(_parse_call_keywords(text[call.start() :]), known), text[: call.start()], False
@@ -150,7 +144,7 @@ def iter_object_answers(text: str, known: Mapping[str, str]) -> Iterator[ParsedA
 
 
 def _collect_answers(value: Any, known: Mapping[str, str], depth: int) -> list[dict[str, Any]]:
-    """The answers in an object: itself, or those below its keys. Of a list, the first."""
+    """Collect the answers in an object: itself, or those below its keys; of a list, the first that has any."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         value = parse_literal(value.lstrip())
     if isinstance(value, list):
@@ -164,8 +158,8 @@ def _collect_answers(value: Any, known: Mapping[str, str], depth: int) -> list[d
 
 
 def _find_object_end(text: str, start: int) -> int:
-    """The end of the object that begins at `start`; the text's end when nothing closes it. Braces in quotes do not
-    count."""
+    """Return the end of the object that begins at `start`; the text's end if it is not closed. Ignores braces in
+    quotes."""
     depth, quote, escaped = 0, "", False
     for position in range(start, len(text)):
         sign = text[position]
@@ -185,7 +179,7 @@ def _find_object_end(text: str, start: int) -> int:
 
 
 def _parse_call_keywords(text: str) -> dict[str, Any]:
-    """The keyword arguments of a Python call that the text begins with."""
+    """Parse the keyword arguments of a Python call at the start of the text."""
     for end in [match.end() for match in re.finditer(r"\)", text)][:ATTEMPTS]:
         try:
             call = ast.parse(text[:end], mode="eval").body

@@ -1,7 +1,7 @@
-"""The form of a call in fewer words than DSPy's: each field named once, the form of an answer shown once.
+"""A description of the call's form in fewer words than DSPy's: each field and the answer form appear once.
 
-Under the interface `complete`, whose prompts are nobody else's, and of signatures whose fields are plain text: DSPy's
-words say what else a field is, and are kept for that.
+Used only under the interface `complete`, whose prompts follow no published code, and for signatures of plain text
+fields. Other types need DSPy's words, which describe them.
 """
 
 import textwrap
@@ -16,14 +16,14 @@ INPUTS, OUTPUTS, FORM, OBJECTIVE = BRIEF
 
 
 def can_be_brief(signature: type[dspy.Signature]) -> bool:
-    """Whether a call with this signature is put in few words."""
+    """Return whether the form of a call with this signature can be described briefly."""
     return dspy.settings.get("interface") == "complete" and all(
         is_text_field(field) and not field.json_schema_extra.get("constraints") for field in signature.fields.values()
     )
 
 
 def describe_form(adapter: dspy.ChatAdapter, signature: type[dspy.Signature]) -> str:
-    """The fields, and an answer with placeholders in the adapter's format."""
+    """Describe the fields and show an answer with placeholders in the adapter's format."""
     placeholders = {name: f"{{{name}}}" for name in signature.output_fields}
     shown = adapter.format_assistant_message_content(signature, placeholders).strip()
     given, wanted = _list_fields(signature.input_fields), _list_fields(signature.output_fields)
@@ -31,7 +31,6 @@ def describe_form(adapter: dspy.ChatAdapter, signature: type[dspy.Signature]) ->
 
 
 def describe_objective(signature: type[dspy.Signature]) -> str:
-    """The signature's instructions."""
     return f"{OBJECTIVE}\n{textwrap.dedent(signature.instructions).strip()}"
 
 

@@ -1,4 +1,4 @@
-"""Which output field a model means by a name."""
+"""Maps the names that models write to output fields."""
 
 import re
 from collections.abc import Mapping
@@ -23,34 +23,34 @@ FAMILIES = (
     "errorrules errorrule errors mistakes",
     "progressrules progressrule progress",
 )
-"""Names that models use for one another, in plain form."""
+"""Names that models use as synonyms, normalized."""
 
 REASONING = frozenset(FAMILIES[0].split())
 
 SPARED = {"thought": "", "reasoning": "", "current_subgoal": "none", "what_went_wrong": ""}
-"""Output fields that an answer may do without, and what they are then: an omission that changes nothing of what is done
-costs no answer."""
+"""Output fields that an answer may omit, with their default: an omission that does not change the action should not
+cost the answer."""
 
 PROSE = frozenset({"plan"})
-"""Output fields that a text without any form is taken for, where no other has to be there."""
+"""Output fields that a text without any form may be, if no other field is required."""
 
 TURNS = "observation observations obs environment env result user human assistant system feedback response completed"
 ENVIRONMENT = frozenset([*TURNS.split(), "gameresponse", "output", "score", "reward", "观察", "观察结果"])
-"""Names that end an answer: what follows is the other side's part, played by the model."""
+"""Names that end an answer: after them the model plays the other side's part."""
 
 
 def normalize_field_name(name: str) -> str:
-    """The name without case, spaces, underscores, hyphens, a number at its end and whose it is (`My thought 1`)."""
+    """Return the name in lower case without spaces, underscores, hyphens, final number and `my` (`My thought 1`)."""
     return re.sub(r"^my\s+|[\W_]+|\d+\s*$", "", name.lower())
 
 
 def strip_sentence(word: str) -> str:
-    """A plain name less what makes a sentence of it (`The target state is`): a header where there is one field only."""
+    """Strip the words that make a name a sentence (`The target state is`), a header used when there is one field."""
     return re.sub(r"^the(?=.)|(?<=.)is$", "", word)
 
 
 def map_names_to_fields(signature: type[dspy.Signature]) -> dict[str, str]:
-    """Plain name to output field: each field's own, and those of its family where no other field shares it."""
+    """Map normalized names to output fields: each field's own name, and its synonyms unless two fields share them."""
     own = {normalize_field_name(name): name for name in signature.output_fields}
     found = dict(own)
     for family in map(str.split, FAMILIES):
@@ -62,8 +62,8 @@ def map_names_to_fields(signature: type[dspy.Signature]) -> dict[str, str]:
 
 
 def select_known_fields(said: Mapping[Any, Any], known: Mapping[str, str]) -> dict[str, Any]:
-    """The entries that name output fields; a field's own name goes before its relatives'. Of `error_rules`, `error` is
-    one here: ahead of a text it would be the name of one rule."""
+    """Select the entries that name output fields; a field's own name takes precedence over its synonyms. In an object,
+    `error` also names `error_rules`; before a text it would be the name of a single rule."""
     found: dict[str, Any] = {}
     for key, value in sorted(
         said.items(),

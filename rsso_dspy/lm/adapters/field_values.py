@@ -1,4 +1,4 @@
-"""One field's value from whatever a model gave for it."""
+"""Converts whatever a model wrote for a field to the field's type."""
 
 import re
 import types
@@ -24,12 +24,12 @@ def is_optional_field(info: FieldInfo) -> bool:
 
 
 def is_single_value(info: FieldInfo) -> bool:
-    """Whether the field's description asks for one thing, so that several contradict one another."""
+    """Return whether the field's description asks for one thing, so that several values contradict each other."""
     return re.match(r"(?:one|a|an)\b", _get_field_description(info), re.I) is not None
 
 
 def convert_value(said: Any, info: FieldInfo) -> Any:
-    """The value in the field's type; None when it is not there or cannot be told."""
+    """Convert a value to the field's type; None if it is missing or unclear."""
     core = _unwrap_optional_type(info)
     if core is str:
         return _convert_text(said, info)
@@ -44,7 +44,6 @@ def convert_value(said: Any, info: FieldInfo) -> Any:
 
 
 def _unwrap_optional_type(info: FieldInfo) -> Any:
-    """The annotation less None."""
     kinds = [kind for kind in get_args(info.annotation) if kind is not type(None)]
     alternatives = get_origin(info.annotation) in (Union, types.UnionType)
     return kinds[0] if alternatives and len(kinds) == 1 else info.annotation

@@ -1,4 +1,4 @@
-"""Answers that lack what decides nothing: a bare action, one without reasoning or subgoal, a plan as plain prose.
+"""Reads answers that lack inessential fields: a bare action, no reasoning or subgoal, a plan as plain prose.
 
 repair_leniently(SkillActor, "teleport outside", frozenset({"teleport"}))
 # {"reasoning": "", "current_subgoal": "none", "next_action": "teleport outside"}
@@ -6,7 +6,6 @@ repair_leniently(SkillActor, "teleport outside", frozenset({"teleport"}))
 
 import re
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -15,13 +14,14 @@ from rsso_dspy.lm.adapters.answer_parser import parse_sections
 from rsso_dspy.lm.adapters.field_names import ENVIRONMENT, PROSE, SPARED, map_names_to_fields, normalize_field_name
 from rsso_dspy.lm.adapters.field_values import is_optional_field
 from rsso_dspy.lm.adapters.repair import EVERY, LEAD_IN, is_placeholder, repair_answer
-from rsso_dspy.signatures.layouts import SignatureWords, read_words
+from rsso_dspy.signatures.layouts import cache_by_words
 
 LONGEST_LINE = 120
-"""Characters of a line that is taken for an action."""
+"""Maximum characters of a line that can be an action."""
 FEWEST_WORDS = 4
-"""Of a text that is taken for a plan."""
+"""Minimum words of a text that can be a plan."""
 
+_LETTERS = re.compile(r"[\W_]+")
 _FENCE = re.compile(r"^\s*```\w*\s*$", re.M)
 _THINKING = re.compile(r"<(think|thinking|reasoning|reflection)>.*?</\1>", re.I | re.S)
 _MARKS = re.compile(r"^\s*(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)?[*_`\"'“‘]*")
@@ -34,19 +34,23 @@ _TURN = re.compile(rf"\W{{0,3}}(?:{'|'.join(sorted(map(re.escape, ENVIRONMENT)))
 
 
 def repair_leniently(signature: type[dspy.Signature], completion: str, verbs: Collection[str]) -> dict[str, Any] | None:
-    """As `repair`, with the fields of `SPARED` allowed to be missing. A text in no form at all is the value of the only
-    field that has to be there: an action when its one line, or its last, begins with one of `verbs`, a plan when it is
-    prose. None when the signature has no such fields, or nothing can be read."""
-    kind: Any = signature
-    spared = _spare(kind, read_words(signature))
+    """Repair an answer like `repair_answer`, but allow the fields of `SPARED` to be missing.
+
+    A text without any form is the value of the only required field: an action if its last line begins with one of
+    `verbs`, a plan if it is prose. None if the signature has no such fields or nothing can be read.
+    """
+    spared = _spare(signature)
     if spared is None:
         return None
     required = [name for name, info in spared.output_fields.items() if not is_optional_field(info)]
     if len(required) != 1:
         return repair_answer(spared, completion)
     bare = _prose(completion, spared) if required[0] in PROSE else _line(completion, verbs)
-    if (fields := repair_answer(spared, completion)) is not None and not _is_whole(fields[required[0]], completion):
-        return fields
+    if (fields := repair_answer(spared, completion)) is not None:
+        value = fields[required[0]]
+        # A value that is the whole answer has no form.
+        if not (isinstance(value, str) and _LETTERS.sub("", value) == _LETTERS.sub("", completion)):
+            return fields
     if bare is None:
         return None
     before, said = bare
@@ -62,9 +66,9 @@ def repair_leniently(signature: type[dspy.Signature], completion: str, verbs: Co
     }
 
 
-@lru_cache(maxsize=64)
-def _spare(signature: Any, _words: SignatureWords) -> Any:
-    """The signature with the fields of `SPARED` optional; None when it has none, or nothing else that is required."""
+@cache_by_words
+def _spare(signature: type[dspy.Signature]) -> Any:
+    """Return the signature with the fields of `SPARED` optional; None if it has none of these fields."""
     names = [name for name in signature.output_fields if name in SPARED]
     if not names:
         return None
@@ -76,14 +80,8 @@ def _spare(signature: Any, _words: SignatureWords) -> Any:
     return dspy.Signature(fields, signature.instructions)
 
 
-def _is_whole(said: Any, completion: str) -> bool:
-    """Whether a field was given everything there is: a text in no form."""
-    letters = re.compile(r"[\W_]+")
-    return isinstance(said, str) and letters.sub("", said) == letters.sub("", completion)
-
-
 def _line(completion: str, verbs: Collection[str]) -> tuple[str, str] | None:
-    """The last line where it is an action, and what stands before it."""
+    """Return the text before the last line, and that line, if it is an action; otherwise None."""
     lines = [line for line in _FENCE.sub("", _THINKING.sub("", completion)).splitlines() if line.strip()]
     if not lines or any(_TURN.match(line) for line in lines):
         return None
@@ -98,7 +96,7 @@ def _line(completion: str, verbs: Collection[str]) -> tuple[str, str] | None:
 
 
 def _prose(completion: str, signature: type[dspy.Signature]) -> tuple[str, str] | None:
-    """A text that is more than a few words and no refusal, and names no field."""
+    """Return the text as a plan if it has more than a few words, is no refusal and names no field; otherwise None."""
     text = _FENCE.sub("", _THINKING.sub("", completion)).strip()
     if parse_sections(text, map_names_to_fields(signature), EVERY).said:
         return None

@@ -1,7 +1,7 @@
-"""A list from whatever a model gave for it: texts, numbers, or objects of a class.
+"""Converts whatever a model wrote for a list to texts, numbers or objects of a class.
 
-Lists of texts and of objects are what models get wrong most. Here is what the forms they use have in common; how one
-object is read stands in `models.py`. An object of which a field is missing is left out, unless it is all there is.
+Models make most mistakes in lists of texts and of objects. This module handles the forms of lists;
+`pydantic_objects.py` reads single objects. Objects with a missing field are left out, unless there are no others.
 """
 
 import json
@@ -21,13 +21,13 @@ from rsso_dspy.lm.adapters.pydantic_objects import (
 )
 
 TEXT_KEYS = ("text", "value", "content", "rule", "step", "action", "instruction")
-"""Where the text stands when an object was given for a text."""
+"""Keys that may hold the text when a model wrote an object for a text."""
 ITEM_KEYS = (*TEXT_KEYS, "description", "progress", "fact")
-"""Where it stands in an item of a list."""
+"""Keys that may hold the text of a list item."""
 ABOUT = frozenset(
     {"id", "category", "type", "kind", "priority", "confidence", "importance", "status", "index", "number", "source"}
 )
-"""Keys of what is said about a text."""
+"""Keys of metadata about a text."""
 BULLET = re.compile(r"^\s*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I)
 NOTHING = re.compile(r"(?:none|null|nil|n/?a|nothing|empty|no rules?|no errors?|\[\s*\]|-)[.!]?", re.I)
 EXPLAINED = re.compile(r"(?:none|n/?a)\s*\([^()\n]*\)\W*", re.I)
@@ -44,10 +44,9 @@ LEAD_IN = re.compile(r"\A(?:[^\[{\n\"']*:[ \t]*\n\s*)(?=[\[{])")
 
 
 def parse_list_items(said: Any, kind: Any) -> list[Any] | None:
-    """The items of a list in whatever form, each an object, text or number as `kind` wants it; None when unclear."""
+    """Parse the items of a list in any form, each an object, text or number as `kind` says; None if unclear."""
     if said is None:
         return []
-    objects = isinstance(kind, type) and issubclass(kind, BaseModel)
     if isinstance(said, str):
         said = _split_items(said.strip(), kind)
     if isinstance(said, Mapping):
@@ -60,14 +59,14 @@ def parse_list_items(said: Any, kind: Any) -> list[Any] | None:
     if said and all(map(_is_ellipsis, said)):
         return None
     said = [item for item in said if not _is_ellipsis(item)]
-    if objects:
+    if _is_model_class(kind):
         return parse_models([item for item in said if not _is_empty_item(item, kind)], kind)
     found = [_convert_item(item, kind) for item in said if not _is_empty_item(item, kind)]
     return None if any(item is None for item in found) else found
 
 
 def extract_only_text(said: Mapping[str, Any]) -> Any:
-    """The text of an object with a text key, or of one that holds nothing else; None otherwise."""
+    """Return the text of an object with a text key, or with a text as its only value; None otherwise."""
     for key in TEXT_KEYS:
         if isinstance(said.get(key), str):
             return said[key]
@@ -76,7 +75,7 @@ def extract_only_text(said: Mapping[str, Any]) -> Any:
 
 
 def _extract_item_text(said: Mapping[str, Any]) -> Any:
-    """The text of an item, whatever else is said about it."""
+    """Return the text of an item, without metadata."""
     lower = {str(key).lower(): value for key, value in said.items()}
     for key in ITEM_KEYS:
         if isinstance(lower.get(key), str):
@@ -85,8 +84,8 @@ def _extract_item_text(said: Mapping[str, Any]) -> Any:
 
 
 def split_bullets(text: str) -> list[str]:
-    """One item a bullet. A line without one goes on with the item above, unless there is a blank line between: then
-    the list is over. What stands before the first is a lead-in."""
+    """Split a text into one item per bullet. A line without a bullet continues the item above; after a blank line it
+    ends the list. Text before the first bullet is dropped."""
     found: list[str] = []
     above = ""
     for line in text.splitlines():
@@ -101,7 +100,6 @@ def split_bullets(text: str) -> list[str]:
 
 
 def _is_empty_item(item: Any, kind: Any) -> bool:
-    """Whether an item says that there is none."""
     if isinstance(item, str):
         nothing = kind is not int and NOTHING.fullmatch(item.strip()) is not None
         return (
@@ -113,7 +111,6 @@ def _is_empty_item(item: Any, kind: Any) -> bool:
 
 
 def _is_ellipsis(item: Any) -> bool:
-    """Whether an item only says that there are more."""
     return item is ... or (isinstance(item, str) and DOTS.fullmatch(item.strip()) is not None)
 
 
@@ -126,7 +123,8 @@ def _convert_item(said: Any, kind: Any) -> Any:
         said = _extract_item_text(said) if isinstance(said, Mapping) else said
         return _strip_item_quotes(str(said).strip()) if isinstance(said, str | int | float) else None
     if kind is int:
-        said = _extract_only_number(said) if isinstance(said, Mapping) else said
+        if isinstance(said, Mapping):
+            said = next((value for value in said.values() if isinstance(value, int)), None) if len(said) == 1 else None
         if isinstance(said, str):
             found = re.findall(r"\d+", said) if NUMBERS.fullmatch(said) else []
             return int(found[0]) if len(found) == 1 else None
@@ -139,12 +137,8 @@ def _strip_item_quotes(text: str) -> str:
     return wrapped.group(2).strip() if wrapped and wrapped.group(1) not in wrapped.group(2) else text
 
 
-def _extract_only_number(said: Mapping[str, Any]) -> Any:
-    return next((value for value in said.values() if isinstance(value, int)), None) if len(said) == 1 else None
-
-
 def _unwrap_mapping(said: Mapping[str, Any], kind: Any) -> list[Any]:
-    """The items in an object: those of the list it wraps, itself, or its values."""
+    """Return the items in an object: those of the list it wraps, itself, or its values."""
     if len(said) == 1 and isinstance(only := next(iter(said.values())), list):
         return only
     if _is_model_class(kind):
@@ -155,7 +149,7 @@ def _unwrap_mapping(said: Mapping[str, Any], kind: Any) -> list[Any]:
 
 
 def _flatten_nested_lists(said: list[Any], kind: Any) -> list[Any]:
-    """A list of lists as one list. A pair of texts is an object with two fields."""
+    """Flatten a list of lists. For a class with two fields, a pair of texts is one object."""
     if not said or not all(isinstance(item, list) for item in said):
         return said
     if _is_model_class(kind):
@@ -166,7 +160,7 @@ def _flatten_nested_lists(said: list[Any], kind: Any) -> list[Any]:
 
 
 def _split_items(text: str, kind: Any) -> Any:
-    """The items in a text: JSON or Python, nothing at all, tags, a table, lines, or a row with separators."""
+    """Split a text into items: JSON or Python, nothing at all, tags, a table, lines, or a row with separators."""
     text = FENCE.sub("", text.strip()).strip()
     if all(line.lstrip().startswith(">") for line in text.splitlines()):
         text = re.sub(r"^\s*>\s?", "", text, flags=re.M).strip()
@@ -201,7 +195,7 @@ def _split_items(text: str, kind: Any) -> Any:
 
 
 def _parse_literals(text: str) -> Any:
-    """What literals in a text hold: one, or several one after the other; None when it holds others things too."""
+    """Parse a text of one literal or several in sequence; None if it holds anything else."""
     found = parse_literal_sequence(text)
     if found is None and text[0] in "[{(":
         return parse_literal(text)
@@ -214,7 +208,7 @@ def _parse_literals(text: str) -> Any:
 
 
 def _parse_tagged_items(text: str, kind: Any) -> list[Any] | None:
-    """The items in tags: texts, or objects whose fields are tags in them."""
+    """Parse items in tags: texts, or objects whose fields are inner tags."""
     first = re.match(r"<([\w-]+)[^<>]*>[^<]+</", text)
     if _is_model_class(kind) and first and first.group(1).lower() in map_field_synonyms(kind):
         pairs = re.findall(r"<([\w-]+)[^<>]*>\s*(.*?)\s*</\1>", text, re.S)
@@ -228,7 +222,7 @@ def _parse_tagged_items(text: str, kind: Any) -> list[Any] | None:
 
 
 def is_json_list(text: str) -> bool:
-    """Whether a text is nothing but a list in JSON."""
+    """Return whether a text is exactly one JSON list."""
     try:
         return isinstance(json.loads(text, strict=False), list)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""JSON or Python in a text, broken as it may be."""
+"""Parses JSON or Python literals in a text, also broken ones."""
 
 import ast
 import json
@@ -8,10 +8,10 @@ from typing import Any
 import json_repair
 
 MOST_SIGNS, MOST_BRACKETS = 20_000, 60
-"""Longer, or deeper, is not given to json_repair: its time grows with the cube of brackets that nothing closes."""
+"""Longer or deeper texts are not passed to json_repair: its time grows with the cube of unclosed brackets."""
 OPEN = {"[": "]", "{": "}", "(": ")"}
 CALL = re.compile(r"[^\W\d]\w*\(\s*(?=\w+\s*=)")
-"""How an object is written by the call that makes it."""
+"""An object written as the call that creates it."""
 KEYWORD = re.compile(r"([^\W\d]\w*)\s*=(?!=)")
 COMMENT = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.S)
 AFTER_STRING = re.compile(r"\s*(?:[,:;\]})]|$|//|#|/\*|\\n|\s+[\"'{\[])")
@@ -21,8 +21,8 @@ ENDED, VALUE = "]}", "[{"
 
 
 def parse_literal(text: str) -> Any:
-    """The value that a text begins with, its bracket first; None when there is none. Tuples and sets are lists. Of a
-    list that was cut off, the items before the cut."""
+    """Parse the value that a text begins with, starting at its bracket; None if there is none. Tuples and sets become
+    lists; a list that was cut off keeps its complete items."""
     try:
         return json.JSONDecoder(strict=False).raw_decode(text)[0]
     except (ValueError, RecursionError):
@@ -33,7 +33,7 @@ def parse_literal(text: str) -> Any:
             return json.loads(written)
         except (ValueError, RecursionError):
             pass
-    if "\\" not in text:  # Python warns of escapes that it does not know
+    if "\\" not in text:  # Python warns about unknown escapes
         try:
             if not isinstance(read := ast.literal_eval(text), set):
                 return _convert_tuples(read)
@@ -43,12 +43,12 @@ def parse_literal(text: str) -> Any:
         return None
     try:
         return json_repair.loads(text, skip_json_loads=True) or None
-    except Exception:  # a repairer of anything may fail on anything
+    except Exception:  # json_repair may raise anything on arbitrary text
         return None
 
 
 def parse_literal_sequence(text: str) -> list[Any] | None:
-    """The values of a text that holds nothing but whole ones, with commas or lines between; None otherwise."""
+    """Parse a text of complete values separated by commas or lines; None if it holds anything else."""
     decoder, found, position = json.JSONDecoder(strict=False), [], 0
     while position < len(text):
         try:
@@ -61,15 +61,17 @@ def parse_literal_sequence(text: str) -> list[Any] | None:
 
 
 def _convert_tuples(value: Any) -> Any:
-    """The value with lists in place of tuples."""
     if isinstance(value, tuple | list):
         return [_convert_tuples(item) for item in value]
     return {key: _convert_tuples(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _rewrite_as_json(text: str) -> str | None:
-    """The value that a text begins with as JSON: its strings told by what stands about them, without comments, with
-    commas where they are missing, and closed when it was cut off. None when it is something else."""
+    """Rewrite the value that a text begins with as JSON; None if it is something else.
+
+    Finds the ends of strings by what follows them, drops comments, adds missing commas, and closes a value that was cut
+    off.
+    """
     out: list[str] = []
     stack: list[tuple[str, int]] = []
     position = 0
@@ -123,8 +125,8 @@ def _rewrite_as_json(text: str) -> str | None:
 
 
 def _scan_string(text: str, start: int) -> tuple[str | None, int]:
-    """The string that a quote opens, and where it ends; None when it is never closed. A quote that nothing follows as
-    it follows strings is part of it."""
+    """Return the string that a quote opens and where it ends; None if it is never closed. A quote is part of the string
+    unless it is followed by what can follow a string."""
     quote, position = text[start], start + 1
     while (position := text.find(quote, position)) >= 0:
         slashes = len(text[:position]) - len(text[:position].rstrip("\\"))
@@ -139,7 +141,7 @@ def _scan_string(text: str, start: int) -> tuple[str | None, int]:
 
 
 def _is_object(text: str, position: int) -> bool:
-    """Whether what a brace opens has keys; otherwise it is a set."""
+    """Return whether a brace opens an object with keys rather than a set."""
     rest = text[position:].lstrip()
     if rest[:1] in ("'", '"'):
         _, end = _scan_string(rest, 0)
@@ -148,7 +150,7 @@ def _is_object(text: str, position: int) -> bool:
 
 
 def _convert_word(word: str, ahead: str) -> str | None:
-    """A number, a constant or a bare key as JSON; None for anything else."""
+    """Return a number, a constant or a bare key as JSON; None for anything else."""
     if word in WORDS:
         return WORDS[word]
     if re.fullmatch(r"-?\d+(?:\.\d+)?", word):
@@ -157,7 +159,7 @@ def _convert_word(word: str, ahead: str) -> str | None:
 
 
 def _insert_comma(out: list[str]) -> None:
-    """A comma where two values meet without one."""
+    """Add a comma if two values follow each other without one."""
     if out and (out[-1][-1] in ENDED or out[-1][0] == '"' or out[-1][0].isalnum()):
         out.append(",")
 
@@ -168,8 +170,8 @@ def _drop_trailing_commas(out: list[str]) -> None:
 
 
 def _close_brackets(out: list[str], stack: list[tuple[str, int]]) -> str | None:
-    """What was cut off, closed after the last whole item of the innermost list. None when no list is open: then a
-    single value was cut, and what is left of it may be all that matters."""
+    """Close a value that was cut off after the last complete item of the innermost list. None if no list is open: then
+    a single value was cut, and its rest may be what matters."""
     if not any(out[begun] == "[" for _, begun in stack):
         return None
     if out[stack[-1][1]] == "{" and (out[-1] in (":", ",") or not _is_entry_complete(out, stack[-1][1])):
@@ -181,5 +183,5 @@ def _close_brackets(out: list[str], stack: list[tuple[str, int]]) -> str | None:
 
 
 def _is_entry_complete(out: list[str], begun: int) -> bool:
-    """Whether what is there of an object ends with a value."""
+    """Return whether the written part of an object ends with a value."""
     return len(out) > begun + 3 and out[-2] == ":"

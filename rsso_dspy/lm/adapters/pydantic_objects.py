@@ -1,4 +1,4 @@
-"""Objects of a pydantic class from objects, lines, tables and labelled texts."""
+"""Builds objects of a pydantic class from objects, lines, tables and labelled texts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ SYNONYMS = {
     "solution": ("fix", "correction", "instead", "correct", "remedy", "resolution", "whattodoinstead", "insteaddo",
                  "correctaction", "solutions", "fixes"),
 }  # fmt: skip
-"""Other names of a field, in plain form."""
+"""Synonyms of fields, normalized."""
 ARROW = re.compile(r"\s?(?:-{1,3}>|→|={1,3}>|⇒)\s?")
 SIDES = re.compile(r"^\s*(?:[-*•–+]|\(?\d+[.):])?\s*", re.M)
 HEADER_LINE = re.compile(
@@ -25,7 +25,7 @@ TRAILING = re.compile(r"[\s|;,(]{0,20}(?:\n\s{0,20}(?:[-*•–+]|\(?\d+[.):]))?
 
 
 def parse_models(said: Sequence[Any], kind: type[BaseModel]) -> list[BaseModel] | None:
-    """The objects of a class in a list. What cannot be one is left out; None when nothing can."""
+    """Parse the objects of a class in a list. Items that are no such object are left out; None if all are."""
     texts = [item for item in said if isinstance(item, str)]
     if texts and len(texts) == len(said) and (found := parse_labelled_objects("\n".join(texts), kind)) is not None:
         said = found
@@ -34,7 +34,7 @@ def parse_models(said: Sequence[Any], kind: type[BaseModel]) -> list[BaseModel] 
 
 
 def parse_model(said: Any, kind: type[BaseModel]) -> BaseModel | None:
-    """An object, or a line such as ``Mistake: ... Solution: ...``, or ``... -> ...``, as the class."""
+    """Parse an object, or a line such as ``Mistake: ... Solution: ...`` or ``... -> ...``, as the class."""
     if isinstance(said, str) and said.lstrip().startswith("{"):
         said = parse_literal(said.lstrip())
     if isinstance(said, str):
@@ -48,7 +48,8 @@ def parse_model(said: Any, kind: type[BaseModel]) -> BaseModel | None:
     renamed: dict[str, Any] = {}
     for key, value in said.items():
         if name := meant.get(_normalize_key(key)):
-            renamed.setdefault(name, _unwrap_field_value(value))
+            only = value[0] if isinstance(value, list) and len(value) == 1 else value
+            renamed.setdefault(name, "" if only is None else only)
     try:
         return kind.model_validate(renamed)
     except ValidationError:
@@ -56,8 +57,8 @@ def parse_model(said: Any, kind: type[BaseModel]) -> BaseModel | None:
 
 
 def parse_labelled_objects(text: str, kind: type[BaseModel]) -> list[dict[str, str]] | None:
-    """The objects in a text whose fields have their names before them, in turn, or arrows between them; None when it
-    is not made up of those."""
+    """Parse the objects in a text whose fields have labels, in order, or arrows between them; None if the text has
+    another form."""
     names, meant = list(kind.model_fields), map_field_synonyms(kind)
     found = list(_compile_label_pattern(tuple(meant)).finditer(text))
     ends = [*(mark.start() for mark in found[1:]), len(text)][: len(found)]
@@ -66,9 +67,8 @@ def parse_labelled_objects(text: str, kind: type[BaseModel]) -> list[dict[str, s
         for mark, end in zip(found, ends, strict=True)
         if (value := _trim_field_value(text[mark.end() : end]))
     ]
-    if len(said) >= len(names) and all(
-        HEADER_LINE.fullmatch(line) for line in _list_leading_lines(text, found[0].start())
-    ):
+    before = text[: found[0].start()].splitlines() if found else []
+    if len(said) >= len(names) and all(HEADER_LINE.fullmatch(line) for line in before if SIDES.sub("", line).strip()):
         values = [value for _, value in said]
         if [name for name, _ in said] != names * (len(said) // len(names)):
             return None
@@ -77,8 +77,8 @@ def parse_labelled_objects(text: str, kind: type[BaseModel]) -> list[dict[str, s
             for start in range(0, len(values), len(names))
         ]
     if len(said) == 1 == len(names) - 1 and said[0][0] == names[1]:
-        before = _trim_field_value(SIDES.sub("", text[: found[0].start()].rstrip("( "), count=1))
-        return [{names[0]: before, names[1]: said[0][1]}] if before else None
+        first = _trim_field_value(SIDES.sub("", text[: found[0].start()].rstrip("( "), count=1))
+        return [{names[0]: first, names[1]: said[0][1]}] if first else None
     lines = [SIDES.sub("", line).strip() for line in text.splitlines() if line.strip()]
     parts = [ARROW.split(line) for line in lines]
     if parts and all(len(row) == len(names) and all(row) for row in parts):
@@ -88,14 +88,15 @@ def parse_labelled_objects(text: str, kind: type[BaseModel]) -> list[dict[str, s
 
 @lru_cache(maxsize=8)
 def _compile_label_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of the words as a label: at the start of a line, or after a mark within one."""
+    """Compile a pattern for any of the words as a label, at the start of a line or after punctuation."""
     ahead = r"(?:^|(?<=[.!?;|,(\"'\s]))[\s|]{0,20}(?:[-*•–+]\s+|\(?\d+[.):]\s+)?[*_`\"']*\b"
     behind = r"(?:[ _]*\d+)?[*_`\"']*[ \t]*[:：][*_]*[ \t]*"
     return re.compile(rf"{ahead}({'|'.join(sorted(words, key=len, reverse=True))}){behind}", re.I | re.M)
 
 
 def split_object_mapping(said: Mapping[str, Any], kind: type[BaseModel]) -> list[Any]:
-    """The objects in an object: itself, those below its keys, or those whose fields are numbered or given in lists."""
+    """Split an object into the objects it holds: itself, those below its keys, or those with numbered fields or fields
+    in lists."""
     meant = map_field_synonyms(kind)
     named = [key for key in said if meant.get(_normalize_key(key))]
     lists = {
@@ -115,7 +116,7 @@ def split_object_mapping(said: Mapping[str, Any], kind: type[BaseModel]) -> list
 
 
 def parse_table_rows(lines: Sequence[str], kind: Any) -> list[Any] | None:
-    """The rows of a table: objects whose fields are its columns, or the texts of the one column that holds any."""
+    """Parse the rows of a table: objects whose fields are its columns, or the texts of its only column with texts."""
     cells = [[cell.strip(" *`") for cell in line.strip().strip("|").split("|")] for line in lines]
     cells = [row for row in cells if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
     if len(cells) < 2 or len({len(row) for row in cells}) > 1:
@@ -129,7 +130,7 @@ def parse_table_rows(lines: Sequence[str], kind: Any) -> list[Any] | None:
 
 
 def _parse_single_entry(said: Mapping[str, Any], kind: type[BaseModel]) -> BaseModel | None:
-    """The object that a single entry holds, or is: a sentence that points to another one."""
+    """Parse a single entry: an object below its key, or a sentence as key with another one as value."""
     (key, value), names = next(iter(said.items())), list(kind.model_fields)
     if isinstance(value, Mapping):
         return parse_model(value, kind)
@@ -138,7 +139,7 @@ def _parse_single_entry(said: Mapping[str, Any], kind: type[BaseModel]) -> BaseM
 
 
 def map_field_synonyms(kind: type[BaseModel]) -> dict[str, str]:
-    """Plain name to field."""
+    """Map normalized names and synonyms to fields."""
     found = {_normalize_key(name): name for name in kind.model_fields}
     for name in kind.model_fields:
         for word in SYNONYMS.get(name, ()):
@@ -150,19 +151,8 @@ def _normalize_key(key: Any) -> str:
     return re.sub(r"[\W_]+|\d+\s*$", "", str(key).lower())
 
 
-def _unwrap_field_value(value: Any) -> Any:
-    """A field's value: of a list of one, that one; nothing as empty text."""
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    return "" if value is None else value
-
-
-def _list_leading_lines(text: str, position: int) -> list[str]:
-    return [line for line in text[:position].splitlines() if SIDES.sub("", line).strip()]
-
-
 def _trim_field_value(text: str) -> str:
-    """A value less the marks, the separator and the header of the next object that follow it."""
+    """Trim a value: marks, the separator, and the header of the next object after it."""
     lines = text.strip().splitlines()
     while len(lines) > 1 and HEADER_LINE.fullmatch(lines[-1]):
         lines.pop()

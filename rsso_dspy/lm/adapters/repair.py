@@ -1,11 +1,11 @@
-"""An answer's fields from a text that keeps to no format, or None. Pure: the same text gives the same fields.
+"""Reads an answer's fields from a text that follows no format. Deterministic: the same text gives the same fields.
 
     repair_answer(FlatActor, "Thought: It is closed.\\nAction: open door")
     # {"thought": "It is closed.", "action": "open door"}
 
-Wrong is worse than unreadable: a required field that the model did not give is never made up, an optional one becomes
-its default. Only what stands before a required reasoning (thinking tags, prose ahead of the first field) may serve as
-it, for that is what it is. Of several answers the first complete one counts: the rest is the model playing on alone.
+A wrong answer is worse than an unreadable one: a missing required field is never invented, and a missing optional one
+gets its default. The only exception is required reasoning, for which thinking tags or prose before the first field may
+serve, because that is reasoning. Of several answers the first complete one counts; the model plays on alone in others.
 """
 
 import re
@@ -33,7 +33,7 @@ OPENING = re.compile(rf"\s*<{THINKING}>", re.I)
 CLOSED = re.compile(rf"<{THINKING}>(.*?)</{THINKING}>", re.I | re.S)
 STRAY = re.compile(rf"</?{THINKING}>", re.I)
 FIRST_FIELD = re.compile(r"^\s*(?:\[\[|\{|<|\*\*|#|\w[\w ]{0,25}:)", re.M)
-"""A line as an answer begins; thinking that is never closed and has none was cut off."""
+"""A line that can begin an answer; unclosed thinking without such a line was cut off."""
 TOKENS = re.compile(
     r"<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>(?:model)?"
     r"|<\|\w+\|>|<end_of_turn>|</?s>|\[/?INST\]"
@@ -53,7 +53,7 @@ LONGEST_BARE = 200
 
 
 def repair_answer(signature: type[dspy.Signature], completion: str) -> dict[str, Any] | None:
-    """The fields of the answer, in the signature's order; None when they cannot be told."""
+    """Return the fields of the answer in the signature's order; None if they are unclear."""
     text = TOKENS.sub("", completion.rpartition(FINAL)[2]).translate(INVISIBLE)
     if not signature.output_fields or not text.strip() or PAGE.match(text):
         return None
@@ -67,7 +67,7 @@ def repair_answer(signature: type[dspy.Signature], completion: str) -> dict[str,
 
 
 def trim_answer(completion: str) -> str:
-    """The answer less what is provably no part of it: thinking that it opens with, a template's tokens at its end."""
+    """Remove what is provably no part of the answer: thinking at its start, and a chat template's tokens at its end."""
     text = completion
     if text.endswith((">", ">\n", "> ")):
         text = LAST_TOKENS.sub("", text)
@@ -77,14 +77,14 @@ def trim_answer(completion: str) -> str:
 
 
 def is_echoed_placeholder(said: Any, name: str) -> bool:
-    """Whether a text is what a prompt shows in the field's place: ``{action}``, dots, ``[your action here]``."""
+    """Return whether a text is the prompt's placeholder of the field: ``{action}``, dots, ``[your action here]``."""
     shown = rf"\{{{name}\}}\s*(?:# note:.*)?|\.\.\.|…|[\[<{{(]?(?:your|insert) [\w ]{{1,40}} here[\]>}})]?"
     return isinstance(said, str) and re.fullmatch(shown, said.strip(), re.I) is not None
 
 
 def is_placeholder(said: Any) -> bool:
-    """Whether a text only holds a value's place: ``{anything}``, ``<anything>``, ``your action here``, dots; with what
-    may be left of an object around it."""
+    """Return whether a text is any placeholder: ``{anything}``, ``<anything>``, ``your action here``, dots; also with
+    remains of an object around it."""
     if not isinstance(said, str):
         return False
     bare = re.sub(r"\n\s*\}$", "", said.strip()).strip("[]()`\"'*, ")
@@ -95,14 +95,13 @@ def is_placeholder(said: Any) -> bool:
 
 
 def _strip_quote_marks(text: str) -> str:
-    """A text that is one quotation, line by line, less its marks."""
     lines = text.strip().splitlines()
     quoted = all(line.lstrip().startswith(">") or not line.strip() for line in lines)
     return "\n".join(re.sub(r"^\s*>\s?", "", line) for line in lines) if quoted else text
 
 
 def _parse_text(signature: type[dspy.Signature], text: str, most: bool) -> dict[str, Any] | None:
-    """The fields in the first form that holds all of them, or `most`."""
+    """Parse the fields with the first form that holds all of them, or most of them if `most`."""
     thinking, text = _split_thinking(text)
     known = map_names_to_fields(signature)
     for form in _iter_parsed_answers(text, known):
@@ -117,8 +116,8 @@ def _parse_text(signature: type[dspy.Signature], text: str, most: bool) -> dict[
 
 
 def _split_thinking(text: str) -> tuple[str, str]:
-    """What stands in thinking tags, and the rest. An opening tag may be missing, since chat templates write it; a
-    closing tag may too, and then nothing says where the thinking ends."""
+    """Split a text into its thinking and the rest. The opening tag may be missing because chat templates write it. If
+    the closing tag is missing, the end of the thinking is unknown."""
     inside = [match.group(1).strip() for match in CLOSED.finditer(text)]
     rest = CLOSED.sub("\n", text)
     before, tag, after = rest.partition("</think>")
@@ -130,7 +129,7 @@ def _split_thinking(text: str) -> tuple[str, str]:
 
 
 def _iter_parsed_answers(text: str, known: Mapping[str, str]) -> Iterator[ParsedAnswer]:
-    """The ways to read the text, strictest first."""
+    """Yield the ways to read the text, strictest first."""
     yield parse_sections(text, known, "bracket")
     yield from iter_object_answers(text, known)
     for kinds in ("tag", "label heading", EVERY, f"{EVERY} inline"):
@@ -140,7 +139,7 @@ def _iter_parsed_answers(text: str, known: Mapping[str, str]) -> Iterator[Parsed
 def _add_reasoning(
     signature: type[dspy.Signature], form: ParsedAnswer, known: Mapping[str, str], thinking: str
 ) -> Mapping[str, Any]:
-    """The fields of a form with what stands ahead of them: fields in another form, or the reasoning that is missing."""
+    """Add to the fields of a form what comes before them: fields in another form, or missing reasoning."""
     ahead = parse_sections(form.before, known, EVERY).said
     first = next(iter(signature.output_fields))
     missing = first not in form.said and first not in ahead
@@ -157,8 +156,8 @@ def _add_reasoning(
 def _convert_fields(
     signature: type[dspy.Signature], said: Mapping[str, Any], loose: bool, most: bool
 ) -> dict[str, Any] | None:
-    """The fields in their types; None unless every required one is there. With `most`, lists may be missing, or hold
-    nothing that can be read, and count as empty, if over half of the required fields are there."""
+    """Convert the fields to their types; None unless all required ones are there. With `most`, missing or unreadable
+    lists count as empty if more than half of the required fields are there."""
     if not said:
         return None
     fields: dict[str, Any] = {}
@@ -183,14 +182,14 @@ def _convert_fields(
 
 
 def _extract_reasoning(before: str) -> str:
-    """Prose ahead of the first field, less the politeness that leads in to it."""
+    """Return the prose before the first field without polite lead-ins."""
     lines = [line for line in before.strip().splitlines() if not LEAD_IN.fullmatch(line.strip())]
     prose = re.sub(r"^```\w*$", "", "\n".join(lines), flags=re.M).strip()
     return "" if REFUSAL.match(prose) and re.search(r"can(?:'|no)t|sorry|unable", prose) else prose
 
 
 def _strip_decoration(text: str, one: bool, loose: bool) -> str:
-    """A text less the marks around it; a single thing also less the other side's part after it."""
+    """Strip the marks around a text; from a single value also the other side's part after it."""
     text = TURN.split("\n" + text)[0].strip() if one else text.strip()
     if not loose:
         return text
@@ -200,7 +199,7 @@ def _strip_decoration(text: str, one: bool, loose: bool) -> str:
 
 
 def _parse_bare_value(signature: type[dspy.Signature], text: str) -> dict[str, Any] | None:
-    """An answer that is nothing but the value of the only required field."""
+    """Parse an answer that is only the value of the only required field."""
     required = [name for name, info in signature.output_fields.items() if not is_optional_field(info)]
     if len(required) != 1:
         return None

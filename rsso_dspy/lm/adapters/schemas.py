@@ -1,21 +1,20 @@
-"""Answers in the form of a JSON schema that the server enforces: `adapter = "schema"`.
+"""The adapter for answers under a JSON schema that the server enforces: `adapter = "schema"`.
 
     with dspy.context(adapter=JSONAdapter()):           # this module's, which sends the schema with every request
         dspy.Predict(FlatActor)(...)                    # {"thought": "...", "action": "open door"}
     with dspy.context(action_choices=("open door", "wait")):
         ...                                             # and the action is one of these
 
-Servers that generate under a grammar (llama.cpp, vLLM, Ollama) and providers that take `response_format` cannot answer
-otherwise. Texts and lists are bounded, so that a small model that finds no end is not cut off in the middle; providers'
-own endpoints take no such bounds, and are sent none. An answer that breaks the schema shows that the server ignores it:
-that is said once, and the answer is read, or counted as malformed, as any other.
+Servers that generate under a grammar (llama.cpp, vLLM, Ollama) and providers that support `response_format` cannot
+break the schema. The schema limits texts and lists, so that a small model that does not stop is not cut off in the
+middle; providers' own endpoints do not support such limits and get none. An answer that breaks the schema shows that
+the server ignores it: a warning says so once, and the answer is read, or counted as malformed, like any other.
 """
 
 import json
 import logging
 from collections.abc import Sequence
 from copy import deepcopy
-from functools import lru_cache
 from typing import Any
 
 import dspy
@@ -25,19 +24,18 @@ from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.lm import adapters
 from rsso_dspy.lm.adapters.field_values import is_single_value, is_text_field
-from rsso_dspy.signatures.layouts import SignatureWords, read_words
-
-__all__ = ["ACTION_FIELDS", "JSONAdapter", "build_schema", "takes_bounds"]
+from rsso_dspy.signatures.layouts import cache_by_words
 
 ACTION_FIELDS = ("next_action", "action")
-"""Names of the actor's field that is held to `action_choices`."""
+"""Names of the actor's field that `action_choices` restricts."""
 
 CHARACTERS_PER_TOKEN = 2
-"""Fewer than in prose, since what rambles is often not prose: a text of its full length still fits the answer."""
+"""Assumed characters per token, fewer than in prose because endless answers are often not prose. A text of maximum
+length then still fits into the answer."""
 LONGEST_SINGLE = 200
-"""Characters of a text that is to be one thing: an action, a subgoal, a name."""
+"""Maximum characters of a single value: an action, a subgoal, a name."""
 LONGEST_TEXT = 1500
-"""Characters of any other text; llama.cpp's grammars count no further than 2,000."""
+"""Maximum characters of any other text; llama.cpp's grammars count up to 2,000."""
 LONGEST_ITEM = 300
 MOST_ITEMS = 16
 NAME = "answer"
@@ -47,8 +45,9 @@ _told: set[str] = set()
 
 
 class JSONAdapter(adapters.JSONAdapter):
-    """The JSON format, with the schema of the output fields in `response_format`. Named as DSPy's: streaming knows
-    adapters by their names. ``dspy.settings.action_choices`` are the actions that an actor may take; None for any."""
+    """The JSON format with the schema of the output fields in `response_format`. The class name is DSPy's, because
+    streaming identifies adapters by name. ``dspy.settings.action_choices`` lists the allowed actions; None allows
+    any."""
 
     holds_to_choices = True
 
@@ -73,7 +72,7 @@ class JSONAdapter(adapters.JSONAdapter):
         fields: dict[str, Any] = super().parse(signature, completion)
         name = _find_action(signature)
         if choices is not None and name and fields[name] not in choices:
-            what = f"{fields[name]!r} is none of the {len(choices)} actions that can be taken."
+            what = f"{fields[name]!r} is not one of the {len(choices)} actions that can be taken."
             raise AdapterParseError(type(self).__name__, signature, completion, what, fields)
         return fields
 
@@ -81,23 +80,25 @@ class JSONAdapter(adapters.JSONAdapter):
 def build_schema(
     signature: type[dspy.Signature], longest: int | None = None, choices: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """The JSON schema of the output fields, in their order, all required and no others. `longest` is the longest answer
-    in tokens that texts are bounded by; None for no bounds. `choices` are the only values of the action."""
-    kind: Any = signature
-    schema = deepcopy(_build_schema(kind, longest, read_words(signature)))
+    """Build the JSON schema of the output fields, in their order, all required, without additional ones.
+
+    `longest` is the maximum answer length in tokens, from which limits of texts follow; None for no limits. `choices`
+    are the only values of the action.
+    """
+    schema = deepcopy(_build_schema(signature, longest))
     if choices is not None and (name := _find_action(signature)):
         schema["properties"][name] = {"type": "string", "enum": list(choices)}
     return schema
 
 
 def takes_bounds(lm: dspy.BaseLM) -> bool:
-    """Whether the server takes lengths in a schema: providers' own endpoints refuse them."""
+    """Return whether the server supports lengths in a schema; providers' own endpoints refuse them."""
     provider = str(getattr(lm, "model", "")).partition("/")[0]
     return provider not in ("openai", "anthropic") or bool(getattr(lm, "kwargs", {}).get("api_base"))
 
 
-@lru_cache(maxsize=256)
-def _build_schema(signature: Any, longest: int | None, _words: SignatureWords) -> dict[str, Any]:
+@cache_by_words
+def _build_schema(signature: type[dspy.Signature], longest: int | None) -> dict[str, Any]:
     schema: dict[str, Any] = _strip(_get_structured_outputs_response_format(signature).model_json_schema())
     if longest is None:
         return schema
@@ -114,7 +115,7 @@ def _build_schema(signature: Any, longest: int | None, _words: SignatureWords) -
 
 
 def _strip(schema: Any) -> Any:
-    """The schema less titles and defaults, which say nothing to a grammar and are refused by strict servers."""
+    """Remove titles and defaults from the schema: grammars ignore them and strict servers refuse them."""
     if isinstance(schema, dict):
         named = schema.get("properties")
         kept = {key: _strip(value) for key, value in schema.items() if key not in ("title", "default", "properties")}
@@ -123,7 +124,7 @@ def _strip(schema: Any) -> Any:
 
 
 def _bound(schema: dict[str, Any], most: int) -> None:
-    """Bound every text of a part of a schema by so many characters, and every list."""
+    """Limit every text in a part of a schema to `most` characters, and every list to `MOST_ITEMS`."""
     if schema.get("type") == "string" and "enum" not in schema:
         schema["maxLength"] = most
     if schema.get("type") == "array":
@@ -139,7 +140,7 @@ def _find_action(signature: type[dspy.Signature]) -> str | None:
 
 
 def _keeps_to_schema(signature: type[dspy.Signature], completion: str, choices: Sequence[str] | None) -> bool:
-    """Whether the answer can have been made under the schema: an object with these fields, the action a choice."""
+    """Return whether the answer follows the schema: an object with exactly these fields and an allowed action."""
     try:
         said = json.loads(completion)
     except (ValueError, RecursionError):
@@ -151,7 +152,8 @@ def _keeps_to_schema(signature: type[dspy.Signature], completion: str, choices: 
 
 
 def _was_cut_off(completion: str) -> bool:
-    """Whether it is the beginning of an object: under a schema too, when the longest answer was reached."""
+    """Return whether the answer is only the beginning of an object, which also happens under a schema at the length
+    limit."""
     text = completion.strip()
     return not text or (text.startswith("{") and not text.endswith("}"))
 
@@ -160,9 +162,9 @@ def _warn_once(model: str) -> None:
     if model not in _told:
         _told.add(model)
         _logger.warning(
-            "%s answered against the JSON schema that it was asked to keep to: its server seems to ignore "
-            "response_format. Such answers are read where they can be, else counted as malformed; `rsso-dspy doctor` "
-            "says whether the server enforces schemas",
+            "an answer of %s broke the JSON schema of the request: its server seems to ignore response_format. Such "
+            "answers are read if possible and otherwise counted as malformed; `rsso-dspy doctor` says whether the "
+            "server enforces schemas",
             model,
         )
 

@@ -1,4 +1,4 @@
-"""The messages of a conversation (`layout = "append"`), in an adapter's format."""
+"""Formats a conversation (`layout = "append"`) as messages in an adapter's format."""
 
 from typing import Any
 
@@ -8,14 +8,16 @@ from rsso_dspy.signatures.conversation import Turn, select_opening, select_outpu
 from rsso_dspy.signatures.layouts import SEEN
 
 UNREAD = "Your answer to this could not be read. This time:"
-"""Ahead of a form that differs from the one before."""
+"""Said before an answer form that differs from the previous one."""
 
 
 def format_turns(
     adapter: dspy.ChatAdapter, signature: type[dspy.Signature], demos: list[dict[str, Any]], turns: tuple[Turn, ...]
 ) -> list[dict[str, Any]]:
-    """System message, demonstrations, and of each turn what was said and what was answered. What they say depends on
-    nothing that comes later. A field that the system message does not name is explained where it first stands."""
+    """Return the system message, the demonstrations, and the question and answer of each turn.
+
+    No message depends on later ones. A field that the system message does not name is explained where it first appears.
+    """
     opening = select_opening(signature, turns, bool(demos))
     messages = [{"role": "system", "content": adapter.format_system_message(opening)}]
     messages += adapter.format_demos(opening.delete(SEEN), demos) if demos else []
@@ -34,6 +36,6 @@ def format_turns(
 
 
 def ask_again(messages: list[dict[str, Any]], form: str) -> list[dict[str, Any]]:
-    """The messages with another form of an answer asked for at their end."""
+    """Return the messages with a request for another answer form at their end."""
     *before, last = messages
     return [*before, {**last, "content": f"{last['content']}\n\n{UNREAD}\n\n{form}"}]

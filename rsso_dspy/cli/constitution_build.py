@@ -1,0 +1,154 @@
+"""`rsso-dspy constitution build`: a constitution from calibration variants; a sweep builds with it too."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rsso_dspy.bounds import MOST_EPISODES
+from rsso_dspy.cli import options
+from rsso_dspy.cli.interruption import catch_interruptions
+from rsso_dspy.cli.options import build_config, format_command, format_plural, print_plan, print_status, split_names
+from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.errors import LimitReached, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from rsso_dspy.memory.constitution.file import ConstitutionFile
+    from rsso_dspy.workflows.build_constitution import ConstitutionBuild
+
+ConstitutionOut = Annotated[Path, typer.Option("--out", "-o", help="Constitution file.")]
+
+
+def build(
+    calib: Annotated[
+        str,
+        typer.Option(
+            help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's); or a "
+            "JSON file whose `train` lists variants."
+        ),
+    ] = "1-per-task",
+    writer: Annotated[
+        str,
+        typer.Option(
+            help="Rule writer: neural (a model), symbolic (patterns, no model calls) or neuro-symbolic (both)."
+        ),
+    ] = "neural",
+    explore: Annotated[
+        int, typer.Option(min=0, max=MOST_EPISODES, help="Exploration episodes without a task, played first.")
+    ] = 1,
+    task_names: Annotated[str, typer.Option("--tasks", help="Task types, comma-separated, or all.")] = "all",
+    out: ConstitutionOut = Path("constitution.json"),
+    protocol: options.ProtocolName = None,
+    seed: options.Seed = None,
+    max_cost: options.MaxCost = None,
+    max_tokens: options.MaxTokens = None,
+    record: options.Record = False,
+    replay: options.Replay = None,
+    dry_run: options.DryRun = False,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
+    backend: options.BackendName = None,
+    benchmark: options.BenchmarkName = None,
+    config: options.ConfigFile = None,
+    set_: options.Overrides = None,
+) -> None:
+    """Distil rules from calibration variants, for any method and backend to read.
+
+    The agent plays each variant once, in order, and writes abstract and error rules.
+    `rsso-dspy run --methods rsso --constitution FILE` reads them without further model calls. Held-out variants are
+    never played. Repeat an interrupted command to resume it.
+    """
+    from typing import get_args
+
+    from rsso_dspy.optimize.calibration import draw_calibration
+    from rsso_dspy.programs.methods import Writing
+    from rsso_dspy.workflows.build_constitution import plan_constitution_build
+
+    if writer not in get_args(Writing):
+        raise UnknownName("writer", writer, get_args(Writing))
+    settings = build_config(
+        config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
+    )
+    check_new_file(out)
+    tasks = None if task_names == "all" else split_names(task_names, "--tasks")
+    drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
+    writing = next(each for each in get_args(Writing) if each == writer)
+    built = plan_constitution_build(settings, drawn.train, writing, out, explore, print_status)
+    print_build_plan(built, writer, calib, drawn.notes)
+    if not dry_run:
+        print_constitution(play_build(built, max_cost, max_tokens, record))
+        read = format_command("run", "--methods", "rsso", "--constitution", out)
+        echo(f"\nconstitution: {out}  ({read})")
+
+
+def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes: Sequence[str] = ()) -> None:
+    """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
+    from rsso_dspy.cli.run_plan import describe_forecast, describe_models
+    from rsso_dspy.experiment.executor import list_pending_jobs
+    from rsso_dspy.experiment.forecast import Forecast, choose_sizes
+
+    calls: Counter[str] = Counter()
+    left = 0
+    for plan, store in zip(built.plans, built.make_stores(), strict=True):
+        work = list_pending_jobs(plan, store)
+        left += len(work)
+        calls.update(plan.forecast_calls(work).calls)
+    episodes = sum(len(plan.units) for plan in built.plans)
+    forecast = Forecast(dict(calls), choose_sizes(built.config.benchmark, built.plan.rules.interface))
+    print_plan(
+        f"plan: {writer} rules from {format_plural(built.plan.units, 'variant')} ({calib}), protocol "
+        f"{built.plan.protocol}, into {built.out}\n"
+        f"      {episodes} episodes in sequence, {episodes - left} finished, {left} to play\n"
+        f"      {describe_models(built.config, {'actor', *calls})}\n      {describe_forecast(forecast)}"
+    )
+    for note in notes:
+        print_plan(f"      {note}")
+
+
+def play_build(
+    built: "ConstitutionBuild", max_cost: float | None, max_tokens: int | None, record: bool = False
+) -> "ConstitutionFile":
+    """Play the pending episodes and write the file."""
+    from rsso_dspy.cli.progress import RunProgress
+    from rsso_dspy.experiment.events import EventStream
+    from rsso_dspy.experiment.session import session
+
+    purse = built.make_spend_limit(max_cost, max_tokens)
+    with catch_interruptions() as ending, session(built.config) as live:
+        live.backend.check_connections()
+        with RunProgress([unit for plan in built.plans for unit in plan.units]) as watch:
+            events = EventStream()
+            watch.follow(events)
+            try:
+                return built.run(live, purse, events, record)
+            except LimitReached as reached:
+                watch.print_line(str(reached))
+                raise typer.Exit(1) from None
+            except KeyboardInterrupt:
+                watch.print_line("interrupted: finished episodes are kept; repeat the command to resume")
+                raise typer.Exit(ending.code) from None
+
+
+def check_new_file(out: Path) -> None:
+    """Raise `UsageError` for a file that is there."""
+    if out.exists():
+        raise UsageError(f"{out} already exists; remove it or name another file with -o")
+
+
+def print_constitution(book: "ConstitutionFile") -> None:
+    """Print the rules by category, and where they come from."""
+    from rsso_dspy.records import RULE_BASED_NOTE
+
+    rules = book.constitution
+    for category in ("abstract", "error"):
+        held = [rule for rule in rules.rules if rule.lesson.category == category]
+        echo(f"{category.capitalize()} rules: {len(held)}", bold=True)
+        for rule in held:
+            said = f" (said {rule.count} times)" if rule.count > 1 else ""
+            echo(f"  {rule.id} {rule.lesson.line}{said}")
+    if book.variants:
+        echo(f"learned on {format_plural(book.variants, 'variant')}: {', '.join(book.variants)}")
+    if book.provenance.get("rule_based"):
+        echo(RULE_BASED_NOTE)

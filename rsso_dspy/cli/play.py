@@ -1,0 +1,171 @@
+"""Play the planned units of a run, followed on the terminal and by trackers, and print the report.
+
+`run`, `evaluate` and `sweep` share it.
+"""
+
+import os
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from rsso_dspy.cli.interruption import catch_interruptions
+from rsso_dspy.cli.options import format_command, format_plural, print_status
+from rsso_dspy.cli.program_files import describe_programs
+from rsso_dspy.cli.run_plan import describe_units_beside, print_run_plan
+from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.errors import LimitReached, UsageError
+from rsso_dspy.recordings import MOST_RECORDED
+
+if TYPE_CHECKING:
+    from rsso_dspy.config import Config
+    from rsso_dspy.experiment.executor import RunOutcome
+    from rsso_dspy.experiment.run import Run
+    from rsso_dspy.experiment.spend_limit import SpendLimit
+    from rsso_dspy.optimize.compiled import Compiled
+    from rsso_dspy.store.run_spec import RunSpec
+    from rsso_dspy.store.unit_store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class PlaySettings:
+    """What plays the units of a run, and where it is followed from outside."""
+
+    engine: str = "threads"
+    mlflow: str | None = None
+    """Address of a server."""
+    otel: str | None = None
+    """Address of a collector."""
+    wandb: str | None = None
+    """Name of a project."""
+
+
+THREADS = PlaySettings()
+
+
+def plan_and_play(
+    settings: "Config",
+    spec: "RunSpec",
+    programs: "dict[str, Compiled | None]",
+    jobs: int,
+    dry_run: bool,
+    max_cost: float | None,
+    max_tokens: int | None,
+    play: PlaySettings = THREADS,
+) -> None:
+    """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
+    from rsso_dspy.experiment.run import plan_run
+    from rsso_dspy.integrations.engines import check_engine
+    from rsso_dspy.integrations.mlflow_tracking import check_server_address
+    from rsso_dspy.integrations.otel_spans import check_collector_address
+    from rsso_dspy.integrations.wandb_tracking import check_project
+
+    check_engine(play.engine)
+    if play.mlflow is not None:
+        check_server_address(play.mlflow)
+    if play.wandb is not None:
+        check_project(play.wandb)
+    if play.otel is not None:
+        check_collector_address(play.otel)
+        if play.engine != THREADS.engine:
+            raise UsageError(f"--otel sees the threads of this process alone; leave out --engine {play.engine}")
+    planned = plan_run(settings, spec, programs, dry_run, print_status)
+    for file in planned.store.set_aside:
+        what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
+        print_status(f"{planned.store.describe_quarantined(file)}: {what}")
+    if spec.fork:
+        print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} taken over")
+    print_run_plan(planned, jobs)
+    plan, actor = planned.plan, planned.models_in_use.get("actor", "")
+    trials = max(plan.get_rules(unit).trials for unit in plan.units)
+    for line in describe_programs(programs, plan.protocol, actor, trials):
+        print_status(f"      {line}")
+    purse = planned.make_spend_limit(max_cost, max_tokens)
+    if not dry_run:
+        _play_and_report(planned, jobs, purse, play)
+
+
+def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", play: PlaySettings) -> None:
+    from rsso_dspy.cli.report import print_report
+    from rsso_dspy.config import make_price_lookup
+
+    outcome, limit = play_watched(planned, jobs, purse, play)
+    print_report(planned.store, make_price_lookup(planned.config.prices))
+    if beside := describe_units_beside(planned):
+        print_status(beside)
+    if left_out := planned.store.trials_left_out():
+        print_status(
+            f"{format_plural(range(left_out), 'trial')} did not fit into {planned.store.recordings}, limited to "
+            f"{MOST_RECORDED >> 30} GiB: their units cannot be replayed. Record the rest as shards (--shard)"
+        )
+    folder = planned.store.folder
+    first = planned.plan.units[0].variant.key
+    echo(f"\nrun: {folder}  ({format_command('report', folder)}; {format_command('show', folder, first)})")
+    exit_if_incomplete(outcome, limit, count_stalled_trials(planned.store))
+
+
+def play_watched(
+    planned: "Run", jobs: int, purse: "SpendLimit", play: PlaySettings = THREADS
+) -> "tuple[RunOutcome | None, str]":
+    """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
+    from rsso_dspy.cli.progress import RunProgress
+    from rsso_dspy.experiment.events import EventStream
+    from rsso_dspy.experiment.session import session
+    from rsso_dspy.integrations.engines import get_engine
+    from rsso_dspy.integrations.mlflow_tracking import MlflowTracker, connect_server
+    from rsso_dspy.integrations.otel_spans import trace_run
+    from rsso_dspy.integrations.tracker import Tracker
+    from rsso_dspy.integrations.wandb_tracking import WandbTracker
+    from rsso_dspy.report.report_files import build_report_files
+
+    server = connect_server(play.mlflow) if play.mlflow is not None else None
+    with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
+        live.backend.check_connections()
+        if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
+            live.embedder.check(live.backend.recordings is not None)
+        with RunProgress(planned.left, planned, jobs) as watch, ExitStack() as tracing:
+            events = EventStream()
+            trackers: list[Tracker] = []
+            if server:
+                trackers.append(MlflowTracker(server, planned, build_report_files, watch.print_line))
+            if play.wandb:
+                trackers.append(WandbTracker(play.wandb, planned, build_report_files, watch.print_line))
+            for tracker in trackers:
+                tracker.follow(events)
+            watch.follow(events)
+            if play.otel:
+                facts = {"run": planned.store.folder.resolve().name, "protocol": planned.plan.protocol}
+                tracing.enter_context(trace_run(play.otel, facts, watch.print_line))
+            try:
+                return planned.execute(live, jobs, purse, events, get_engine(play.engine), play.engine), ""
+            except LimitReached as reached:
+                return None, str(reached)
+            except KeyboardInterrupt:
+                watch.print_line("interrupted: finished trials are kept; repeat the command to resume")
+                if any(thread.name.startswith("unit") for thread in threading.enumerate()):
+                    os._exit(ending.code)  # pressed twice: do not wait for current answers; their cost is stored
+                raise typer.Exit(ending.code) from None
+
+
+def count_stalled_trials(store: "Store") -> int:
+    """Count stalled trials among the finished units of a folder."""
+    return sum(record.stalled_trials for kind in (store.units, store.trainings) for record in kind())
+
+
+def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 0) -> None:
+    """Report missing and stalled units, and exit with code 1 if there are any."""
+    if outcome and outcome.untrained:
+        print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
+    if outcome and outcome.errored:
+        print_status(f"{len(outcome.errored)} ended in errors; repeat the command to resume from their last good trial")
+    if stalled:
+        print_status(
+            f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "
+            "Means include their scores so far; add --retry stalled to play their units again"
+        )
+    if limit:
+        print_status(limit)
+    if limit or stalled or (outcome and outcome.errored):
+        raise typer.Exit(1)

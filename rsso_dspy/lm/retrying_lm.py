@@ -1,0 +1,217 @@
+"""A language model whose failed requests are retried, and whose usage and settings are reported.
+
+lm = RetryingLM("openai/gpt-4.1-mini", RequestRetrier(retries=4, longest=60.0), temperature=0.0)      # a dspy.LM
+"""
+
+import logging
+import re
+import time
+from typing import Any
+
+import dspy
+from dspy.utils.exceptions import (
+    LMError,
+    LMProviderError,
+    LMTimeoutError,
+    LMUnsupportedFeatureError,
+    LMUnsupportedModelError,
+)
+
+from rsso_dspy.errors import UsageError
+from rsso_dspy.lm.error_policy import classify
+from rsso_dspy.lm.prompt_cache import mark_cacheable_prefix
+from rsso_dspy.lm.recording import ERROR_FIELDS, Notes, through_tape
+from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout
+from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
+from rsso_dspy.lm.served import describe_models, list_models
+from rsso_dspy.redaction import redact, register_secret
+from rsso_dspy.resource_shortage import find_shortage
+
+ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
+"""Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""
+
+DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "max_completion_tokens", "seed")
+"""Options of a request that control decoding."""
+
+UNREAD = ""
+"""Replaces an answer that is too long to read."""
+
+LONGEST_NAME = 200
+"""Maximum characters kept of the model name that a server reports."""
+
+
+class RequestTracker:
+    """What the client reports about one request. It replaces DSPy's usage tracker during the request, so that an
+    abandoned request adds no usage to the trial that continued without it."""
+
+    def __init__(self) -> None:
+        self.usage: list[dict[str, Any]] = []
+        self.name = ""
+        """Model name that the server reported."""
+        self.changed = ""
+        """Description of decoding settings that the client omitted or changed."""
+        self.cut = False
+        """Whether the server reported that it truncated the answer."""
+        self.kept = not dspy.settings.disable_history
+        """Whether the request goes into DSPy's histories."""
+
+    def add_usage(self, _model: str, usage: dict[str, Any]) -> None:
+        self.usage.append(usage)
+
+
+class RetryingLM(dspy.LM):
+    """A `dspy.LM` that retries through a shared `RequestRetrier`. DSPy's own retries, which are per thread, are off.
+
+    Its errors contain no keys. With `marks`, it marks the cacheable prefix for the provider; with a rollout number as
+    `seeds`, each request has its own seed. With `replays` it sends nothing and a tape answers. `asks_again` tells
+    adapters whether to ask a second time, in another format, after an unreadable answer.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        patience: RequestRetrier,
+        seeds: int | None = None,
+        marks: bool = False,
+        replays: bool = False,
+        asks_again: bool = True,
+        **options: Any,
+    ):
+        register_secret(options.get("api_key"))
+        super().__init__(model, num_retries=0, **options)
+        self.patience = patience
+        self.seeds = seeds
+        self.marks = marks
+        self.asks_again = asks_again
+        self.seconds: float | None = options.get("timeout")
+        self.replays = replays
+
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        ledger = dspy.settings.get("ledger")
+        if ledger is not None:
+            if self.seeds is not None:
+                kwargs = {"seed": ledger.draw_seed(self.seeds), **kwargs}
+            settings = {**self.kwargs, **kwargs}
+            ledger.note_settings({name: settings[name] for name in DECODING if settings.get(name) is not None})
+
+        def ask(notes: Notes) -> Any:
+            if self.replays:
+                raise UsageError(
+                    f"{self.model} is not called: its backend answers from recordings, which only runs, compiles and "
+                    "builds read; leave replay out of the backend's table to call the model"
+                )
+            return self.patience.send_with_retries(lambda: self._request_once(prompt, messages, kwargs, ledger, notes))
+
+        return through_tape(self, prompt, messages, kwargs, ask)
+
+    def update_history(self, entry: dict[str, Any]) -> None:
+        """Take the model name and changed settings from DSPy's entry of a request, and pass it on to the history if
+        that is wanted."""
+        heard = dspy.settings.get("usage_tracker")
+        if isinstance(heard, RequestTracker):
+            heard.name = str(entry.get("response_model") or "")
+            notes = [note for note in entry.get("adaptations") or () if note.field.removeprefix("config.") in DECODING]
+            heard.changed = ", ".join(f"{note.field.removeprefix('config.')} is {note.action}" for note in notes)
+            if heard.kept:
+                super().update_history(entry)
+
+    def _request_once(self, prompt: Any, messages: Any, kwargs: dict[str, Any], ledger: Any, notes: Notes) -> Any:
+        heard, begun = RequestTracker(), time.perf_counter()
+        try:
+            answer = self._request_with_timeout(prompt, messages, kwargs, heard)
+        except RequestTimeout as error:
+            failure: Exception = LMTimeoutError(str(error), model=self.model)
+        except LMError as error:
+            # A shortage on this machine is not the provider's fault, and retrying does not help.
+            failure = find_shortage(error) or self._name_models(_normalize_error(error))
+        else:
+            if heard.changed:
+                failure = LMUnsupportedFeatureError(
+                    f"{heard.changed} on the way to {self.model}, which does not support it: change the setting of the "
+                    "backend, or leave it out",
+                    model=self.model,
+                )
+            elif answer != []:
+                answer, notes.refused = self._drop_overlong_texts(answer, ledger)
+                self._report_request_usage(heard, ledger)
+                notes.usage, notes.model = heard.usage, heard.name[:LONGEST_NAME]
+                notes.seconds = round(time.perf_counter() - begun, 3)
+                return answer
+            else:
+                failure = LMProviderError("a response without any choice", model=self.model)
+        self._report_request_usage(heard, ledger)
+        notes.failed.append((type(failure).__name__ if isinstance(failure, LMError) else "", heard.usage))
+        raise failure  # outside the handler: otherwise its cause would be printed too, with keys
+
+    def _name_models(self, error: LMError) -> LMError:
+        """Add the server's models to the error of a missing model; return other errors unchanged."""
+        if not isinstance(error, LMUnsupportedModelError):
+            return error
+        served = describe_models(list_models(self.kwargs.get("api_base"), self.kwargs.get("api_key")))
+        if not served:
+            return error
+        known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+        return type(error)(message=redact(f"{error.message} ({served})"), **known)
+
+    def _request_with_timeout(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: RequestTracker) -> Any:
+        growing = dspy.settings.get("growing") or ""
+
+        def send_tracked() -> Any:
+            with dspy.context(usage_tracker=heard, disable_history=False):
+                return self._send_request(prompt, messages, kwargs, growing)
+
+        return send_tracked() if self.seconds is None else call_with_timeout(self.seconds, send_tracked)
+
+    def _drop_overlong_texts(self, answer: Any, ledger: Any) -> tuple[Any, bool]:
+        """Return the answer's texts, with overlong ones emptied, and whether any was overlong."""
+        texts = [text["text"] if isinstance(text, dict) else text for text in answer]
+        if not any(isinstance(text, str) and len(text) > LONGEST_ANSWER for text in texts):
+            return answer, False
+        if ledger is not None:
+            ledger.note_truncated()
+        return [text if len(text or "") <= LONGEST_ANSWER else UNREAD for text in texts], True
+
+    def _report_request_usage(self, heard: RequestTracker, ledger: Any) -> None:
+        if heard.cut and ledger is not None:
+            ledger.note_truncated()
+        if tracker := dspy.settings.usage_tracker:
+            for usage in heard.usage:
+                tracker.add_usage(self.model, usage)
+        if heard.name and ledger is not None:
+            ledger.note_model(heard.name[:LONGEST_NAME])
+
+    def _send_request(self, prompt: Any, messages: Any, kwargs: dict[str, Any], growing: str) -> Any:
+        """Send the request, in the current thread, with cache marks if the provider uses them."""
+        if self.marks and messages:
+            blocks, mark = mark_cacheable_prefix(messages, growing)
+            try:
+                return super().__call__(prompt, messages=blocks, **kwargs, **mark)
+            except LMUnsupportedFeatureError:
+                if not mark:
+                    raise
+                self.marks = False  # the request goes through LiteLLM, which supports no marks
+        return super().__call__(prompt, messages=messages, **kwargs)
+
+
+class _CutOff(logging.Filter):
+    """Counts DSPy's warnings of truncated answers instead of printing each."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        heard = dspy.settings.get("usage_tracker")
+        if not isinstance(heard, RequestTracker) or "truncated" not in record.msg:
+            return True
+        heard.cut = True
+        return False
+
+
+logging.getLogger("dspy.clients.lm").addFilter(_CutOff())
+
+
+def _normalize_error(error: LMError) -> LMError:
+    """Return the error with its narrower class and only the provider's message, without keys: providers quote the keys
+    that they refuse, and messages end up in records."""
+    text = redact(ADVICE.sub("", error.message))
+    known = {name: getattr(error, name, None) for name in ERROR_FIELDS}
+    if known["retry_after"] is None:
+        known["retry_after"] = read_retry_after(error)
+    return classify(error)(message=text, **known)
