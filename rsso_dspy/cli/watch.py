@@ -190,8 +190,6 @@ def describe_event(event: "Entry") -> str:
     match about["event"]:
         case "started":
             text = f"started: {len(about['left']):,} to play, {about.get('jobs')} at once on {about.get('engine')}"
-        case "merged":
-            text = f"merged from shards, without {len(about['left']):,} planned units"
         case "simulators":
             text = f"starting simulators: {about.get('ready')} of {about.get('wanted')}"
         case "trial" if error:

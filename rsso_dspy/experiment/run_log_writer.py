@@ -7,7 +7,6 @@ simulators  number ready and wanted, if some wait to start
 trial       outcome, points, steps, tokens and failed requests by kind
 unit, training      saved, with its best score or error
 limit, interrupted, failed      why the run ended early
-merged      planned units of merged shards that have no record yet
 ended       numbers played, errored and not played
 
 Results come from the records, not from this log, which `run_log.py` reads. It holds no prompts or answers.

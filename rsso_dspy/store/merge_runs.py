@@ -66,11 +66,8 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
             if part.store is not target:
                 _write_part(part, target)
     records = [part for part in chosen.values() if not part.begun]
-    planned = set().union(*map(list_planned_units, looked_at))
-    if left := sorted(planned - {get_job_key(part.record) for part in records}):
+    if left := list_planned_units(target) - {get_job_key(part.record) for part in records}:
         say(f"{len(left)} planned unit{'s have' if len(left) > 1 else ' has'} no record yet")
-        if left != sorted(list_planned_units(target)):
-            target.note_event("merged", {"left": left})
     for store in (*stores, target):
         for file in store.set_aside:
             say(f"{store.describe_quarantined(file)}: its unit is missing")

@@ -55,8 +55,6 @@ class RunLog:
         if entry["event"] == "started":
             self.begun, self.done = entry, 0
             self.units.update(key for key in entry["left"] if " (training)/" not in key)
-        elif entry["event"] == "merged":
-            self.units.update(entry["left"])
         elif entry["event"] in ("unit", "training"):
             self.done += 1
 
@@ -66,7 +64,7 @@ def _parse_event(line: bytes) -> Entry | None:
     entry = parse_entry(line)
     if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
         return None
-    if entry["event"] in ("started", "merged"):
+    if entry["event"] == "started":
         left = entry.get("left")
         return {**entry, "left": [str(key) for key in left] if isinstance(left, list) else []}
     return entry

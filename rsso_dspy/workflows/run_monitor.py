@@ -176,7 +176,7 @@ class RunMonitor:
         end = next((each for each in ENDS if each == last), None)
         if playing or (playing is None and end is None and last):
             return "playing"
-        return end or ("cut off" if last not in (None, "merged") else "idle")
+        return end or ("cut off" if last else "idle")
 
     def _compute_elapsed(self, state: RunState) -> timedelta | None:
         begun, last = _parse_event_time(self._log.begun), _parse_event_time(self._log.last)
@@ -201,7 +201,7 @@ class RunMonitor:
         for arm in dict.fromkeys([*arms, *tallies, *totals]):
             yield LiveRow(
                 arm,
-                totals[arm] if self._log.units or self._log.begun else None,
+                totals[arm] if self._log.begun else None,
                 tallies[arm],
                 costs[arm],
                 tuple(number for number, _ in trials.get(arm, ())),
