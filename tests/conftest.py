@@ -9,28 +9,35 @@ import pytest
 
 from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
+from tests.kept_simulators import KeptJvm, close_kept, keep_simulators
 
 LONGEST_FIRST = (
-    "experiment/test_replay.py",
     "integrations/test_cluster.py",
-    "experiment/test_chaos.py",
-    "docs/test_tutorial.py",
+    "experiment/test_replay.py",
     "integrations/test_tracking.py",
-    "docs/test_examples.py",
-    "optimize/test_optimizers_embedded.py",
+    "embedders/test_embedders_local.py",
+    "cli/test_other_environments.py",
+    "experiment/test_chaos.py",
     "optimize/test_resume.py",
+    "optimize/test_optimizers_embedded.py",
     "optimize/test_compile.py",
+    "docs/test_tutorial.py",
+    "docs/test_examples.py",
+    "hostile/test_recordings.py",
+    "environments/test_driver.py",
+    "environments/test_golds.py",
+    "environments/test_alfworld.py",
     "experiment/test_faults.py",
     "cli/test_reproduce.py",
+    "cli/test_compile_interrupted.py",
+    "hostile/test_vanished_folder.py",
+    "hostile/test_processes.py",
     "report/test_page_viewer.py",
     "report/test_page_browser.py",
-    "embedders/test_embedders_local.py",
     "experiment/test_stream.py",
     "experiment/test_transfer.py",
     "cli/test_constitution.py",
     "cli/test_cli.py",
-    "environments/test_driver.py",
-    "environments/test_golds.py",
 )
 """Files that take longest. They begin first, so that several processes end at about the same time."""
 
@@ -57,6 +64,20 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kept_simulators() -> Iterator[None]:
+    with keep_simulators():
+        yield
+    close_kept()
+
+
+@pytest.fixture
+def fresh_simulators() -> Iterator[None]:
+    """Simulators that start when they are wanted and end when they are closed."""
+    with keep_simulators(Jvm, Jvm):
+        yield
+
+
 @pytest.fixture(scope="session")
 def env() -> Iterator[ScienceWorld]:
     """A ScienceWorld environment that all tests play in."""
@@ -67,7 +88,7 @@ def env() -> Iterator[ScienceWorld]:
 @pytest.fixture(scope="session")
 def simulator() -> Iterator[Jvm]:
     """A bare simulator, to compare the environment with."""
-    with Jvm() as shared:
+    with KeptJvm() as shared:
         yield shared
 
 

@@ -1,6 +1,6 @@
-"""Runs against a local provider, on the simulator that all tests share.
+"""Runs against a local provider, on a benchmark that starts no simulator.
 
-    with run_against(live, "anthropic", tmp_path, faults={2: "overloaded"}) as run:
+    with run_against("anthropic", tmp_path, faults={2: "overloaded"}) as run:
         run.play()
     run.records, run.served.requests
 
@@ -16,9 +16,8 @@ from typing import Any
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.experiment.executor import Executor, RunOutcome, make_zero_shot_programs
 from rsso_dspy.experiment.plan import Plan, plan_held_out
-from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.experiment.session import Session
+from rsso_dspy.experiment.session import session
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.records import UnitRecord
@@ -31,8 +30,11 @@ KEY = "sk-planted-secret"
 VARIABLE = "TEST_PROVIDER_KEY"
 
 SHORT = "inclined-plane-determine-angle::163"
+"""A variant of ScienceWorld that is quick to load, for commands."""
+PLAYED = "gripper::50"
+OFFLINE = (*FAST, "benchmark=pddl")
 STEPS = 2
-"""Of each unit; nothing in it is rewarded, and it is quick to load."""
+"""Of each unit; nothing in it is rewarded."""
 UNITS = 4
 
 
@@ -79,7 +81,6 @@ class Run:
 
 @contextmanager
 def run_against(
-    live: Session,
     wire: str,
     out: Path,
     faults: Mapping[int, str] | None = None,
@@ -90,23 +91,17 @@ def run_against(
     """A run in `out` whose model is a local server that speaks as the provider does. `more` goes to the backend."""
     with provider(answer, faults, wire) as served:
         config = load_config(
-            overrides=[*FAST, "protocol.trials=1", "backend=mine", 'backends.mine.model="openai/m"', *settings]
+            overrides=[*OFFLINE, "protocol.trials=1", "backend=mine", 'backends.mine.model="openai/m"', *settings]
         )
         mine = BackendConfig(**table(wire, served, **more))
         config = config.model_copy(update={"backends": {"mine": mine}})
-        model = Backend(mine)
-        runtime = replace(live.runtime, lm=model.lm, rules=resolve_protocol(config).rules)
-        used = replace(live, config=config, protocol=resolve_protocol(config), backend=model, runtime=runtime)
-        plan = plan_held_out(config, ["react"], variants=[SHORT])
+        plan = plan_held_out(config, ["react"], variants=[PLAYED])
         units = tuple(replace(plan.units[0], seed=seed, budget=STEPS) for seed in range(UNITS))
         plan, store = replace(plan, units=units), Store(out)
-        store.open(make_run_identity(config, used.protocol))
-        yield Run(
-            plan,
-            store,
-            Executor(UnitRunner(used, store, make_zero_shot_programs(plan), make_provenance(config))),
-            served,
-        )
+        with session(config) as live:
+            store.open(make_run_identity(config, live.protocol))
+            player = UnitRunner(live, store, make_zero_shot_programs(plan), make_provenance(config))
+            yield Run(plan, store, Executor(player), served)
 
 
 def files_with(text: str, folder: Path) -> list[Path]:

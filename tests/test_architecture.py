@@ -12,10 +12,12 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
     "records", "errors", "atomic", "redaction", "safe_read", "bounds", "resource_shortage", "version", "recordings",
+    "loops",
 }  # fmt: skip
 ALLOWED = {
     "records": set(),
     "errors": set(),
+    "loops": {"records"},
     "bounds": set(),
     "resource_shortage": set(),
     "version": set(),
@@ -26,12 +28,14 @@ ALLOWED = {
     "safe_read": {"errors"},
     "recordings": {"errors", "safe_read"},
     "pricing": {"records"},
-    "signatures": set(),
+    "regions": set(),
+    "signatures": {"regions"},
     "coding": GROUND,
-    "memory": GROUND,
+    "memory": GROUND | {"coding"},
     "environments": GROUND | {"paths"},
+    "benchmarks": GROUND | {"environments"},
     "config": GROUND | {"pricing", "environments", "addresses"},
-    "programs": GROUND | {"signatures", "memory", "environments"},
+    "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "explorer": {"environments"},
     "lm": GROUND | {"config", "addresses", "signatures", "explorer"},
     "embedders": GROUND | {"config", "addresses", "paths", "lm"},
@@ -42,10 +46,10 @@ ALLOWED = {
     "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "signatures"},
     "integrations": GROUND | {"experiment", "store", "report", "config", "addresses", "programs", "environments", "lm"},
     "workflows": GROUND
-    | {"experiment", "store", "report", "config", "pricing", "programs", "environments", "memory", "lm"},
+    | {"experiment", "store", "report", "config", "pricing", "programs", "environments", "memory", "lm", "regions"},
     "cli": GROUND
     | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
-    | {"environments", "lm", "embedders", "coding"},
+    | {"environments", "lm", "embedders", "coding", "regions", "memory"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 

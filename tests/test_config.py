@@ -56,7 +56,7 @@ def test_counts_must_be_positive(override):
 
 
 @pytest.mark.parametrize(
-    "key", ["seed", "protocol.trials", "protocol.train_trials", "protocol.stream_trials", "memory.reflections"]
+    "key", ["seed", "protocol.trials", "protocol.train_trials", "protocol.stream_trials", "memory.reflections.size"]
 )
 def test_counts_and_seeds_have_a_bound(key):
     with pytest.raises(ConfigError, match=rf"{key}: input should be less than or equal to \d+ \(it is 9+\)"):

@@ -17,6 +17,12 @@ from rsso_dspy.pricing import (
 )
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Usage, Variant
+from rsso_dspy.report.cost_report import (
+    build_cost_report,
+    build_cost_table,
+    describe_unreported_costs,
+    serialize_cost_report,
+)
 from rsso_dspy.store.units import Arm, Unit
 from tests.records import record
 
@@ -103,9 +109,20 @@ def test_answers_without_counts_are_no_free_answers():
     assert not purse.exceeded_limit
 
 
-def test_what_was_taken_over_is_billed_apart():
-    unit = replace(record("rsso", "boil", 22, [[10]]), provenance={"forked_from": "abc"})
-    assert itemize_costs([unit], {}.get)[0].arm == "rsso (taken over)"
+def test_another_run_paid_for_what_was_taken_over():
+    own = replace(record("rsso", "boil", 22, [[10]]), models={"actor": "m"})
+    taken = replace(own, provenance={"forked_from": "abc"})
+    interrupted = ("rsso", "actor", Usage(calls=1, input=3))
+    bill = build_cost_report([own, taken, taken], [], [interrupted], {"m": PRICE}.get)
+    paid, not_paid = bill.entries
+    assert (paid.taken_over, not_paid.taken_over) == (False, True)
+    assert not_paid.billed == pytest.approx(2 * paid.billed)
+    assert bill.billed == bill.sum_arm("rsso") == paid.billed
+    assert bill.spent == pytest.approx(paid.billed + bill.abandoned_billed)
+    assert bill.answered == paid.usage + interrupted[2]
+    assert "Another run paid for the records taken over: 4 calls" in describe_unreported_costs(bill)[0]
+    assert serialize_cost_report(bill)["taken_over_billed"] == not_paid.billed
+    assert [row[0].text for row in build_cost_table(bill).rows] == ["rsso", "rsso (taken over)", "all"]
 
 
 def test_tokens_can_be_limited_where_no_price_is_known():

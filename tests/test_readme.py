@@ -52,6 +52,15 @@ def test_every_file_it_names_exists():
         assert (ROOT / "rsso_dspy" / room).exists(), room
 
 
+def test_it_is_short_and_its_result_is_the_measured_one():
+    assert len(README.splitlines()) <= 150
+    measured = (ROOT / "docs/BENCHMARKS.md").read_text(encoding="utf-8").partition("under `adapt/2`")[2]
+    (row,) = re.findall(r"^\| rsso - react-sso \| \+([\d.]+) \| \+([\d.]+) to \+([\d.]+) \|", measured[:2500], re.M)
+    gain, low, high = (f"{float(number):.1f}" for number in row)
+    assert f"gains {gain} points of 100" in README
+    assert f"95% interval +{low} to +{high}" in " ".join(README.split())
+
+
 def test_it_names_the_commands_that_ci_runs():
     assert "make test" in README
     assert "make test" in (ROOT / ".ci/run").read_text()

@@ -7,9 +7,9 @@ import dspy
 import pytest
 
 from rsso_dspy.config import BackendConfig
-from rsso_dspy.environments.scienceworld import gold_lengths
 from rsso_dspy.errors import ConfigError, GoldUnknown
 from rsso_dspy.lm import Backend
+from rsso_dspy.paths import CACHE_VARIABLE
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Variant
@@ -98,7 +98,7 @@ def test_the_target_call_not_seeing_the_instructions(live):
 
 
 def test_the_length_of_an_error_text_setting_the_budget(live, monkeypatch, tmp_path):
-    monkeypatch.setenv(gold_lengths.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     with pytest.raises(GoldUnknown, match="boil::9999"):
         live.runtime.budget(Variant("boil", 9999))
     assert not list(tmp_path.rglob("*.json"))

@@ -118,7 +118,7 @@ def judge(setup: Setup, calm: Played, disturbed: Played) -> Verdict:
             and 0 <= bill.tokens_unheard <= bill.unheard * bill.dearest,
             f"{bill}, calm {calm.tokens}",
         ),
-        "what is of another run was set aside": _names(
+        "what is of another run was quarantined": _names(
             name for name in disturbed.planted if not list((disturbed.out / name).parent.glob(f"{Path(name).name}.*"))
         ),
         "no folder was made anew": _unless(not disturbed.made_anew, f"{disturbed.made_anew} were"),
@@ -155,7 +155,7 @@ def consequences(disturbed: Played, verdict: Verdict) -> list[tuple[str, int, st
         "a page for an answer": "see above",
         "simulator paused": f"{ends[STALLED]} ends with stalled trials, played again with --retry stalled",
         "folder taken away": f"the run ended {ends['folder taken away']} times, started again where it was put back",
-        "record of another run": f"{len(disturbed.planted)} set aside, their units played",
+        "record of another run": f"{len(disturbed.planted)} quarantined, their units played",
         SPOILT: "nothing",
     }
     return [(kind, disturbed.inflicted[kind], said.get(kind, "asked again")) for kind in SHARES]
@@ -249,7 +249,7 @@ def _noted_too_often(out: Path, events: list[dict[str, Any]], stalled: Counter[s
 
 
 def _litter(out: Path, planted: Collection[str]) -> list[Path]:
-    """Files that no run leaves, but for the records of another run that were set aside."""
+    """Files that no run leaves, but for the records of another run that were quarantined."""
     aside = {path for name in planted for path in (out / name).parent.glob(f"{Path(name).name}.*")}
     files = [path for path in out.rglob("*") if path.is_file() and path not in aside]
     known = re.compile(r"[^.].*\.(jsonl?|toml)|\.lock")

@@ -47,6 +47,8 @@ class Setup:
     jobs: int = 2
     timeout: float = TIMEOUT
     """Seconds after which a request is given up."""
+    wait: float = 6.0
+    """Seconds at most until a fault that comes by the clock."""
 
     @property
     def units(self) -> int:

@@ -131,7 +131,7 @@ class Tormentor:
 
     def _comes(self) -> bool:
         dice, served = self.dice, self.played.served
-        timed, wait = dice.random() < 0.4, dice.uniform(0.0, 6.0)
+        timed, wait = dice.random() < 0.4, dice.uniform(0.0, self.setup.wait)
         due, end = served.given + dice.expovariate(1 / self._mean()), time.monotonic() + wait
         asked, since = len(served.requests), time.monotonic()
         while self.process.alive:

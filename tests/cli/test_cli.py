@@ -2,33 +2,15 @@
 
 import errno
 import json
-import sys
 import tomllib
 
 import pytest
 
-from rsso_dspy.cli import main
 from rsso_dspy.environments.scienceworld.tasks import tasks
 from rsso_dspy.store.unit_store import Store
 from tests.provider_formats import Said
 from tests.provider_server import provider
 from tests.records import record
-
-
-@pytest.fixture
-def rsso(monkeypatch, capsys, tmp_path):
-    """Type a command in an empty folder; gives exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def typed(*words: str):
-        monkeypatch.setattr(sys, "argv", ["rsso-dspy", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return typed
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from rsso_dspy.cli.compile import compile_program
 from rsso_dspy.optimize.compile import compile
-from rsso_dspy.optimize.compiled import load
+from rsso_dspy.optimize.program_file import load
 from tests.cli.conftest import COMPILE, ONE
 from tests.provider_server import completion, provider
 
@@ -82,9 +82,20 @@ def test_a_budget_that_is_too_small_is_refused_with_the_least_that_works(rsso, o
 def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
     code, _, err = rsso(*ONE, "--dry-run", "--tasks", "identify-life-stages-2", "--calib", "3-per-task")
     assert code == 0
-    assert "on 1 train, 1 val and 2 confirm variants (3-per-task)" in err
-    assert "has 4 train variants: 1 for train, 1 for val and 2 for confirm instead of 3, 3 and 9" in err
-    assert "it can confirm nothing: 2 confirm variants, were they all better, are no rarer" in err
+    assert "on 1 train, 1 val and 2 confirm variants (3-per-task)" in " ".join(err.split())
+    assert "has 4 train variants: 1 for train, 1 for val and 2 for confirm instead of 3, 3 and 9" in " ".join(
+        err.split()
+    )
+    assert "it can confirm nothing: 2 confirm variants do not give p < 0.05 even if" in err
+    assert "fewer than 5 spare train variants for feedback: identify-life-stages-2 has 0" in err
+
+
+def test_two_variants_of_a_task_leave_spare_ones_for_gold_and_their_lengths_are_not_computed_yet(rsso):
+    words = (*ONE, "--calib", "2-per-task", "--teacher", "gold", "--optimizer", "clauses", "--dry-run")
+    code, _, err = rsso(*words)
+    assert (code, "gold plays the solutions of 2 train variants and 3 spare ones at most" in err) == (0, True), err
+    assert "computing the gold length" not in err
+    assert "spare train variants for feedback" not in err
 
 
 def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp_path):
@@ -203,7 +214,7 @@ def test_spent_model_calls_end_the_compile_with_the_best_so_far(rsso, tmp_path, 
     code, out, _ = rsso(*ONE, "--optimizer", "bootstrap", "--max-lm-calls", str(most), "-o", "new.json")
     there = load(tmp_path / "new.json")
     assert code == 0
-    assert "the model calls were spent" in out
+    assert "the model calls of --max-lm-calls were spent" in out
     assert (there.ended_by, there.lm_calls) == ("lm-calls", most)
     assert sum(usage.calls for usage in there.usage.values()) <= most
     assert (there.before is None) == (most == 4) == ("ended before the zero-shot program was scored" in out)

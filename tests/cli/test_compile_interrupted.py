@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.optimize.compiled import load
+from rsso_dspy.optimize.program_file import load
 from tests.chaos.process import Simulator, children
 from tests.cli.conftest import ONE
 
@@ -96,7 +96,7 @@ def _plain(text: str) -> str:
 
 def test_ctrl_c_exits_130_and_the_best_so_far_is_a_program_that_plays(interrupted, live):
     assert interrupted.code == 130
-    assert any("the same command again" in line for line in interrupted.frames)
+    assert any("repeat the command" in line for line in interrupted.frames)
     there = load(interrupted.file)
     assert there.ended_by == "interrupted"
     assert 2 <= there.rollouts < 40
@@ -113,7 +113,7 @@ def test_sigterm_exits_143_and_keeps_the_best_so_far_too(tmp_path):
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
     assert process.returncode == 143
-    assert "the same command again plays no rollout twice" in said
+    assert "repeat the command, no rollout is played twice" in said
     assert load(file).ended_by == "interrupted"
 
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.cli.program_files import load_programs
-from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores, load
+from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores
+from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.store.unit_store import Store
@@ -65,6 +66,30 @@ def test_the_report_as_json_holds_both_arms_on_the_same_variants(rsso, evaluated
     assert all(row["tokens"]["actor"]["input"] > 0 for row in data["arms"])
 
 
+@pytest.mark.parametrize(
+    ("content", "known"),
+    [
+        (None, {"rsso+first": 2}),
+        ({"trials": 1}, {"rsso+first": 1}),
+        *(
+            (wrong, {})
+            for wrong in ({}, {"trials": 0}, {"trials": "1"}, {"trials": True}, {"trials": 1001}, [1], "cut")
+        ),
+    ],
+)
+def test_the_report_of_a_folder_knows_by_how_many_trials_its_program_was_scored(
+    rsso, evaluated, tmp_path, content, known
+):
+    shutil.copytree(evaluated[0], tmp_path / "run")
+    copy = tmp_path / "run" / "given" / "programs" / "first.json"
+    if content is not None:
+        copy.write_text("{" if content == "cut" else json.dumps(content))
+    code, out, err = rsso("report", "run", "--json")
+    data = json.loads(out)
+    assert (code, err, data["compile_trials"]) == (0, "", known)
+    assert [each["trials"] for each in data["as_compiled"]] == [1] * (known == {"rsso+first": 1})
+
+
 def test_every_unit_says_which_program_played_it(evaluated, changed):
     records = list(Store(evaluated[0]).units())
     programs = {record.arm: record.provenance["program"] for record in records}
@@ -85,6 +110,16 @@ def test_the_same_evaluate_again_plays_nothing(rsso, evaluated, changed):
     assert "rsso+first - rsso" in again
     assert out.splitlines()[0].strip() == again.splitlines()[0].strip()
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*.json")} == before
+
+
+def test_the_same_prompts_compiled_with_other_trials_are_compared_by_those(rsso, evaluated, changed, tmp_path):
+    shutil.copytree(evaluated[0], tmp_path / "run")
+    again = tmp_path / changed.name
+    again.write_text(json.dumps({**json.loads(changed.read_text()), "trials": 1}))
+    code, _, err = rsso("evaluate", again, *SMALL, "--jobs", "2", "--out", tmp_path / "run")
+    assert code == 0
+    assert "4 units finished, 0 to play" in err
+    assert json.loads(rsso("report", tmp_path / "run", "--json")[1])["compile_trials"] == {"rsso+first": 1}
 
 
 def test_a_run_with_the_same_programs_makes_the_same_arms(rsso, evaluated, changed):
@@ -138,15 +173,19 @@ def nothing_better(program):
         (
             unconfirmed,
             (),
-            "which is played: the candidate beside it is unconfirmed",
+            "plays the program that its compile started from, because its candidate is unconfirmed",
         ),
         (
             unconfirmed,
             ("--unconfirmed",),
-            "mine is played as its candidate, which is unconfirmed",
+            "mine plays its candidate, which is unconfirmed",
         ),
-        (nothing_better, (), "its compile found nothing better"),
-        (lambda each: replace(each, confirmation=None), (), "mine has no verdict: it was compiled before gains were"),
+        (nothing_better, (), "the compile found nothing better"),
+        (
+            lambda each: replace(each, confirmation=None),
+            (),
+            "mine has no verdict: it was compiled by a version without confirmation",
+        ),
         (
             lambda each: each,
             ("--protocol", "sso-adapt/1"),
@@ -155,8 +194,20 @@ def nothing_better(program):
         (
             lambda each: replace(each, model="openai/m"),
             (),
-            "by openai/m, and is played under",
+            "by openai/m, but plays under",
         ),
+        (
+            lambda each: replace(each, trials=1),
+            (),
+            "mine was compiled by the best of 1 trial: the report compares programs by the best of 2, the protocol's, "
+            "which is the main comparison, and again by the first 1",
+        ),
+        (
+            lambda each: replace(each, trials=3),
+            (),
+            "nothing is compared as the compile scored; for that, add --trials 3",
+        ),
+        (lambda each: replace(each, trials=0), (), ""),
     ],
 )
 def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, words, said):
@@ -167,8 +218,7 @@ def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, word
         assert code == 0
         assert said in " ".join(err.split())
         if not said:
-            assert "mine holds" not in err
-            assert "verdict" not in err
+            assert not [words for words in ("mine holds", "verdict", "best of") if words in err]
 
 
 @pytest.mark.usefixtures("rsso")
@@ -185,6 +235,7 @@ def test_the_program_it_started_from_is_played_unless_the_candidate_is_asked_for
         ({"improved": True}, "its verdict is 'unconfirmed' and `improved` says otherwise"),
         ({"candidate": {"program": "0" * 12, "state": None}}, "damaged (candidate.state"),
         ({"confirm": ["lifespan-longest-lived::98"]}, "test split: lifespan-longest-lived::98"),
+        *(({"trials": wrong}, "damaged (trials") for wrong in (-1, 1001, "2", True)),
     ],
 )
 def test_a_verdict_that_was_edited_is_refused(rsso, changed, edit, said):

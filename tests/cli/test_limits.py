@@ -40,7 +40,7 @@ def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one_to_the_same_end(
     code, out, err = rsso(*ONE, *PRICED, "--max-cost", "9", "--out", "run")
     assert code == 0
     assert units("run") == units("whole")
-    assert "Not in the tables: " in out
+    assert "The tables leave out " in out
     spent = sum(usage.input + usage.output for _, usage in store.read_spending())
     in_records = sum(usage.input + usage.output for _, usage in Store(Path("whole")).read_spending())
     assert spent > in_records
@@ -114,9 +114,16 @@ def test_shards_merged_are_the_run(rsso):
     assert Path("merged/run.json").read_bytes() == Path("whole/run.json").read_bytes()
     assert rsso("report", "merged")[1] == rsso("report", "whole")[1]
     assert rsso("merge", "part-1", "nowhere", "--out", "other")[0] == 2
-    code, _, err = rsso("merge", "part-1", "--out", "half")
+    code, out, err = rsso("merge", "part-1", "--out", "half")
     assert code == 0
     assert "shards are missing: 2/2" in err
+    for folder in ("part-1", "half"):
+        assert "This is without shard 2/2 of the run." in rsso("report", folder)[1].replace("\n", " ")
+        assert json.loads(rsso("report", folder, "--json")[1])["missing_shards"] == ["2/2"]
+    assert "without shards 2/2" in rsso("watch", "half", "--once")[1]
+    assert not json.loads(rsso("report", "part-1", "part-2", "--json")[1])["missing_shards"]
+    assert "shards are missing" not in rsso("merge", "part-2", "--out", "half")[2]
+    assert Path("half/run.json").read_bytes() == Path("whole/run.json").read_bytes()
     next(Path("part-2").rglob("units/*/*/*.json")).write_text("{")
     assert "cannot be read: its unit is missing" in rsso("merge", "part-1", "part-2", "--out", "less")[2]
 
@@ -127,5 +134,5 @@ def test_a_bill_can_be_seen_before_any_unit_is_finished(rsso):
     code, out, _ = rsso("report", "run", *PRICED)
     assert code == 0
     assert "No unit is finished yet." in out
-    assert "Not in the tables: " in out
-    assert "trials that were cut short" in out
+    assert "The tables leave out " in out
+    assert "trials that were interrupted" in " ".join(out.split())

@@ -35,7 +35,7 @@ def test_a_file_that_is_named_fills_what_the_experiment_leaves_open(rsso, tmp_pa
     (tmp_path / "rsso.toml").write_text(OTHERWISE)
     code, _, err = rsso(*PAPER, "--config", "rsso.toml")
     assert code == 0
-    assert "5 trials each, protocol sso-adapt/1 stop_on_success=False layout=cache" in err
+    assert "5 trials each, protocol sso-adapt/1 stop_on_success=False layout=cache" in " ".join(err.split())
     assert "ignores rsso.toml" not in err
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.optimize.compiled import load
+from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 
@@ -155,9 +155,9 @@ def test_diff_shows_sentences_that_came_and_went(rsso, edited):
     code, out, _ = rsso("program", "diff", "zero-shot", file)
     assert code == 0
     assert "  + - Do not focus on the rock.\n" in out
-    assert re.search(r"\.\.\. \d+ sentences the same", out)
+    assert re.search(r"\.\.\. \d+ unchanged sentences", out)
     assert "  + demonstration\n" in out
-    assert "the same: reflector, skill_verbalizer.summary" in out
+    assert "unchanged roles: reflector, skill_verbalizer.summary" in out
     back = rsso("program", "diff", file, "zero-shot")[1]
     assert "  - - Do not focus on the rock.\n" in back
     assert "  - demonstration\n" in back
@@ -202,7 +202,7 @@ def test_diff_as_data(rsso, edited, compiled):
 def test_two_times_zero_shot_and_a_missing_file_are_wrong_calls(rsso, compiled):
     code, out, err = rsso("program", "diff", "zero-shot", "zero-shot")
     assert (code, out) == (2, "")
-    assert "name a compiled file as well" in err
+    assert "give a compiled file as one of the two" in err
     for words in (["show"], ["validate"], ["diff", compiled.file]):
         code, out, err = rsso("program", *words, "nowhere.json")
         assert (code, out) == (2, "")
@@ -217,8 +217,8 @@ def test_a_compiled_file_is_sound_and_every_check_is_named(rsso, compiled):
     assert (code, err) == (0, "")
     said = " ".join(out.split())
     assert said.count("ok: ") == 6
-    assert "is sound" in said
-    for check in ("is whole", "no held-out variant", "no instruction is empty", "demonstrations have the fields"):
+    assert "is valid" in said
+    for check in ("is complete", "is held-out", "no instruction is empty", "demonstrations have the fields"):
         assert check in said
     data = json.loads(rsso("program", "validate", compiled.file, "--json")[1])
     assert data["valid"]
@@ -263,7 +263,7 @@ def test_what_is_wrong_is_named_with_the_fix_and_the_exit_code_is_1(rsso, edited
     assert said in flat
     assert fix in flat
     assert "wrong: " in out
-    assert "is not to be used as it is" in out
+    assert "is not valid" in out
     code, out, _ = rsso("program", "validate", file, "--json")
     data = json.loads(out)
     assert (code, data["valid"]) == (1, False)

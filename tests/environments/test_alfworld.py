@@ -11,14 +11,20 @@ import pytest
 if find_spec("alfworld") is None:
     pytest.skip("the extra alfworld is not installed", allow_module_level=True)
 
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.alfworld import BENCHMARK, tasks
 from rsso_dspy.environments.alfworld.engine import Engine
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
 from rsso_dspy.environments.alfworld.maker import make_game
 from rsso_dspy.environments.alfworld.subgoals import parse_goal
 from rsso_dspy.environments.alfworld.wording import split_first, to_engine, to_published, to_recent
+from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.goals import GoalProgress
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError
+from rsso_dspy.experiment.session import session
+from rsso_dspy.optimize.calibration import Calibration
+from rsso_dspy.optimize.teacher import Teacher, open_lead
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import State, Step
 
 TABLE = BENCHMARK.table
@@ -265,6 +271,42 @@ def test_a_recorded_episode_is_played_again_and_every_difference_told(data):
     for folder, says in ((None, "name your folder of games"), (str(data / "json_2.1.1" / "train"), "is not there")):
         with pytest.raises(UsageError, match=says):
             list(BENCHMARK.replay(episode, text, folder))
+
+
+def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data):
+    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
+    path.write_text(json.dumps(make_game(PUT, 7)))
+    tasks._read_games.cache_clear()
+    variant, walk = TABLE.variant(PUT, 0), make_game(PUT, 7)["walkthrough"]
+    for interface, verb in (("sso", "put "), ("complete", "move ")):
+        found = BENCHMARK.find_gold_path(variant, str(data), interface)
+        assert [to_engine(action, True) for action in found] == walk
+        assert found[-1].startswith(verb)
+    assert [to_engine(each, True) for each in BENCHMARK.find_gold_path(variant)] == make_game(PUT, 0)["walkthrough"]
+    calibration = Calibration((variant,), TABLE.dev_sample(PUT, 1), benchmark="alfworld")
+    config = load_config(overrides=["benchmark=alfworld", f"environment.data={data}", "embedder.model=hash"])
+    with session(config) as live:
+        lead = open_lead(Teacher("gold"), calibration, live, "flat")
+        with live.activate_for_run(), lead.take_over(live.runtime, variant).activate():
+            (trial,) = Agent("react")(variant=variant).trials
+    assert (trial.trajectory.outcome, len(trial.trajectory.steps)) == ("solved", len(walk))
+    with pytest.raises(SplitError, match="shown of training variants alone"):
+        BENCHMARK.find_gold_path(TABLE.held_out(PUT, n=1)[0], str(data))
+
+
+def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
+    for index, game in ((2, {"pddl_problem": "(define (problem x)"}), (3, {})):
+        folder = data / "json_2.1.1" / "train" / f"{PUT}-Pen-None-Desk-0{index}" / "trial_T1"
+        folder.mkdir(parents=True)
+        (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index) | game))
+    (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
+    path.write_text(path.read_text().replace('"solvable": true', '"solvable": true, "broken'))
+    tasks._read_games.cache_clear()
+    known = BENCHMARK.limit_to_data(str(data))
+    played = DemonstratingEnvironment(AlfWorld(str(data)), known, 2, PlayedDemonstrations(), str(data))
+    played.reset(known.table.held_out(PUT)[0])
+    assert played.action_templates.count("Example ") == 1, "of the three games one is damaged, one cannot be loaded"
+    played.close()
 
 
 def test_a_folder_without_games_says_what_was_looked_for_and_where(tmp_path):

@@ -29,7 +29,8 @@ def play(env: ScienceWorld, key: str, script: tuple[str, ...]) -> list[object]:
     return [env.reset(tasks.parse(key)), env.task, env.points_at_reset, *map(env.step, script)]
 
 
-@pytest.mark.parametrize("task", tasks.tasks()[::5])
+@pytest.mark.usefixtures("fresh_simulators")
+@pytest.mark.parametrize("task", tasks.tasks()[::10])
 def test_a_used_simulator_plays_like_a_fresh_one(env: ScienceWorld, task: str):
     key = tasks.held_out(task)[0].key
     used = play(env, key, SCRIPT)

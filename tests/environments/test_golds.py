@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from rsso_dspy.environments.golds import GoldCheck
 from rsso_dspy.environments.scienceworld import gold_lengths, tasks
 from rsso_dspy.errors import GoldUnknown
 from rsso_dspy.records import Variant
@@ -44,9 +45,7 @@ def test_recomputing_finds_the_wrong_entry_and_only_that(monkeypatch: pytest.Mon
     wrong = tasks.parse("lifespan-longest-lived::106")
     checks = list(gold_lengths.recompute())
     assert len(checks) == 2
-    assert [check for check in checks if not check.holds] == [
-        gold_lengths.GoldLengthCheck(wrong, shipped=5, computed=4)
-    ]
+    assert [check for check in checks if not check.holds] == [GoldCheck(wrong, shipped=5, computed=4)]
 
 
 def test_others_are_computed_once_and_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -14,7 +14,7 @@ SLOW = {"simulators killed as they come", "hang", "a page for an answer", "dripp
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds simulators in /proc")
 def test_a_run_that_much_happens_to_loses_nothing(tmp_path):
-    setup = Setup(tmp_path / "chaos", tasks="find-living-thing", per_task=1, timeout=60.0)
+    setup = Setup(tmp_path / "chaos", tasks="find-living-thing", per_task=1, trials=2, jobs=1, timeout=60.0, wait=1.0)
     calm = play_calm(setup)
     disturbed = play_disturbed(setup, faults=1, seed=0, answers=calm.answers, without=SLOW)
     verdict = judge(setup, calm, disturbed)

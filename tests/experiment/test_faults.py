@@ -9,7 +9,7 @@ import pytest
 
 from rsso_dspy.errors import BackendUnreachable
 from rsso_dspy.experiment.executor import FAILURES_TO_STOP
-from rsso_dspy.lm.retry import RetryingLM
+from rsso_dspy.lm.retrying_lm import RetryingLM
 from rsso_dspy.records import UnitRecord
 from tests.provider_faults import FAULTS
 from tests.provider_formats import WIRES
@@ -34,13 +34,13 @@ def _key(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def unharmed(live, tmp_path_factory):
+def unharmed(tmp_path_factory):
     """Wire to the record of its first unit when nothing goes wrong."""
     kept: dict[str, UnitRecord] = {}
 
     def of(wire: str) -> UnitRecord:
         if wire not in kept:
-            with run_against(live, wire, tmp_path_factory.mktemp(wire)) as run:
+            with run_against(wire, tmp_path_factory.mktemp(wire)) as run:
                 run.play(units=1)
                 (kept[wire],) = run.records
                 assert not run.served.flaws
@@ -83,10 +83,10 @@ def assert_errored(record: UnitRecord, error: str, times: int = 1) -> None:
 
 
 @fated("recovers")
-def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp_path, unharmed, monkeypatch):
+def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, tmp_path, unharmed, monkeypatch):
     if FAULTS[name].how == "hang":
         give_up_soon(2, monkeypatch)
-    with run_against(live, wire, tmp_path, {2: name}, retries=1) as run:
+    with run_against(wire, tmp_path, {2: name}, retries=1) as run:
         outcome = run.play(units=1)
         assert run.served.heard(STEPS + 1) == STEPS + 1, "nothing but the run itself asks again"
     (record,) = run.records
@@ -97,9 +97,9 @@ def test_what_passes_leaves_the_record_of_a_run_without_it(name, wire, live, tmp
 
 
 @fated("recovers", wires=ENGINES)
-def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, live, tmp_path):
+def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, tmp_path):
     soon = {"timeout": SOON} if FAULTS[name].how == "hang" else {}
-    with run_against(live, wire, tmp_path, {0: name}, retries=1, **soon) as run:
+    with run_against(wire, tmp_path, {0: name}, retries=1, **soon) as run:
         outcome = run.play(units=1)
         assert run.served.heard(2) == 2
     assert outcome.errored == run.records
@@ -107,8 +107,8 @@ def test_what_may_pass_and_does_not_is_an_error_and_no_score(name, wire, live, t
 
 
 @fated("error")
-def test_requests_refused_for_what_they_say_never_stop_the_run(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {0: name}, retries=2) as run:
+def test_requests_refused_for_what_they_say_never_stop_the_run(name, wire, tmp_path):
+    with run_against(wire, tmp_path, {0: name}, retries=2) as run:
         outcome = run.play(units=FAILURES_TO_STOP)
         assert len(run.served.requests) == FAILURES_TO_STOP, "they are not asked again"
     assert len(outcome.errored) == FAILURES_TO_STOP
@@ -117,8 +117,8 @@ def test_requests_refused_for_what_they_say_never_stop_the_run(name, wire, live,
 
 
 @fated("suspect")
-def test_an_error_that_no_request_explains_is_no_score_and_the_run_goes_on(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {1: name}, retries=2) as run:
+def test_an_error_that_no_request_explains_is_no_score_and_the_run_goes_on(name, wire, tmp_path):
+    with run_against(wire, tmp_path, {1: name}, retries=2) as run:
         run.play(units=2)
         assert len(run.served.requests) == 1 + STEPS, "it is not asked again"
     failed, fine = run.records
@@ -127,15 +127,15 @@ def test_an_error_that_no_request_explains_is_no_score_and_the_run_goes_on(name,
 
 
 @fated("suspect", wires=ENGINES)
-def test_such_errors_in_a_row_stop_the_run(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {0: name}) as run, pytest.raises(BackendUnreachable, match="doctor"):
+def test_such_errors_in_a_row_stop_the_run(name, wire, tmp_path):
+    with run_against(wire, tmp_path, {0: name}) as run, pytest.raises(BackendUnreachable, match="doctor"):
         run.play(units=FAILURES_TO_STOP + 1)
     assert len(run.records) == FAILURES_TO_STOP
 
 
 @fated("stops")
-def test_what_would_hit_every_unit_stops_the_run_at_once(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {0: name}, retries=2) as run:
+def test_what_would_hit_every_unit_stops_the_run_at_once(name, wire, tmp_path):
+    with run_against(wire, tmp_path, {0: name}, retries=2) as run:
         with pytest.raises(BackendUnreachable) as caught:
             run.play()
         assert len(run.served.requests) == 1, "it is not asked again"
@@ -148,8 +148,8 @@ def test_what_would_hit_every_unit_stops_the_run_at_once(name, wire, live, tmp_p
 
 
 @fated("plays on")
-def test_an_answer_without_use_is_a_step_that_does_nothing(name, wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, {1: name, 2: name}, ask_again=True) as run:
+def test_an_answer_without_use_is_a_step_that_does_nothing(name, wire, tmp_path):
+    with run_against(wire, tmp_path, {1: name, 2: name}, ask_again=True) as run:
         run.play(units=1)
     (record,) = run.records
     (trial,) = record.trials
@@ -161,8 +161,8 @@ def test_an_answer_without_use_is_a_step_that_does_nothing(name, wire, live, tmp
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_address_with_a_wrong_path_stops_the_run_at_once(wire, live, tmp_path):
-    with run_against(live, wire, tmp_path, base="/nowhere") as run:
+def test_an_address_with_a_wrong_path_stops_the_run_at_once(wire, tmp_path):
+    with run_against(wire, tmp_path, base="/nowhere") as run:
         with pytest.raises(BackendUnreachable, match="404"):
             run.play()
         assert len(run.served.requests) == 1

@@ -14,11 +14,11 @@ from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
 from rsso_dspy.experiment.executor import Executor, discard_downstream_units, list_pending_jobs
 from rsso_dspy.experiment.fork import find_reusable_records
+from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_run_identity
 from rsso_dspy.experiment.shards import select_shard
-from rsso_dspy.experiment.unit_runner import InitialMemories, merge_memories
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.records import Source, UnitRecord
@@ -237,8 +237,7 @@ def test_a_fork_takes_a_stream_over_up_to_the_first_unit_that_is_not_there(whole
     config = load_config(overrides=SETTINGS)
     plan = plan_held_out(config, WRITERS[:1], TASKS, per_task=1)
     _, programs = Store(whole).read_identity()
-    source = Store(whole)
-    source.read_only = True
+    source = Store(whole, read_only=True)
     bound_to = make_run_identity(config, resolve_protocol(config))
     assert len(list(find_reusable_records(source, plan, bound_to, programs))) == 3
     shutil.copytree(whole, tmp_path / "lost")

@@ -86,6 +86,12 @@ REGIONS = {
     "library": "1. Target: A cup is held. Instructions: pick up cup\n2. Target: A door opens. Instructions: open door",
     "new_skill": "Target: a door opens. Instructions: open door",
     "known_rules": "none",
+    "loops": "",
+    "task_type": "find-plant",
+    "known_never": [],
+    "known_always": [],
+    "known_strategy": "",
+    "plans": "Attempt 1: Do not open wall.",
     "gathered_abstract_rules": ["Doors open.", "Doors open!", "Water boils."],
     "gathered_error_rules": [{"mistake": "open wall", "solution": "open the door"}],
 }

@@ -18,6 +18,7 @@ def act(history: str, templates: str = FORMS, task: str = "go to the red ball", 
     return answer and answer["action"]
 
 
+HOLDS = "You are carrying a red key.\n\nActions that can be taken now:\n- drop\n- turn left\n"
 LISTED = f"{SEES}\n\nActions that can be taken now:\n- turn left\n- pickup grey key 1\n- go to red ball 1\n"
 
 
@@ -34,6 +35,8 @@ LISTED = f"{SEES}\n\nActions that can be taken now:\n- turn left\n- pickup grey 
          "Move from rooma to roomc"),
         ({"history": SEES, "task": "win", "told": "Attempt 1: pickup grey key 1."}, "pickup grey key 1"),
         ({"history": LISTED, "task": "win", "told": "Attempt 1: Do not turn left."}, "pickup grey key 1"),
+        ({"history": HOLDS, "task": "win"}, "drop"),
+        ({"history": HOLDS, "task": "win", "told": "Keep the key until its door is open."}, "turn left"),
     ],
 )  # fmt: skip
 def test_it_tries_what_is_offered_the_words_of_the_task_first(given, does):

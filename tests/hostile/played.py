@@ -21,8 +21,9 @@ from tests.provider_server import Provider, provider
 VARIABLE = "HOSTILE_KEY"
 INPUT, OUTPUT = 100, 10
 """Tokens of every request and answer, so that a bill is a number of answers."""
-TASK = "find-living-thing"
-VARIANT = f"{TASK}::228"
+TASK = "gripper"
+VARIANT = f"{TASK}::50"
+"""Of `Model.benchmark`, which starts no simulator."""
 PATIENCE = 120.0
 
 
@@ -36,6 +37,7 @@ class Model:
     before: Callable[[], object] = lambda: None
     """Called when a request has come and is not answered yet."""
     process: Process | None = None
+    benchmark: str = "pddl"
 
     def answer(self, body: dict[str, Any]) -> Said:
         process = self.process
@@ -50,7 +52,7 @@ class Model:
         about = {"model": "openai/m", "base_url": self.served.url, "key_variable": VARIABLE, "temperature": 0.5}
         settings = [f"backends.scripted.{name}={value}" for name, value in about.items()]
         settings += ["embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.stop_on_success=false"]
-        settings += ["memory.constitution.r_freq=5"]
+        settings += ["memory.constitution.r_freq=5", f"benchmark={self.benchmark}"]
         settings += ['prices."openai/m".input=10000', 'prices."openai/m".output=0']  # a dollar an answer
         return ["--backend", "scripted", *(word for setting in settings for word in ("--set", setting))]
 

@@ -1,11 +1,14 @@
 """Files of the user's that benchmarks play: what is wrong with them is told with its line, and nothing is played."""
 
 import json
+import sys
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.game import load_domain
 from rsso_dspy.environments.pddl.reader import read_setup
@@ -15,6 +18,8 @@ from rsso_dspy.store.unit_store import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
 
 FAST = ("--set", "embedder.model=hash")
+EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
+"""Benchmark to the package that its extra installs."""
 
 
 @pytest.mark.parametrize(
@@ -100,19 +105,22 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
     [
         ("scienceworld", ".", "scienceworld takes no folder of data"),
         ("pddl", "nowhere", "no problems of gripper: looked for *.pddl in nowhere/gripper"),
+        ("pddl", "short", "no problems of gripper: looked for *.pddl in short/gripper"),
         ("babyai", "nowhere", "no labels: looked for nowhere/test.jsonl and nowhere/babyai/test.jsonl"),
         ("babyai", "short", "it has 1 lines, and there are 112 test worlds"),
         ("babyai", "broken", "line 2: Expecting property name"),
         ("alfworld", "nowhere", "no ALFWorld games: nowhere is no folder"),
+        ("alfworld", "older", "It holds json_2.0.0, which is another version"),
         ("alfworld", "short", "looked for json_2.1.1/{train,valid_seen,valid_unseen}/TYPE-*/trial_*/game.tw-pddl"),
     ],
 )
 def test_data_that_is_not_there_or_not_whole_is_refused_before_anything_is_played(rsso, name, data, says):
-    if (package := {"babyai": "minigrid", "alfworld": "alfworld"}.get(name)) and find_spec(package) is None:
+    if (package := EXTRAS.get(name)) and find_spec(package) is None:
         pytest.skip(f"the extra {name} is not installed")
     for folder, text in {"short": "{}\n", "broken": "{}\n{\n"}.items():
         Path(folder).mkdir()
         Path(folder, "test.jsonl").write_text(text)
+    Path("older/json_2.0.0").mkdir(parents=True)
     code, _, err = rsso("run", "--benchmark", name, "--methods", "react", "--per-task", "1", *FAST,
                         "--set", f"environment.data={data}", "--out", "r")  # fmt: skip
     assert (code, says in " ".join(err.split()), Path("r").exists()) == (2, True, False), err
@@ -132,6 +140,7 @@ def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path
     labelled.reset(variant)
     went = labelled.step("turn left")
     assert (went.score, went.done, labelled.achieved) == (100, True, False), "AgentBoard's success, not minigrid's"
+    assert went.own_success is False, "the record names minigrid's verdict too"
     plain.reset(variant)
     assert plain.step("turn left").done is False
     rows[4] = {"goal": "open the moon", "subgoals": ["x"]}
@@ -140,8 +149,70 @@ def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path
         labelled.reset(variant)
 
 
-@pytest.mark.skipif(find_spec("alfworld") is not None, reason="the extra alfworld is installed")
-def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso):
-    code, _, err = rsso("tasks", "--benchmark", "alfworld")
-    assert (code, "pip install 'rsso-dspy[alfworld]'" in " ".join(err.split())) == (2, True), err
-    assert "rsso-dspy[alfworld]" in rsso("benchmarks", "list")[1]
+@pytest.mark.parametrize(("name", "package"), [("babyai", "minigrid"), ("alfworld", "alfworld")])
+def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeypatch, name, package):
+    known = metadata.version
+
+    def forget(asked: str) -> str:
+        if asked == package:
+            raise metadata.PackageNotFoundError(asked)
+        return known(asked)
+
+    monkeypatch.setattr(metadata, "version", forget)
+    for module in [each for each in sys.modules if each.startswith(f"rsso_dspy.environments.{name}")]:
+        monkeypatch.delitem(sys.modules, module)
+    get_benchmark.cache_clear()
+    says = f"the benchmark {name} needs the package {package}: pip install 'rsso-dspy[{name}]'"
+    code, _, err = rsso("tasks", "--benchmark", name)
+    assert (code, says in " ".join(err.split())) == (2, True), err
+    assert says in " ".join(rsso("benchmarks", "list")[1].split())
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "held_out"),
+    [
+        ("pddl", "gripper::0", "gripper::52"),
+        ("babyai", "GoToRedBall::0", "GoToRedBall::1234"),
+        ("alfworld", "pick_and_place_simple::0", "pick_and_place_simple::825"),
+    ],
+)
+def test_a_test_problem_level_or_game_in_a_calibration_is_refused(rsso, name, train, held_out):
+    if (package := EXTRAS.get(name)) and find_spec(package) is None:
+        pytest.skip(f"the extra {name} is not installed")
+    Path("calib.json").write_text(json.dumps({"train": [held_out], "val": [train]}))
+    words = ("--benchmark", name, "--calib", "calib.json", *FAST)
+    for command in (("compile", "--method", "react", "-o", "p.json"), ("constitution", "build", "-o", "c.json")):
+        code, _, err = rsso(*command, *words)
+        says = f"calib.json: these variants cannot calibrate: of the held-out test split: {held_out}"
+        assert (code, says in " ".join(err.split())) == (2, True), err
+
+
+@pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
+@pytest.mark.parametrize(
+    ("splits", "code", "says"),
+    [
+        (("train", "valid_unseen"), 0, "11 of 12 selected variants are left out"),
+        (("train", "valid_seen"), 0, "1 train, 1 dev and 0 test variants: 1 of dev played instead, not the test set"),
+        (("train",), 2, "none of the selected variants can be played: mine holds 1 train, 0 dev and 0 test variants"),
+    ],
+)
+def test_a_folder_that_lacks_games_is_played_as_far_as_it_goes_and_that_is_said(rsso, splits, code, says):
+    from rsso_dspy.environments.alfworld.maker import make_game
+
+    for split in splits:
+        folder = Path("mine/json_2.1.1", split, "pick_and_place_simple-Pen-None-Desk-1", "trial_T1")
+        folder.mkdir(parents=True)
+        (folder / "game.tw-pddl").write_text(json.dumps(make_game("pick_and_place_simple", 1)))
+    words = ("run", "--benchmark", "alfworld", "--methods", "react", "--per-task", "2", *FAST)
+    found, _, err = rsso(*words, "--set", "environment.data=mine", "--dry-run", "--out", "r")
+    assert (found, says in " ".join(err.split())) == (code, True), err
+    if "valid_seen" in splits:
+        played = rsso(*words, "--set", "environment.data=mine", "--trials", "1", "--out", "r")
+        assert played[0] == 0, played[2]
+        assert [(unit.key, unit.variant.split) for unit in Store(Path("r")).units()] == [
+            ("pick_and_place_simple::790", "dev")
+        ]
+        assert "older version" not in rsso("reproduce", "r")[2]
+    found, _, err = rsso("compile", "--benchmark", "alfworld", "--set", "environment.data=mine", "--method", "react",
+                         "--calib", "1-per-task", *FAST, "-o", "p.json")  # fmt: skip
+    assert (found, "no calibration variants in train and none in val" in " ".join(err.split())) == (2, True), err

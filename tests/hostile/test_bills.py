@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from rsso_dspy.cli.report import collect_played
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Usage, Variant
 from rsso_dspy.report.analysis import analyze_run
@@ -18,6 +17,7 @@ from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Unit
+from rsso_dspy.workflows.played_runs import collect_played
 from tests.cli.conftest import rsso
 from tests.hostile.played import INPUT, OUTPUT, PATIENCE, TASK, VARIANT, Model, counting
 from tests.records import record
@@ -27,7 +27,7 @@ __all__ = ["rsso"]
 
 RUN = ("run", "--methods", "reflexion", "--variants", VARIANT, "--trials", "2")
 LATER = 3
-"""Requests of its second trial, at the last of which the run is killed; the trial has five."""
+"""Requests of its second trial, at the last of which the run is killed; the trial has six."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def test_a_report_while_it_plays_tells_apart_what_is_under_way(killed):
     assert under_way["usage"]["calls"] == LATER - 1
     assert answers_on(killed.seen) + LATER - 1 == killed.paid
     assert not killed.seen["abandoned"]
-    assert any("of trials that a process plays now" in line for line in killed.words)
+    assert any("of trials being played now" in line for line in killed.words)
 
 
 def test_a_report_has_what_the_kill_cut_short_on_its_bill(killed, rsso):
@@ -85,7 +85,7 @@ def test_a_report_has_what_the_kill_cut_short_on_its_bill(killed, rsso):
     assert answers_on(said) == killed.paid == killed.model.given
     assert said["billed"] + said["abandoned_billed"] == pytest.approx(killed.paid)
     assert said["under_way"] == []
-    assert "trials that were cut short" in rsso("report", killed.folder)[1]
+    assert "trials that were interrupted" in " ".join(rsso("report", killed.folder)[1].split())
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_merged_run_has_all_on_its_bill_that_its_parts_paid(tmp_path, case):
     for _ in range(2):
         merge_shards(parts, whole)
         assert spent(whole) == expected
-    before = whole.unit_path("rsso", "boil", 22, 0)
+    before = whole.path_of(UNIT)
     if whole.load(before) is not None and whole.load(before).has_errors:
         whole.abandon_file("rsso", UNIT.key, before, {"actor": Usage(calls=2)})
         assert spent(whole) == expected, "the trials before the error are there to go on from"
@@ -247,10 +247,10 @@ def test_a_part_that_plays_is_merged_without_its_trial_under_way_and_it_is_said(
 
 
 BUILDS = {
-    "constitution": (("constitution", "build", "--explore", "1"), 20),
+    "constitution": (("constitution", "build", "--explore", "1"), 12),
     "program": (("compile", "--method", "react", "--optimizer", "none", "--max-cost", "35"), 20),
 }
-"""The command, and after how many answers it is killed. The compile takes 30."""
+"""The command, and after how many answers it is killed. The build takes 23, the compile 44."""
 
 
 @pytest.mark.parametrize("what", BUILDS)

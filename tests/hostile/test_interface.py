@@ -28,7 +28,9 @@ from tests.live import REWARDED, acting, model, region, scripted
 SEEN = (
     "This room is called the workshop. In it, you see: a substance called tin a wood cup (containing red paint) "
     "a wood cup (containing blue paint) a recipe titled instructions to make rust a door to the hallway (that is open) "
-    "a stove, which is turned off. on the stove is: nothing."
+    "a stove, which is turned off. on the stove is: nothing. "
+    "a flower pot 3 (containing a pea plant in the adult stage with a tall height, soil) "
+    "a apple tree in the seed stage"
 )
 
 
@@ -50,6 +52,9 @@ SEEN = (
         ("turn on the stove", "activate stove"),
         ("activate stove, which is turned off", "activate stove"),
         ("pour cup into bowl", "pour cup in bowl"),
+        ("focus on pea plant in the adult stage with a tall height.", "focus on pea plant"),
+        ("focus on the pea plant (in the adult stage with a tall height)", "focus on the pea plant"),
+        ("move apple tree in the seed stage to red box", "move apple tree to red box"),
         ('focus on the "yellow box"', "focus on the yellow box"),
     ],
 )
@@ -65,6 +70,8 @@ def test_an_action_is_tried_as_it_was_meant(said, meant):
         ("read recipe titled instructions to make gold", "read recipe"),
         ("open door. no, focus on tin", "open door"),
         ("focus on tin (not yet)", "focus on tin"),
+        ("focus on pea plant in the seed stage", "focus on pea plant"),
+        ("focus on pea plant in the adult stage with a short height", "focus on pea plant"),
     ],
 )
 def test_no_wording_means_anything_else(said, never):
@@ -252,6 +259,9 @@ def test_presets_name_their_interface():
         "sso-adapt/1": "sso",
         "sso-adapt/1-cap60": "sso",
         "release": "sso",
+        "omnireflect/1": "sso",
+        "agentboard/1": "sso",
+        "reflexion/1": "sso",
     }
     assert resolve_protocol(load_config()).id == "adapt/2"
     assert resolve_protocol(load_config(overrides=["protocol.interface=sso"])).id == "adapt/2 interface=sso"
@@ -264,6 +274,11 @@ def test_what_folders_of_0_1_0_are_bound_to_stays():
     assert "interface" not in config.resolve_settings()["protocol"]
     assert hash_prompts(config.active_benchmark, "complete") != hash_prompts(config.active_benchmark)
     assert make_run_identity(config, resolve_protocol(config))["prompts"] == hash_prompts(config.active_benchmark)
+    # A new memory's signatures are no change of the prompts that older folders are bound to.
+    assert (hash_prompts(config.active_benchmark), hash_prompts(config.active_benchmark, "complete")) == (
+        "51e0d00f1fbb",
+        "ca40a8a01a01",
+    )
 
 
 def test_an_environment_with_one_interface_has_it_under_both_names():

@@ -135,7 +135,7 @@ def test_many_models_are_not_all_named():
     ],
 )  # fmt: skip
 def test_doctor_times_the_server_and_says_what_a_run_takes(rsso, monkeypatch, answer, models, said):
-    monkeypatch.setattr("rsso_dspy.cli.doctor._check_simulator", lambda _: "left out")
+    monkeypatch.setattr("rsso_dspy.environments.benchmark.Benchmark.smoke_test", lambda *_: "left out")
     with provider(answer) as served:
         served.models += models
         _, out, _ = rsso("doctor", "--model", NAME, "--base-url", served.url, "--set", "embedder.model=hash")
@@ -180,5 +180,5 @@ def test_durations_are_as_coarse_as_they_are_known(seconds, words):
 def test_a_watch_without_a_plan_hears_answers_and_says_nothing(capsys):
     watch = RunProgress([])
     for _ in range(10):
-        watch.answered(replace(Usage(), calls=1))
+        watch.update_remaining_time(replace(Usage(), calls=1))
     assert "left" not in capsys.readouterr().err

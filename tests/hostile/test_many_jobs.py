@@ -194,6 +194,7 @@ def test_a_pool_that_closes_starts_nothing_for_those_that_wait():
     assert not made
 
 
+@pytest.mark.usefixtures("fresh_simulators")
 def test_a_run_says_how_far_its_simulators_have_come(tmp_path):
     config = load_config(overrides=["embedder.model=hash", "protocol.trials=1"])
     order = RunSpec(methods=("react-sso",), tasks=("find-plant",), per_task=2, out=tmp_path / "run")

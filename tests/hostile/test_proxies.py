@@ -228,7 +228,7 @@ def words(url: str) -> list[str]:
 
 @pytest.mark.parametrize("verb", SECRETIVE)
 def test_who_asks_is_told_of_the_proxy_and_not_of_its_password(rsso, proxy, monkeypatch, verb):
-    monkeypatch.setattr("rsso_dspy.cli.doctor._check_simulator", lambda _: "left out")
+    monkeypatch.setattr("rsso_dspy.environments.benchmark.Benchmark.smoke_test", lambda *_: "left out")
     monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//bob:hunter22pw@"))
     code, out, err = rsso(*verb, *words(THERE))
     assert code == 0, (out, err)

@@ -8,38 +8,32 @@ import subprocess
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 
 from rsso_dspy.cli import main
-from rsso_dspy.config import EmbedderConfig, load_config
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import ScienceWorld
-from rsso_dspy.errors import MissingKey, NotRecorded, Stopped, UsageError
-from rsso_dspy.experiment.tapes import about_of, recordings_beside
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.session import session
+from rsso_dspy.experiment.tapes import about_of
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
-from rsso_dspy.lm.recording import Packer, Tape
-from rsso_dspy.lm.replaying import Replay
-from rsso_dspy.recordings import Exchange, Recordings, members, text_of
-from rsso_dspy.store.merge_runs import merge_shards
-from rsso_dspy.store.taping import Taping, name_of
+from rsso_dspy.recordings import Recordings, members
 from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
 from tests.chaos.process import Process, python
 from tests.chaos.setup import scripted
 from tests.cli.conftest import at_hand, rsso
-from tests.embedding_server import embedding_server
 from tests.hostile.played import PATIENCE, VARIANT, Model, counting
+from tests.hostile.test_recording_files import exchanges_of
 from tests.provider_formats import WIRES, Said
 from tests.provider_runs import KEY, VARIABLE, Run, run_against
 from tests.provider_server import Provider, provider
-from tests.records import record
-from tests.store.test_store import IDENTITY
 
 __all__ = ["at_hand", "rsso"]
 
@@ -99,15 +93,6 @@ def recorded(env: ScienceWorld, tmp_path_factory) -> Recorded:
     return Recorded(folder, served, len(served.requests))
 
 
-def exchanges_of(folder: Path) -> list[Exchange]:
-    return [
-        exchange
-        for file in sorted((folder / "recordings").rglob("*.gz"))
-        for member in members(file.read_bytes())
-        for exchange in member.exchanges
-    ]
-
-
 # A run
 
 
@@ -160,6 +145,10 @@ def test_a_conversation_replays_to_the_same_bytes_and_show_has_it_as_it_was_sent
     kept = [exchange.request["messages"] for exchange in exchanges_of(tmp_path / "first")]
     assert exchanges_of(tmp_path / "again") == exchanges_of(tmp_path / "first")
     assert len(kept) > 1
+    store = Store(tmp_path / "first")
+    (unit,) = store.units()
+    rebuilt = RequestRebuilder.of(store, lambda _: ()).rebuild(unit)
+    assert [exchange.request["messages"] for exchange in rebuilt[1]] == kept
     for before, after in pairwise(kept):
         assert after[: len(before)] == before
     _, out, _ = rsso("show", tmp_path / "first", "lifespan-longest-lived::98", "--prompts")
@@ -189,10 +178,10 @@ def test_a_record_that_was_changed_is_named(recorded, tmp_path, rsso):
 
 
 MISSES = {
-    "another prompt": (["--set", "protocol.layout=cache"], r"trial 1, step 1: no request like this one"),
+    "another prompt": (["--set", "protocol.layout=cache"], r"trial 1, step 1: this request was not recorded"),
     "other decoding": (["--set", "backends.mine.temperature=0.25"], r"- temperature: 0.5\s+\+ temperature: 0.25"),
     "another variant": (["--variants", "lifespan-longest-lived::111"], "is not among the 1 recorded ones"),
-    "one trial more": (["--trials", "3"], r"trial 2, step \d+: nothing was recorded in this role"),
+    "one trial more": (["--trials", "3"], r"trial 2, step \d+: no request of this role was recorded"),
 }
 
 
@@ -206,7 +195,7 @@ def test_what_was_not_recorded_is_named_and_nothing_is_played_on(case, recorded,
     code, _, err = rsso(*RUN, *FAST, *named, *more, "--replay", recorded.folder, "--out", out)
     assert code == 1
     assert re.search(said, err), err
-    assert "Nothing was played on" in err or "drop --replay" in err
+    assert "The run stopped here" in err or "drop --replay" in err
     assert not records(out)
     assert len(recorded.served.requests) == recorded.asked
 
@@ -283,18 +272,18 @@ def trials(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_every_provider_is_recorded_and_replayed(wire, live, tmp_path, monkeypatch):
+def test_every_provider_is_recorded_and_replayed(wire, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
-    with run_against(live, wire, tmp_path / "run", {2: "overloaded"}, retries=1) as run:
+    with run_against(wire, tmp_path / "run", {2: "overloaded"}, retries=1) as run:
         record_all(run)
         run.play(units=1)
     assert not any(each.has_errors for each in run.records)
     assert replayed(run, tmp_path / "again") == records(tmp_path / "run")
 
 
-def test_a_trial_that_ended_in_an_error_replays_to_that_error(live, tmp_path, monkeypatch):
+def test_a_trial_that_ended_in_an_error_replays_to_that_error(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
-    with run_against(live, "openai", tmp_path / "run", {2: "bad request"}) as run:
+    with run_against("openai", tmp_path / "run", {2: "bad request"}) as run:
         record_all(run)
         run.play(units=1)
     (played,) = run.records
@@ -312,9 +301,9 @@ def replayed(run: Run, out: Path) -> dict[str, bytes]:
     store, player = Store(out), run.executor.player
     store.open(run.store.read_identity()[0])
     source = Recordings.of(run.store.folder)
-    UnitRunner(player.live, store, player.programs, player.provenance, source=source).run_job(
-        run.plan, run.plan.units[0]
-    )
+    with session(player.live.config) as live:
+        again = UnitRunner(live, store, player.programs, player.provenance, source=source)
+        again.run_job(run.plan, run.plan.units[0])
     return records(out)
 
 
@@ -322,26 +311,16 @@ def replayed(run: Run, out: Path) -> dict[str, bytes]:
 
 
 BUILDS = {
-    "program": ["compile", "--method", "react", "--optimizer", "copro", "--max-rollouts", "3", "--compile-steps", "3"],
-    "constitution": ["constitution", "build", "--explore", "1"],
-    "run with trainings": [
-        "run",
-        "--methods",
-        "reflexion",
-        "--setting",
-        "transfer",
-        "--train-per-task",
-        "1",
-        "--per-task",
-        "1",
-    ],
+    "program": "compile --method react --optimizer copro --max-rollouts 3 --compile-steps 3",
+    "constitution": "constitution build --explore 1",
+    "run with trainings": "run --methods reflexion --setting transfer --train-per-task 1 --per-task 1",
 }
 
 
 @pytest.mark.usefixtures("at_hand")
 @pytest.mark.parametrize("what", BUILDS)
 def test_what_is_built_replays_too(what, tmp_path, rsso):
-    words = (*BUILDS[what], "--tasks", "lifespan-longest-lived", *FAST[:4])
+    words = (*BUILDS[what].split(), "--tasks", "lifespan-longest-lived", *FAST[:4])
     place = "--out" if "run" in what else "-o"
     first, second = (tmp_path / f"{name}.json" for name in ("first", "second"))
     code, _, err = rsso(*words, "--record", place, first)
@@ -374,126 +353,15 @@ def test_a_fork_takes_them_along(recorded, tmp_path, rsso):
     assert exchanges_of(tmp_path / "fork") == exchanges_of(recorded.folder)
 
 
-def test_merging_takes_them_along(tmp_path):
-    parts = []
-    for index in (22, 23):
-        store, unit = Store(tmp_path / str(index)), record("rsso", "boil", index, [[10]])
-        store.open(IDENTITY, {"rsso": "1"})
-        store.open_recordings({"kind": "any"})
-        store.add_recording(name_of(unit), 1, member(1, f"unit {index}"))
-        store.save(unit)
-        parts.append(store.folder)
-    whole = Store(tmp_path / "whole")
-    merge_shards(parts, whole)
-    assert whole.recorded
-    assert [each.text for each in exchanges_of(whole.folder)] == ["unit 22", "unit 23"]
-
-
-# What is in a file
-
-
-def request(text: str) -> dict[str, Any]:
-    return {"model": "m", "messages": [{"role": "user", "content": text}], "parameters": {"temperature": 0.5}}
-
-
-def said(text: str, asked: str = "What?", step: int = 1, role: str = "actor") -> Exchange:
-    return Exchange(role, request(asked), step, [text])
-
-
-def member(trial: int, *texts: str) -> bytes:
-    tape = Tape(keeps=True)
-    for text in texts:
-        tape.put(said(text))
-    return tape.take(trial)
-
-
-def test_an_answer_asked_twice_is_there_twice():
-    replay = Replay("units/sso/boil/22-s0", {1: [said("one"), said("else", "Else?"), said("two")], 2: [said("three")]})
-    found = [replay.find(trial, 0, 1, "actor", request("What?")).text for trial in (1, 1, 2)]
-    assert found == ["one", "two", "three"]
-    with pytest.raises(NotRecorded, match="asked 3 times, and 2 answers to it are recorded"):
-        replay.find(1, 0, 5, "actor", request("What?"))
-    assert replay.find(1, 1, 1, "actor", request("What?")).text == "one", "an attempt at a trial begins anew"
-    with pytest.raises(NotRecorded, match="nothing was recorded in this role"):
-        replay.find(1, 0, 5, "reflector", request("What?"))
-    with pytest.raises(NotRecorded, match=r"not among the recorded ones \(1, 2\)"):
-        replay.find(3, 0, 1, "actor", request("What?"))
-
-
-def test_a_trial_that_is_played_again_is_kept_once():
-    tape = Tape(keeps=True)
-    tape.put(said("lost with its simulator"), attempt=0)
-    tape.put(said("kept"), attempt=1)
-    (only,) = members(tape.take(1))
-    assert [each.text for each in only.exchanges] == ["kept"]
-    odd = said("next \ud800 \u00fc", "What \ud800?")
-    tape.put(odd)
-    (only,) = members(tape.take(2))
-    assert only.exchanges == [odd]
-    assert only.exchanges[0].key == odd.key
-
-
-def test_lines_that_tell_of_no_exchange_are_read_past():
-    packer = Packer()
-    for entry in (
-        {"request": {}},
-        [],
-        {**asdict(said("x")), "failed": 7},
-        {**asdict(said("y")), "request": {"messages": [1]}},
-    ):
-        packer.add(json.dumps(entry))
-    packer.add(json.dumps(asdict(said("sound"))))
-    (only,) = members(packer.close(1))
-    assert [each.text for each in only.exchanges] == ["sound"]
+# Outside of a run
 
 
 def test_outside_of_a_run_recordings_answer_nothing_and_nothing_is_sent(recorded, monkeypatch):
     monkeypatch.delenv(VARIABLE, raising=False)
     config = load_config(overrides=["backend=replay", f"backends.replay.replay={recorded.folder}"])
     assert config.backend == "mine"
-    with pytest.raises(UsageError, match="openai/m is not asked"):
+    with pytest.raises(UsageError, match="openai/m is not called"):
         Backend(config.active_backend).lm("actor", 0)("hello")
-
-
-WHOLE = member(1, "a"), member(2, "b")
-CUTS = {
-    "a trial too many": (WHOLE[0] + WHOLE[1], 1, [1]),
-    "cut off": (WHOLE[0] + WHOLE[1][:-5], 2, [1]),
-    "cut off in the first": (WHOLE[0][:-1], 0, None),
-    "damaged": (b"no gzip", 1, None),
-    "begun anew": (WHOLE[0], 0, None),
-    "whole": (WHOLE[0] + WHOLE[1], 2, [1, 2]),
-}
-
-
-@pytest.mark.parametrize("case", CUTS)
-def test_what_is_given_up_or_cut_off_is_no_longer_there(case, tmp_path):
-    data, keep, left = CUTS[case]
-    files = Taping(tmp_path)
-    file = tmp_path / "recordings/units/a.jsonl.gz"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(data)
-    files.cut_recording("units/a", keep)
-    assert ((file.exists() and [each.trial for each in members(file.read_bytes())]) or None) == left
-    files.add_recording("units/a", 3, member(3, "c"))
-    assert [each.trial for each in members(file.read_bytes())] == [*(left or []), 3]
-
-
-def test_what_does_not_fit_is_left_out_and_said(tmp_path):
-    files = Taping(tmp_path)
-    files.open_recordings({"kind": "any"})
-    files.most_recorded = len(member(1, "a")) + 10
-    for trial in (1, 2):
-        files.add_recording("units/a", trial, member(trial, "a"))
-    files.most_recorded *= 10
-    files.add_recording("units/a", 3, member(3, "a"))
-    files.add_recording("units/b", 1, member(1, "b"))
-    assert files.trials_left_out() == 2
-    source = Recordings(files.recordings)
-    assert [list(source.trials(name)) for name in ("units/a", "units/b")] == [[1], [1]]
-    files.cut_recording("units/a", 0)
-    with pytest.raises(NotRecorded, match="which it was too large for"):
-        source.trials("units/a")
 
 
 def test_it_can_be_read_with_what_is_at_hand(recorded):
@@ -533,42 +401,3 @@ def test_the_page_holds_what_was_sent_and_what_came_back(recorded, tmp_path, rss
         each.request["messages"][1]["content"] for each in kept if each.role == "actor"
     ]
     assert {whole(each["answer"]) for each in shown} == {each.text for each in kept}
-
-
-def test_recordings_beside_nothing_are_none(tmp_path, live):
-    assert recordings_beside(tmp_path / "x.json", False, live, record=False) is None
-
-
-def test_vectors_of_a_server_are_kept_and_answer_in_its_place(monkeypatch):
-    """Each text once, whoever knew it before; a trial that is played again keeps those of the first attempt."""
-    monkeypatch.setenv(VARIABLE, KEY)
-    tape = Tape(keeps=True)
-    with embedding_server() as server:
-        about = {"model": "litellm/openai/m", "base_url": server.url, "key_variable": VARIABLE}
-        embed = Embedder(EmbedderConfig(**about, cache=False, retries=0))
-        early = embed(["a door"])
-        with dspy.context(tape=tape):
-            first = embed(["a door", "a lamp"])
-            tape.put(said("x"), attempt=1)
-            embed(["a lamp"])
-    assert server.texts == ["a door", "a lamp"]
-    data = tape.take(1)
-    kept = [each for member_ in members(data) for each in member_.exchanges]
-    assert [text_of(each.request["messages"][0]["content"]) for each in kept] == ["What?", "a door", "a lamp"]
-    with dspy.context(tape=tape):
-        embed(["a lamp"])
-    assert b"a lamp" not in gzip.decompress(tape.take(2))
-
-    monkeypatch.delenv(VARIABLE)
-    replay = Replay("u", {member_.trial: member_.exchanges for member_ in members(data)})
-    other = Embedder(embed.config)
-    other.check(replayed=True)
-    with dspy.context(tape=Tape(replay)):
-        assert other(["a lamp", "a door"]).tobytes() == first[::-1].tobytes()
-        assert other(["a door"]).tobytes() == early.tobytes()
-        with pytest.raises(Stopped) as stopped:
-            other(["a bird"])
-    assert "vector of a text" in str(stopped.value.__cause__)
-    older = Replay("u", {1: [said("x")]})
-    with dspy.context(tape=Tape(older)), pytest.raises(MissingKey):
-        Embedder(embed.config)(["a lamp"])

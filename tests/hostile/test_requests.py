@@ -94,7 +94,7 @@ def test_a_role_has_decoding_settings_of_its_own():
         ("ollama_chat/llama3.1", {"repetition_penalty": 1.1}, "PARAMETER repeat_penalty 1.1"),
         ("openai/gpt-4.1-mini", {"top_k": 40}, "base_url"),
         ("openai/gpt-4.1-mini", {"repetition_penalty": 1.1}, "base_url"),
-        ("openai/gpt-4.1-mini", {"roles": {"reflector": {"top_k": 2}}}, "role reflector does not take top_k"),
+        ("openai/gpt-4.1-mini", {"roles": {"reflector": {"top_k": 2}}}, "role reflector does not support top_k"),
     ],
 )
 def test_a_setting_that_a_provider_would_drop_is_refused_before_anything_is_sent(model, settings, mend):
@@ -199,9 +199,9 @@ def answering(name: str | None = None, first: str | None = None):
     return answer
 
 
-def test_the_name_the_server_answers_under_is_recorded_and_said(live, tmp_path):
+def test_the_name_the_server_answers_under_is_recorded_and_said(tmp_path):
     dated = "gpt-4.1-mini-2026-04-14"
-    with run_against(live, "openai", tmp_path / "run", answer=answering(dated)) as run:
+    with run_against("openai", tmp_path / "run", answer=answering(dated)) as run:
         run.play(1)
         (record,) = run.records
     assert record.trials[0].answered == {"actor": (dated,)}
@@ -209,18 +209,18 @@ def test_the_name_the_server_answers_under_is_recorded_and_said(live, tmp_path):
     assert analyze_run(RunRecords([record])).facts["answered by"] == (f"{dated} (actor)",)
 
 
-def test_a_name_that_changes_within_a_run_is_said_below_the_table(live, tmp_path):
+def test_a_name_that_changes_within_a_run_is_said_below_the_table(tmp_path):
     names = iter(["a", "b", "b", "b"])
-    with run_against(live, "openai", tmp_path / "run", answer=lambda b: answering(next(names))(b)) as run:
+    with run_against("openai", tmp_path / "run", answer=lambda b: answering(next(names))(b)) as run:
         run.play(2)
         found = analyze_run(RunRecords(run.records))
     assert any("answered as actor under 2 names: a, b" in note for note in build_methods_table(found).notes)
     assert "under 2 names" in build_report_files(run.records, [], lambda _: None)["report.md"]
 
 
-def test_an_answer_of_any_length_stays_out_of_the_records(live, tmp_path):
+def test_an_answer_of_any_length_stays_out_of_the_records(tmp_path):
     flood = look({}).text.replace("hm", "hm " * (2 * LONGEST_ANSWER))
-    with run_against(live, "openai", tmp_path / "run", answer=answering(first=flood), ask_again=True) as run:
+    with run_against("openai", tmp_path / "run", answer=answering(first=flood), ask_again=True) as run:
         run.play(1)
         (record,) = run.records
     (trial,) = record.trials
@@ -236,8 +236,8 @@ def test_two_actions_in_a_row_are_the_fewest_that_repeat():
             TrialRules(max_repeat=count)
 
 
-def test_a_record_without_the_new_fields_reads_and_one_of_the_embedded_model_has_none(live, tmp_path):
-    with run_against(live, "openai", tmp_path / "run") as run:
+def test_a_record_without_the_new_fields_reads_and_one_of_the_embedded_model_has_none(tmp_path):
+    with run_against("openai", tmp_path / "run") as run:
         run.play(1)
         (record,) = run.records
         (file,) = (tmp_path / "run" / "units").rglob("*.json")

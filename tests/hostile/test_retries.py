@@ -12,7 +12,8 @@ from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.retry_warnings import list_retry_warnings
 from rsso_dspy.experiment.session import session
 from rsso_dspy.lm import Backend
-from rsso_dspy.report.analysis import RunRecords, analyze_run, serialize_analysis
+from rsso_dspy.report.analysis import RunRecords, analyze_run
+from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.tables import build_methods_table
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.live import says
@@ -33,10 +34,10 @@ def _key(monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
 
 
-def test_every_request_of_a_run_has_a_seed_of_its_own_and_a_replay_the_same(live, tmp_path):
+def test_every_request_of_a_run_has_a_seed_of_its_own_and_a_replay_the_same(tmp_path):
     sent = []
     for name in ("one", "again"):
-        with run_against(live, "vllm", tmp_path / name, settings=TWO, seed=True) as run:
+        with run_against("vllm", tmp_path / name, settings=TWO, seed=True) as run:
             run.play(2)
             sent.append([body["seed"] for body in run.served.requests])
             recorded = [trial.sent["actor"]["seed"] for unit in run.records for trial in unit.trials]
@@ -47,23 +48,23 @@ def test_every_request_of_a_run_has_a_seed_of_its_own_and_a_replay_the_same(live
     assert all(second == first + 1 for first, second in zip(seeds[::STEPS], seeds[1::STEPS], strict=True))
 
 
-def test_without_the_setting_no_seed_is_sent(live, tmp_path):
-    with run_against(live, "vllm", tmp_path / "run", settings=TWO) as run:
+def test_without_the_setting_no_seed_is_sent(tmp_path):
+    with run_against("vllm", tmp_path / "run", settings=TWO) as run:
         run.play(1)
     assert not any("seed" in body for body in run.served.requests)
     assert "seed" not in run.records[0].trials[0].sent["actor"]
 
 
-def test_a_request_that_is_asked_again_keeps_its_seed(live, tmp_path):
-    with run_against(live, "vllm", tmp_path / "run", faults={1: "overloaded"}, seed=True, retries=1) as run:
+def test_a_request_that_is_asked_again_keeps_its_seed(tmp_path):
+    with run_against("vllm", tmp_path / "run", faults={1: "overloaded"}, seed=True, retries=1) as run:
         run.play(1)
     seeds = [body["seed"] for body in run.served.requests]
     assert seeds[0] == seeds[1] == seeds[2] - 1
 
 
-def test_the_actor_retries_at_the_temperature_of_the_protocol(live, tmp_path):
+def test_the_actor_retries_at_the_temperature_of_the_protocol(tmp_path):
     settings = (*TWO, "protocol.retry_temperature=0.7")
-    with run_against(live, "openai", tmp_path / "run", settings=settings, temperature=0.0) as run:
+    with run_against("openai", tmp_path / "run", settings=settings, temperature=0.0) as run:
         run.play(1)
     assert [body["temperature"] for body in run.served.requests] == [0.0] * STEPS + [0.7] * STEPS
     (unit,) = run.records
@@ -135,8 +136,8 @@ def test_a_run_says_it_before_anything_is_paid(rsso):  # noqa: F811
     assert "warning" not in rsso(*words, "--set", "protocol.retry_temperature=0.7")[2]
 
 
-def test_trials_that_were_equal_are_said_below_the_table(live, tmp_path):
-    with run_against(live, "openai", tmp_path / "run", settings=TWO) as run:
+def test_trials_that_were_equal_are_said_below_the_table(tmp_path):
+    with run_against("openai", tmp_path / "run", settings=TWO) as run:
         run.play(2)
     found = analyze_run(RunRecords(run.records))
     assert found.repeated == {"react": (2, 2)}
@@ -159,14 +160,14 @@ def test_only_trials_of_a_language_model_that_are_equal_in_every_action_are_coun
     assert analyze_run(RunRecords([unit])).repeated == expected
 
 
-def test_trials_that_differ_are_not_said_to_be_equal(live, tmp_path):
+def test_trials_that_differ_are_not_said_to_be_equal(tmp_path):
     actions = iter(["look around", "inventory"] * STEPS)
     answer = lambda _: Said(says(thought="hm", action=next(actions)))  # noqa: E731
-    with run_against(live, "openai", tmp_path / "run", settings=TWO, answer=answer) as run:
+    with run_against("openai", tmp_path / "run", settings=TWO, answer=answer) as run:
         run.play(1)
     assert analyze_run(RunRecords(run.records)).repeated == {"react": (1, 1)}
     actions = iter(["look around"] * STEPS + ["inventory"] * STEPS)
-    with run_against(live, "openai", tmp_path / "other", settings=TWO, answer=answer) as run:
+    with run_against("openai", tmp_path / "other", settings=TWO, answer=answer) as run:
         run.play(1)
     assert analyze_run(RunRecords(run.records)).repeated == {}
 

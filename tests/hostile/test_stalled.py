@@ -109,7 +109,7 @@ def test_report_page_and_export_tell_of_stalled_trials_only_where_there_are_some
         for arm in ("sso", "rsso"):
             made = record(arm, "boil", 1, [[10], [40], [20]])
             store.save(halted(made, 2) if (name, arm) == ("some", "rsso") else made)
-    note = "Stalled: rsso 1 of 3 trials. There a step took longer than environment.step_seconds; means include such"
+    note = "Stalled: rsso 1 of 3 trials. A step of these trials took longer than environment.step_seconds."
     for name, there in (("sound", False), ("some", True)):
         assert (note in " ".join(rsso("report", name)[1].split())) == there
         assert [row["stalled"] for row in json.loads(rsso("report", name, "--json")[1])["arms"]][1] == there

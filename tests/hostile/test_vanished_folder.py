@@ -27,6 +27,8 @@ from tests.live import FAST
 from tests.store.test_store import IDENTITY
 
 AWAY = "away"
+SIMULATED = "find-living-thing"
+"""A task of ScienceWorld, whose simulator must not be stranded."""
 MANY = 8
 """Answers after which a folder goes."""
 
@@ -117,7 +119,7 @@ def test_a_run_whose_folder_goes_stops_at_once_and_writes_nothing_more(tmp_path,
             happen(folder)
             before.append(files(folder))
 
-    order = RunSpec(methods=("react-sso", "reflexion-sso"), variants=(VARIANT,), out=folder)
+    order = RunSpec(methods=("react-sso", "reflexion-sso"), variants=(f"{SIMULATED}::228",), out=folder)
     config = load_config(overrides=[*FAST, "protocol.trials=2", "protocol.stop_on_success=false"])
     events = EventStream()
     events.subscribe(TrialFinished, tell)
@@ -133,7 +135,7 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
     home.mkdir()
     words, out = {
         "run": (["run", "--methods", "reflexion,react", "--variants", VARIANT, "--trials", "2", "--jobs", "2"], "run"),
-        "compile": (["compile", "--method", "react", "--optimizer", "none", "--tasks", TASK], "file.json"),
+        "compile": (["compile", "--method", "react", "--optimizer", "none", "--tasks", SIMULATED], "file.json"),
         "build": (["constitution", "build", "--explore", "1", "--tasks", TASK], "file.json"),
     }[what]
     option = "--out" if what == "run" else "-o"
@@ -147,6 +149,8 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
 
     with counting() as model:
         model.before = before
+        if what == "compile":
+            model.benchmark = "scienceworld"
         process = model.start(*words, option, home / out)
         assert process.wait(PATIENCE) == 1
         assert moved
@@ -155,6 +159,7 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
         assert "Traceback" not in process.said
         assert model.given <= MANY + 4, "it stops at once"
         assert not home.exists()
+        assert bool(seen) is (what == "compile"), "it has a simulator"
         assert until(lambda: not any(each.alive for each in seen), PATIENCE)
         if what == "run":
             process = model.start(*words, option, away / out)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,9 +21,11 @@ from pydantic import TypeAdapter
 
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import BackendUnreachable, FolderGone, LimitReached, MissingKey, UsageError
+from rsso_dspy.experiment import unit_runner
 from rsso_dspy.experiment.events import EventStream, TrialFinished
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.run import Run, plan_run
+from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.integrations.engines import get_engine
 from rsso_dspy.lm import Backend
 from rsso_dspy.records import UnitRecord, Usage
@@ -41,8 +44,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning:ray.*"),
 ]
 
-SETTINGS = (*FAST, "protocol.trials=3", "protocol.stop_on_success=false")
-VARIANTS = ("find-plant::229", "lifespan-longest-lived::98")
+SETTINGS = (*FAST, "benchmark=pddl", "protocol.trials=3", "protocol.stop_on_success=false")
+"""A benchmark that starts no simulator: what is tested is where units are played. One test starts one on a worker."""
+VARIANTS = ("gripper::50", "tyreworld::50")
 KEY = "RSSO_TEST_KEY"
 THINKING = 0.05
 """Seconds of an answer while a node is to be killed: longer trials than the run needs to hear of one."""
@@ -117,6 +121,13 @@ def model(server) -> Model:
 @pytest.fixture(scope="module")
 def settings(server) -> tuple[str, ...]:
     return server[1]
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Session]:
+    """A session on that benchmark."""
+    with session(load_config(overrides=SETTINGS)) as shared:
+        yield shared
 
 
 @pytest.fixture(scope="module")
@@ -284,8 +295,8 @@ def refuse(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 @pytest.mark.usefixtures("cluster")
 def test_a_backend_that_refuses_every_request_ends_the_run(live, tmp_path):
     with provider(refuse) as served:
-        settings = hosted(served.url, KEY)
-        planned = planned_run(tmp_path, settings, VARIANTS[:1])
+        settings = (*hosted(served.url, KEY), "benchmark=scienceworld")
+        planned = planned_run(tmp_path, settings, ("lifespan-longest-lived::98",))
         with pytest.raises(BackendUnreachable, match=r"LMAuthError: .*no such key"):
             planned.execute(lent(live, settings), 1, engine=get_engine("ray"), engine_name="ray")
         assert len(served.requests) == 1
@@ -316,6 +327,16 @@ def test_without_ray_the_message_says_what_to_install_and_nothing_is_written(liv
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[ray\]'"):
         planned.execute(lent(live, SETTINGS), 1, engine=get_engine("ray"), engine_name="ray")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_store_of_a_worker_has_every_method_that_a_player_calls():
+    pytest.importorskip("ray")
+    from rsso_dspy.integrations.ray.worker import RemoteStore
+
+    player = Path(unit_runner.__file__).read_text(encoding="utf-8")
+    called = set(re.findall(r"\bself\.store\.(\w+)\(", player))
+    assert called
+    assert {name for name in called if not hasattr(RemoteStore, name)} == set()
 
 
 def test_an_engine_of_another_name_is_refused():

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shutil import copyfile
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,7 +62,9 @@ def relay(tmp_path_factory) -> Iterator[Relay]:
             assert served.poll() is None, (folder / "log").read_text()
             assert time.monotonic() < until, (folder / "log").read_text()
             time.sleep(0.1)
-        yield Relay(port)
+        made = Relay(port)
+        made.empty_database = copyfile(folder / "db", folder / "empty.db")
+        yield made
     finally:
         os.killpg(served.pid, signal.SIGKILL)
         served.wait()
@@ -282,9 +286,45 @@ def test_a_server_that_is_not_there_is_found_before_anything_is_played(uri, rsso
     assert time.monotonic() - begun < 30
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MLflow's own tables
+@pytest.mark.parametrize("uri", ["file:./mlruns", "sqlite:///mlruns.db"])
+def test_a_folder_or_a_database_takes_a_run_as_a_server_does(uri, live, relay, whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    copyfile(relay.empty_database, "mlruns.db")  # making the tables takes MLflow seconds
+    direct, out = SimpleNamespace(uri=uri), tmp_path / "direct"
+    for variants in (VARIANTS[:1], VARIANTS):
+        assert play(live, direct, out, variants=variants) == []
+    (run,), (undisturbed,) = runs(direct, out), runs(relay, whole.out)
+    assert run.info.status == "FINISHED"
+    assert (run.data.params["variants"], run.data.tags["rsso_dspy.now.variants"]) == ("1", "2")
+    own, of_server = (
+        {key: [(step, value) for step, _, value in points] for key, points in history(place, each).items()}
+        for place, each in ((direct, run), (relay, undisturbed))
+    )
+    assert own == {key: points for key, points in of_server.items() if key.startswith("react-sso/")}
+    assert "| react-sso | 2 | 50.00 |" in kept(direct, run, "report.md")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_folder_or_a_database_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "taken").write_text("")
+    for uri in (f"file:{tmp_path}/taken", f"sqlite:///{tmp_path}/taken/mlruns.db"):
+        with pytest.raises(UsageError, match=r"MLflow cannot write .*: correct --mlflow"):
+            connect_server(uri)
+
+
 def test_an_address_that_is_none_or_holds_a_password_is_refused():
-    for uri in ("mlruns", "sqlite:///x.db", "http://", ""):
-        with pytest.raises(UsageError, match="not the address"):
+    for uri in (
+        "mlruns",
+        "sqlite:x.db",
+        "sqlite://",
+        "file:",
+        "file://host/mlruns",
+        "postgresql://host/x",
+        "http://",
+        "",
+    ):
+        with pytest.raises(UsageError, match=r"a database, like sqlite:///mlruns.db, or a folder, like file:./mlruns"):
             connect_server(uri)
     with pytest.raises(UsageError, match="MLFLOW_TRACKING_PASSWORD") as caught:
         connect_server(f"http://me:{SECRET}@127.0.0.1:5000")

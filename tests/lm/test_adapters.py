@@ -6,7 +6,6 @@ of it, or null where nothing may be. An entry marked `unread` is one that is bey
 """
 
 import json
-from pathlib import Path
 
 import dspy
 import pytest
@@ -15,6 +14,7 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from benchmarks import parsing
 from rsso_dspy import signatures
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.explorer.prompt_parser import parse_request
@@ -24,7 +24,7 @@ from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer
 from rsso_dspy.programs.actor import first_line
 from tests.live import Engine, says
 
-CORPUS = json.loads((Path(__file__).parent / "data" / "malformed_answers.json").read_text(encoding="utf-8"))
+CORPUS = json.loads(parsing.CORPUS.read_text(encoding="utf-8"))
 ADAPTERS = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
 THEIRS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter}
 OPTIONAL = "history -> thought: str | None, action: str"

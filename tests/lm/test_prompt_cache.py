@@ -85,14 +85,14 @@ class Cache:
 
 
 @pytest.fixture
-def played(live, tmp_path, monkeypatch):
+def played(tmp_path, monkeypatch):
     """Plays a unit of 23 steps; gives the requests and the actor's usage."""
     monkeypatch.setenv(VARIABLE, KEY)
 
     def play(wire: str, layout: str, **more: Any):
         cache = Cache()
         settings = [f"protocol.layout={layout}"]
-        with run_against(live, wire, tmp_path / wire / layout, answer=cache, settings=settings, **more) as run:
+        with run_against(wire, tmp_path / wire / layout, answer=cache, settings=settings, **more) as run:
             run.plan = replace(run.plan, units=(replace(run.plan.units[0], budget=23),))
             run.play()
             assert run.served.flaws == []

@@ -132,12 +132,12 @@ def test_a_role_on_a_local_server_without_a_key_gets_none_of_the_first_provider(
 
 
 @each_wire
-def test_the_key_is_in_the_headers_alone(wire, live, tmp_path, caplog, capfd):
+def test_the_key_is_in_the_headers_alone(wire, tmp_path, caplog, capfd):
     loggers = [logging.getLogger(name) for name in ("LiteLLM", "dspy", "httpx", "httpcore", "openai")]
     with caplog.at_level(logging.DEBUG):
         for logger in loggers:
             caplog.set_level(logging.DEBUG, logger.name)
-        with run_against(live, wire, tmp_path) as run:
+        with run_against(wire, tmp_path) as run:
             run.play(units=1)
     assert not any(record.has_errors for record in run.records)
     assert KEY in str(run.served.headers)
@@ -150,8 +150,8 @@ def test_the_key_is_in_the_headers_alone(wire, live, tmp_path, caplog, capfd):
 
 @each_wire
 @pytest.mark.parametrize("name", ["bad key", "forbidden"])
-def test_a_key_that_a_provider_quotes_is_struck_out(wire, name, live, tmp_path, caplog, capfd):
-    with caplog.at_level(logging.DEBUG), run_against(live, wire, tmp_path, {0: name}) as run:
+def test_a_key_that_a_provider_quotes_is_struck_out(wire, name, tmp_path, caplog, capfd):
+    with caplog.at_level(logging.DEBUG), run_against(wire, tmp_path, {0: name}) as run:
         with pytest.raises(BackendUnreachable) as stopped:
             run.play()
         with pytest.raises(LMAuthError, match=r"\*\*\*") as raised:

@@ -251,3 +251,31 @@ def test_merging_constitutions_keeps_each_rule_once():
     assert both.rules[0].source == "boil::3 + freeze::1"
     assert both.rules[0].task == ""
     assert len({rule.id for rule in both.rules}) == 3
+
+
+@pytest.mark.parametrize(
+    ("categories", "at_end", "asked"),
+    [
+        (CATEGORIES, True, ["abstract", "error", "progress"] * 2 + ["abstract", "error"]),
+        (CATEGORIES, False, ["abstract", "error", "progress"] * 2),
+        (("error", "progress"), True, ["error", "progress"] * 2 + ["error"]),
+    ],
+)
+def test_each_category_may_be_asked_for_in_a_call_of_its_own(categories, at_end, asked):
+    settings = ConstitutionSettings(r_freq=2, at_end=at_end, prompts="separate", categories=categories)
+    said = []
+
+    def write_category(play, known, category):  # noqa: ARG001
+        said.append(category)
+        return None if category == "error" else [fact(f"one {category}") if category == "abstract" else left("more")]
+
+    writer = RuleWriter("neural", lambda *_: pytest.fail("joint"), lambda _: None, write_category=write_category)
+    memory = ConstitutionMemory(writer, settings)
+    memory.preamble()
+    for count in range(1, 5):
+        memory.observe(BOIL, "task", [state()] * (count + 1), steps(count))
+    counts = memory.learn(trajectory(5))
+    assert said == asked
+    assert counts["calls"] == len(asked) == settings.count_writings(5)
+    assert counts["malformed"] == asked.count("error")
+    assert len(memory.constitution.rules) == ("abstract" in categories)

@@ -5,9 +5,7 @@ import json
 import pytest
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.memory.constitution import (
-    Constitution,
-)
+from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile, apply_edited_rules, format_rules, read_constitution
 from tests.memory.lessons import error, fact
 
@@ -45,23 +43,14 @@ def test_rules_written_by_hand_need_category_and_text_only(tmp_path):
         (RULES + '["x"]}', "rule 1 must be an object"),
         (RULES + '[{"category": "x"}]}', "category 'x'"),
         (RULES + '[{"category": "abstract"}]}', "no text"),
-        (
-            RULES + '[{"id": "X1", "category": "abstract", "text": "t"}]}',
-            "id 'X1'",
-        ),
-        (
-            RULES + '[{"category": "abstract", "text": "t", "count": 0}]}',
-            "count 0",
-        ),
+        (RULES + '[{"id": "X1", "category": "abstract", "text": "t"}]}', "id 'X1'"),
+        (RULES + '[{"category": "abstract", "text": "t", "count": 0}]}', "count 0"),
         (
             RULES + '[{"id": "A1", "category": "abstract", "text": "t"}, '
             '{"id": "A1", "category": "abstract", "text": "u"}]}',
             "two rules the same id",
         ),
-        (
-            RULES + '[], "edits": [{"x": 1}]}',
-            "is damaged",
-        ),
+        (RULES + '[], "edits": [{"x": 1}]}', "is damaged"),
     ],
 )
 def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, said):
@@ -74,11 +63,7 @@ def test_a_file_that_is_no_constitution_is_refused_by_name(tmp_path, content, sa
 
 @pytest.mark.parametrize(
     ("change", "wrong"),
-    [
-        ({"solution": ""}, "no solution"),
-        ({"source": 5}, "source must be text"),
-        ({"task": ["a"]}, "task must be text"),
-    ],
+    [({"solution": ""}, "no solution"), ({"source": 5}, "source must be text"), ({"task": ["a"]}, "task must be text")],
 )
 def test_a_rule_that_would_break_a_run_later_is_refused_at_once(tmp_path, change, wrong):
     file = tmp_path / "book.json"

@@ -87,10 +87,7 @@ def spans():
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    items=st.lists(st.tuples(spans(), spans(), st.integers(-8, 40)), max_size=14),
-    width=st.integers(1, 5),
-)
+@given(items=st.lists(st.tuples(spans(), spans(), st.integers(-8, 40)), max_size=14), width=st.integers(1, 5))
 def test_beam_search_agrees_and_its_set_has_no_conflict(items, width):
     ordered = sorted(items, key=lambda item: -item[2])
     pool = [SkillCandidate((first, second), 0, 0) for first, second, _ in ordered]

@@ -18,7 +18,7 @@ from rsso_dspy.optimize.acceptance import (
 )
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.candidates import CandidateProgram, Rollout
-from rsso_dspy.optimize.confirmable import describe_power
+from rsso_dspy.optimize.confirmable import describe_limits, describe_power
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
 from rsso_dspy.optimize.optimizers.gepa import UnsolvedBatches
 from rsso_dspy.optimize.optimizers.search import SearchDone
@@ -162,7 +162,7 @@ def test_the_same_dice_give_the_same_end_whatever_the_jobs(seed):
 def test_a_budget_without_room_to_confirm_says_so_before_and_after():
     wanted = request(tasks=["boil", "freeze"], max_rollouts=12, placebos=0)
     assert wanted.reserved == 0
-    assert "it can confirm nothing: 12 rollouts do not reach" in next(describe_power(wanted))
+    assert "it can confirm nothing: 12 rollouts are too few" in next(describe_power(wanted))
     _, found = play(wanted, lambda number, *_: 0.9 if number else 0.5)
     assert (found.verdict, found.pairs) == ("unconfirmed", 0)
     assert "too few rollouts" in found.why
@@ -181,8 +181,28 @@ def test_the_smallest_gain_and_the_price_of_others_are_told():
     assert "5 points take 141 confirm variants (--calib 3-per-task, 756 rollouts)" in prices
     assert "10 points take 36 confirm variants (--calib 1-per-task, 252 rollouts)" in prices
     assert "4 confirm variants" not in next(describe_power(request(tasks=["boil", "freeze"])))
-    assert "5 are the least" in next(describe_power(request(tasks=["boil"])))
+    assert "it takes at least 5" in next(describe_power(request(tasks=["boil"])))
     assert not list(describe_power(request(optimizer_name="none")))
+    assert (
+        "141 confirm variants, more than the 18 that these tasks have"
+        in list(describe_power(request(tasks=["boil", "freeze"])))[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "calls", "dollars", "said"),
+    [
+        ({}, 5_000, 50.0, []),
+        ({"max_lm_calls": 5_000, "max_cost": 50.0}, 5_000, 50.0, []),
+        ({"max_lm_calls": 300}, 5_000, 50.0, ["--max-lm-calls 300 may leave nothing to confirm with"]),
+        ({"max_lm_calls": 300, "max_cost": 2.5}, 5_000, None, ["--max-lm-calls 300 may"]),
+        ({"max_cost": 2.5}, 5_000, 50.0, ["--max-cost 2.5 may leave nothing to confirm with"]),
+    ],
+)
+def test_a_limit_that_may_be_spent_before_anything_is_confirmed_is_named(limits, calls, dollars, said):
+    told = list(describe_limits(request(tasks=["boil", "freeze", "find-plant"], **limits), calls, dollars))
+    assert len(told) == len(said)
+    assert all(mine.startswith(his) for mine, his in zip(told, said, strict=True))
 
 
 # Fresh train variants

@@ -93,7 +93,13 @@ def test_k_variants_of_every_task_and_three_times_as_many_to_confirm(k: int, sho
     assert {tasks.split_of(v.task, v.index) for v in calibration.variants} == {"train"}
     assert len(calibration.notes) == short
     shipped = gold_lengths.shipped_lengths()
-    assert k > 2 or all(variant in shipped for variant in calibration.variants)
+    played = {*calibration.variants} - ({*calibration.spare} if k > 1 else set())
+    assert k > 2 or not played - shipped.keys()
+    spare = Counter(variant.task for variant in calibration.spare)
+    rest = {task: len(tasks.indices(task, "train")) - 5 * k for task in tasks.tasks()}
+    assert {task: min(left, 5) for task, left in rest.items() if left > 0} == dict(spare)
+    short = [f"{task} has {max(left, 0)}" for task, left in rest.items() if left < 5]
+    assert list(calibration.describe_spare()) == [f"fewer than 5 spare train variants for feedback: {', '.join(short)}"]
 
 
 def test_more_than_the_reference_sample_can_be_asked_for():

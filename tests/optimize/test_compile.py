@@ -3,18 +3,22 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
 from rsso_dspy.config import load_config as load_config
+from rsso_dspy.config.models import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import ProgramScores, load
-from rsso_dspy.optimize.rollouts import Rollouts
+from rsso_dspy.optimize.compiled import ProgramScores
+from rsso_dspy.optimize.outcome import ENDED
+from rsso_dspy.optimize.program_file import load
+from rsso_dspy.optimize.rollouts import CompileLimits, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.chaos.process import until
@@ -52,6 +56,30 @@ def test_gepa_finds_the_one_line_that_earns_points(live):
     with models.within(live).activate_for_run():
         assert compiled.agent()(variant=REWARDED, trials=1) is not None
     assert advised(models.engines["actor"].prompts[-1])
+
+
+def test_money_that_ends_before_confirm_does_leaves_the_candidate_unconfirmed_and_kept(live, tmp_path):
+    """The purse is that of the same compile without a limit, less a part of what confirming took."""
+
+    def compile_within(cost, out):
+        models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
+        prices = {name: PriceConfig(input=1, output=1) for name in live.backend.models.values()}
+        within = replace(models.within(live), config=live.config.model_copy(update={"prices": prices}))
+        small = wanted(rollouts=24, confirm=(*SIX[2:], *SHORTEST[1:3]))
+        observed = Keep()
+        request = replace(small, limits=CompileLimits(24, None, cost))
+        return compile_agent(Agent("react"), within, request, events=observed, out=out), observed.of.purse.cost
+
+    free, whole = compile_within(1000.0, tmp_path / "free.json")
+    assert free.confirmation.verdict == "confirmed"
+    found, spent = compile_within(whole / 2, tmp_path / "tight.json")
+    assert spent < whole
+    assert (found.improved, found.confirmation.verdict, found.ended_by) == (False, "unconfirmed", "cost")
+    assert found.confirmation.why.startswith(f"{ENDED['cost']}: ")
+    assert found.confirmation.why.endswith("of 6 confirm variants were played")
+    saved = load(tmp_path / "tight.json").select_candidate()
+    assert ADVICE in saved.state["actor"]["signature"]["instructions"]
+    assert saved.after == free.after
 
 
 def test_bootstrap_finds_the_action_that_earns_points(live):
@@ -221,10 +249,11 @@ def test_ctrl_c_writes_the_best_so_far(live, tmp_path):
 # The same request again
 
 
+@pytest.mark.usefixtures("fresh_simulators")
 def test_neither_jobs_nor_fresh_simulators_nor_what_goals_say_change_a_compile(live, tmp_path):
     """Once one rollout at a time, in a used simulator that describes its goals otherwise; then two at a time in fresh
     ones."""
-    small = wanted("gepa", LONGEST[:2], LONGEST[2:3], rollouts=8, method_name="rsso", trials=2, steps=4)
+    small = wanted("gepa", LONGEST[:2], LONGEST[2:3], rollouts=6, method_name="rsso", trials=2, steps=4)
     once, again = tmp_path / "once.json", tmp_path / "again.json"
     first = record(live, small)
     first.compiled.save(once)
@@ -253,7 +282,7 @@ def test_a_compile_whose_rollouts_run_out_is_the_same_with_more_jobs(live, monke
 
     alone = play(1)
     assert (alone.ended_by, alone.rollouts) == ("rollouts", 12)
-    for key in alone.train:
+    for key in alone.train[::3]:
         assert play(2, key) == alone, key
 
 

@@ -2,8 +2,10 @@
 
 import random
 from itertools import product
+from uuid import uuid4
 
 import dspy
+import numpy as np
 import pytest
 
 from rsso_dspy.errors import UsageError
@@ -15,6 +17,7 @@ from rsso_dspy.optimize.paired_test import (
     count_needed_pairs,
     find_smallest_gain,
 )
+from tests.live import Engine, says
 
 
 @pytest.mark.parametrize("differences", [[0.5, 0.5, -0.25], [0.1, 0, 0.3, -0.2, 0.45], [0.2] * 6, [-1, 0, 0], [0, 0]])
@@ -28,10 +31,39 @@ def test_p_is_the_share_of_all_arrangements_of_signs(differences):
     assert compute_p(differences) == pytest.approx(sum(each >= seen - 1e-9 for each in sums) / len(sums))
 
 
+DRAWN = random.Random(0)
+
+
+@pytest.mark.parametrize(
+    ("differences", "off"),
+    [
+        ([round(DRAWN.gauss(0.1, 0.3), 2) for _ in range(18)], 1e-12),
+        ([DRAWN.gauss(0.1, 0.3) for _ in range(18)], 1e-4),
+        ([DRAWN.choice((0, 0.5, -0.5, 0.45)) for _ in range(18)], 1e-12),
+        ([DRAWN.choice((-1, 1)) * 10 ** DRAWN.uniform(-6, 3) for _ in range(18)], 1e-4),
+        ([1.0] + [0.0004] * 17, 1e-12),
+        ([1.0, *[0.0006] * 9, *[-0.00049] * 8], 1e-12),
+        ([DRAWN.gauss(0.1, 0.3) / 3 for _ in range(17)] + [40.0], 1e-4),
+    ],
+)
+def test_p_is_as_near_whether_differences_are_round_even_or_led_by_an_outlier(differences, off):
+    sums = np.zeros(1)
+    for each in differences:
+        sums = np.concatenate([sums + each, sums - each])
+    counted = (sums >= sum(differences) - 1e-9 * sum(map(abs, differences))).mean()
+    assert compute_p(differences) == pytest.approx(counted, abs=off)
+
+
+def test_an_outlier_among_many_does_not_decide():
+    assert compute_p([1.0, *[0.0006] * 20, *[-0.00049] * 20]) == pytest.approx(0.127, abs=0.001)
+    assert compute_p([1.0] + [0.0004] * 20) == pytest.approx(0.5**21)
+
+
 @pytest.mark.parametrize(
     ("differences", "verdict"),
     [
         ([0.5] * 5, "confirmed"),
+        ([0.5] * 4 + [0.4], "confirmed"),
         ([0.5] * 4, "unconfirmed"),
         ([0.5] * 5 + [-0.5], "unconfirmed"),
         ([0.0] * 9, "not better"),
@@ -41,8 +73,8 @@ def test_p_is_the_share_of_all_arrangements_of_signs(differences):
 def test_the_interval_holds_0_unless_it_is_confirmed(differences, verdict):
     found = compare_pairs(differences)
     assert found.verdict == verdict
-    if len(differences) < 5:
-        assert (found.low, found.high) == (None, None), "so few pairs exclude nothing"
+    if len(differences) < 6 and len(set(differences)) == 1:
+        assert (found.low, found.high) == (None, None), "so few pairs exclude nothing, or nothing but themselves"
     else:
         assert (found.low > 1e-6) == (verdict == "confirmed")
         assert found.low - 1e-6 <= found.difference <= found.high + 1e-6
@@ -111,6 +143,30 @@ def test_the_model_of_a_program_without_seeds_is_asked_by_rollout():
     assert sorted(asked, key=str) == [1, 1, 2, 2, None, None]
 
 
+def test_the_models_of_predictors_are_asked_by_rollout_too():
+    asked = []
+
+    def answer(prompt):
+        asked.append(prompt)
+        return says(reasoning="As always.", right="True")
+
+    class Nested(dspy.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = dspy.ChainOfThought("number -> right: bool")
+
+        def forward(self, number):
+            return self.inner(number=number)
+
+    program = Nested()
+    answers = dspy.LM(f"mine/{uuid4()}", engine=Engine(answer), temperature=1.0)  # unknown to any cache
+    program.set_lm(answers)
+    program.inner._compiled = True
+    confirm(program, program, EXAMPLES[:1], right, seeds=3)
+    assert len(asked) == 3, "one for each seed; equal requests of one seed come from DSPy's cache"
+    assert program.inner.predict.lm is answers
+
+
 def test_an_error_is_raised_and_no_score():
     class Fails(dspy.Module):
         def forward(self, number):
@@ -124,6 +180,8 @@ def test_an_error_is_raised_and_no_score():
     ("examples", "options", "metric", "said"),
     [
         ([], {}, right, "no examples"),
+        ([EXAMPLES[0]] * 5, {}, right, "4 of the 5 examples equal an earlier one"),
+        ([*EXAMPLES, dspy.Example(number=3).with_inputs("number")], {}, right, "1 of the 21 examples"),
         (EXAMPLES, {"seeds": 0}, right, "0 times; ask for 1 to"),
         (EXAMPLES, {"seeds": 10**9}, right, "ask for 1 to"),
         (EXAMPLES, {"level": 1.0}, right, "between 0 and 0.5"),

@@ -9,8 +9,8 @@ from rsso_dspy.config import load_config as load_config
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.experiment.session import session
 from rsso_dspy.optimize.compile import compile_agent
-from rsso_dspy.optimize.compiled import load
 from rsso_dspy.optimize.optimizers import OPTIMIZERS
+from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from tests.live import FAST
@@ -19,10 +19,11 @@ from tests.optimize.scripted import Keep, wanted
 from tests.optimize.test_hygiene import found
 
 MORE = (*TRAIN, train_sample("chemistry-mix", 1)[0])
-"""SIMBA wants a variant between the best and the worst."""
-ROLLOUTS = {"mipro": 7, "simba": 18, "bootstrap-random": 6, "copro": 4, "none": 1}
+"""SIMBA wants a variant between the best and the worst, clauses one of a type that val has."""
+ROLLOUTS = {"clauses": 5, "mipro": 7, "simba": 18, "bootstrap-random": 6, "copro": 4, "none": 1}
 STEPS = dict.fromkeys((*MORE, *VAL), 5) | {THERMOMETER: 8}
 CHANGES = {
+    "clauses": {"instructions"},
     "mipro": {"instructions", "demos"},
     "simba": {"instructions", "demos"},
     "bootstrap-random": {"demos"},
@@ -39,7 +40,7 @@ def test_no_optimizer_is_left_out():
 def searched(request, live):
     """A compile by each of them, every prompt of which was kept."""
     name, rollouts = request.param, ROLLOUTS[request.param]
-    train = MORE if name == "simba" else TRAIN
+    train = MORE if name in ("simba", "clauses") else TRAIN
     small = wanted(name, train, VAL, rollouts, method_name="rsso", trials=2)
     return record(live, replace(small, budgets=STEPS))
 
@@ -112,11 +113,10 @@ def two():
 
 @pytest.mark.parametrize("name", ["mipro", "simba", "bootstrap-random"])
 def test_the_same_compile_again_is_the_same_to_the_byte(live, two, name, tmp_path, monkeypatch):
-    """Once one rollout at a time, then two at a time in fresh simulators; and once more with every rollout read from
-    where the first compile kept it."""
+    """Once one rollout at a time, then two at a time; and once more with every rollout read from where it was kept."""
     monkeypatch.setattr("rsso_dspy.optimize.rollout_cache.RolloutCache.remove_folder", lambda _: None)
     small = replace(
-        wanted(name, TRAIN, VAL, 12 if name == "simba" else 6, method_name="rsso", trials=2),
+        wanted(name, TRAIN, VAL, 12 if name == "simba" else 6, method_name="rsso"),
         budgets=dict.fromkeys((*TRAIN, *VAL), 4),
     )
     once = tmp_path / "once.json"

@@ -12,17 +12,22 @@ from rsso_dspy.experiment.guards import check_held_out
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.candidates import CompileLimits
 from rsso_dspy.optimize.compile import compile_agent, describe_request, load_finished_compile
-from rsso_dspy.optimize.compiled import load
+from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.request import build_request
 from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.optimize.student import resolve_predictors
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
-from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.modules import ROLE_OF
 from rsso_dspy.records import Variant
 from tests.live import acting
-from tests.optimize.conftest import REQUESTS
-from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, Keep, Models, actor, advised, proposer, wanted
+from tests.optimize.conftest import REQUESTS, TRAIN, VAL
+from tests.optimize.scripted import ADVICE, LONGEST, SHORTEST, STEPS, Keep, Models, actor, advised, proposer, wanted
+
+SMALL = replace(
+    wanted("gepa", TRAIN, VAL, 8, method_name="rsso", trials=2), budgets=dict.fromkeys((*TRAIN, *VAL), STEPS + 2)
+)
+"""A compile by the embedded model."""
 
 
 class CutShort(Keep):
@@ -42,7 +47,7 @@ class CutShort(Keep):
 def whole(live, tmp_path_factory):
     """A compile in one go: its file's bytes, and what was played."""
     out, observed = tmp_path_factory.mktemp("whole") / "program.json", Keep()
-    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=observed, out=out)
+    compile_agent(Agent("rsso"), live, SMALL, events=observed, out=out)
     assert not RolloutCache.for_output(out).folder.exists(), "a compile that came to its end keeps no rollouts"
     return out.read_bytes(), played(observed)
 
@@ -66,11 +71,11 @@ def played(observed: Keep) -> list[tuple[str, str]]:
 def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_same_file(live, whole, tmp_path, after):
     out, first, second = tmp_path / "program.json", CutShort(after), Keep()
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=first, out=out)
-    assert load_finished_compile(out, live.config, REQUESTS["gepa"]) is None
-    kept = RolloutCache.for_output(out).check_request(describe_request(live.config, REQUESTS["gepa"]))
+        compile_agent(Agent("rsso"), live, SMALL, events=first, out=out)
+    assert load_finished_compile(out, live.config, SMALL) is None
+    kept = RolloutCache.for_output(out).check_request(describe_request(live.config, SMALL))
     assert kept == len(first.told) >= after
-    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=second, out=out)
+    compile_agent(Agent("rsso"), live, SMALL, events=second, out=out)
     assert second.of.recalled == kept
     assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
     cut_short = paid(first) - sum(rollout.requests for _, rollout in first.told)
@@ -82,19 +87,19 @@ def test_a_compile_that_was_cut_short_plays_no_rollout_twice_and_ends_in_the_sam
 def test_rollouts_of_another_request_are_refused_with_the_difference(live, tmp_path):
     out = tmp_path / "program.json"
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=CutShort(1), out=out)
+        compile_agent(Agent("rsso"), live, SMALL, events=CutShort(1), out=out)
     out.unlink()
     with pytest.raises(RunMismatch, match="seed: there 0, now 1"):
-        compile_agent(Agent("rsso"), live, replace(REQUESTS["gepa"], seed=1), out=out)
+        compile_agent(Agent("rsso"), live, replace(SMALL, seed=1), out=out)
 
 
 def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
     out = tmp_path / "program.json"
     with pytest.raises(KeyboardInterrupt):
-        compile_agent(Agent("rsso"), live, REQUESTS["gepa"], events=CutShort(3), out=out)
+        compile_agent(Agent("rsso"), live, SMALL, events=CutShort(3), out=out)
     damaged = sorted(RolloutCache.for_output(out).folder.glob("*/*.json"))[0]
     damaged.write_text(damaged.read_text()[:100])
-    compile_agent(Agent("rsso"), live, REQUESTS["gepa"], out=out)
+    compile_agent(Agent("rsso"), live, SMALL, out=out)
     assert out.read_bytes().replace(besides(out), b"{}") == whole[0]
     assert load(out).abandoned["actor"].calls > 0, "it was paid for twice"
 
@@ -104,8 +109,8 @@ def test_a_damaged_rollout_is_played_again(live, whole, tmp_path):
 
 def test_roles_are_named_by_predictor_or_by_role():
     assert resolve_predictors(None) == tuple(ROLE_OF)
-    assert resolve_predictors(["reflector"]) == ("reflector",)
-    assert resolve_predictors(["verbalizer", "actor"]) == (
+    assert resolve_predictors(["reflector"]) == ("reflector", "reflection_distiller", "playbook_reviewer")
+    assert resolve_predictors(["verbalizer", "actor"])[:5] == (
         "actor",
         "skill_verbalizer.summary",
         "skill_verbalizer.instructions",
@@ -171,10 +176,10 @@ def test_a_compile_may_start_from_another_and_remembers_what_that_has_seen(live,
 def test_a_compile_stops_at_its_cost_with_the_best_so_far(live, tmp_path):
     price = PriceConfig(input=1000.0, output=0.0)
     priced = replace(live, config=live.config.model_copy(update={"prices": {"embedded/explorer": price}}))
-    full = compile_agent(Agent("rsso"), priced, REQUESTS["gepa"])
+    full = compile_agent(Agent("rsso"), priced, SMALL)
     spent = sum(usage.input for usage in full.usage.values()) / 1000
     out = tmp_path / "program.json"
-    limited = replace(REQUESTS["gepa"], limits=CompileLimits(REQUESTS["gepa"].limits.rollouts, None, spent / 2))
+    limited = replace(SMALL, limits=CompileLimits(SMALL.limits.rollouts, None, spent / 2))
     compiled = compile_agent(Agent("rsso"), priced, limited, out=out)
     assert compiled.ended_by == "cost"
     assert 0 < compiled.rollouts < full.rollouts
@@ -205,22 +210,31 @@ def test_scores_by_variant_stand_in_the_file(whole):
     assert all(Variant(*key.split("::")) for key in keys)
 
 
-@pytest.mark.parametrize("after", [3, 8, 15, 20])
-def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(live, tmp_path, after):
+def play_phases(live, out, jobs=1, events=None):
     """The program as it is and a placebo on val, a search, then confirm: after 15 rollouts it is under way."""
     six = train_sample("lifespan-longest-lived", 6)
     small = wanted(rollouts=26, confirm=(*six[2:], *SHORTEST[1:3]), placebos=1)
+    models = Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
+    return compile_agent(Agent("react"), models.within(live), small, jobs, events, out)
 
-    def play(out, jobs=1, events=None):
-        models = Models(actor=actor(advised), proposer=proposer(["Be polite.", ADVICE]))
-        return compile_agent(Agent("react"), models.within(live), small, jobs, events, out)
 
-    whole = play(tmp_path / "whole.json", jobs=2)
+@pytest.fixture(scope="module")
+def whole_phases(live, tmp_path_factory):
+    """The file of that compile in one go, by two jobs."""
+    out = tmp_path_factory.mktemp("phases") / "whole.json"
+    whole = play_phases(live, out, jobs=2)
     assert (whole.confirmation.verdict, whole.tried[1].placebo, whole.rollouts) == ("confirmed", True, 21)
+    return out.read_bytes()
+
+
+@pytest.mark.parametrize("after", [3, 8, 15])
+def test_a_compile_that_is_cut_short_in_any_phase_ends_in_the_same_file_whatever_the_jobs(
+    live, whole_phases, tmp_path, after
+):
     out, cut, rest = tmp_path / "cut.json", CutShort(after), Keep()
     with pytest.raises(KeyboardInterrupt):
-        play(out, events=cut)
+        play_phases(live, out, events=cut)
     assert load(out).confirmation.verdict in ("unconfirmed", "not better")
-    play(out, events=rest)
+    play_phases(live, out, events=rest)
     assert rest.of.recalled == after
-    assert out.read_bytes().replace(besides(out), b"{}") == (tmp_path / "whole.json").read_bytes()
+    assert out.read_bytes().replace(besides(out), b"{}") == whole_phases

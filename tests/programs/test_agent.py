@@ -292,7 +292,7 @@ def test_all_signatures_differ():
 
 
 def test_the_table_of_methods_differs_in_scaffold_and_memories_only():
-    rows = [(row.scaffold, row.memories, row.writing) for row in METHODS.values()]
+    rows = [(row.scaffold, row.memories, row.writing, row.modules) for row in METHODS.values()]
     assert len(set(rows)) == len(rows)
     assert all("skills" not in row.memories for row in METHODS.values() if row.scaffold == "flat")
 

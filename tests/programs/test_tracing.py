@@ -11,7 +11,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.errors import SimulatorDied
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.roles import ROLE_OF
+from rsso_dspy.programs.modules import ROLE_OF
 from rsso_dspy.programs.runtime import TrialRules
 from tests.live import FAST, REWARDED, WALK, Engine, acting, model, says, walks
 
@@ -37,10 +37,7 @@ def texts(answers):
 def trace_of(live, engine, steps, trials=1, **changes):
     """The trace around a run of react, and its result."""
     rules = TrialRules(trials, stop_on_success=False)
-    with (
-        acting(live, lambda *_: model(engine), budget=lambda _: steps, rules=rules, **changes),
-        dspy.context(trace=[]),
-    ):
+    with acting(live, lambda *_: model(engine), budget=lambda _: steps, rules=rules, **changes), dspy.context(trace=[]):
         result = Agent("react")(variant=VARIANT)
         return dspy.settings.trace, result
 

@@ -70,7 +70,7 @@ def visit(run, browser) -> Iterator[Visit]:
     troubles: list[str] = []
     contexts = []
 
-    def opened(address: str = "", file: Path = run, before: str = "", **options: Any) -> Any:
+    def opened(address: str = "#/overview", file: Path = run, before: str = "", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1360, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()

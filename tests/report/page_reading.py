@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.records import RULE_BASED_NOTE, State, TrainingRecord, UnitRecord
+from rsso_dspy.report import cells
 from rsso_dspy.report.page import PageFigure, PageSection, write_page
-from rsso_dspy.report.table_data import Sheet, make_count_cell, make_difference_cell, make_points_cell, make_text_cell
+from rsso_dspy.report.table_data import Sheet
 from tests.live import REWARDED
 from tests.records import record
 
@@ -32,34 +33,35 @@ def page_of(unit: UnitRecord, target: Path) -> Path:
     """A page with this unit, an errored one, a training, and one that means harm."""
     rows = [
         (
-            make_text_cell(name),
-            make_count_cell(size),
-            make_points_cell(mean),
-            make_difference_cell(gain, tone="good" if gain > 0 else "bad"),
-            *map(make_count_cell, range(12)),
+            cells.format_text(name),
+            cells.format_count(size),
+            cells.format_points(mean),
+            cells.format_difference(gain, tone="good" if gain > 0 else "bad"),
+            *map(cells.format_count, range(12)),
         )
         for name, size, mean, gain in [("rsso", 9, 80.5, 1.5), ("sso", 10, 9.25, -2.0), (MARKUP, 2, None, 0)]
     ]
     total = tuple(
         replace(cell, tone="total")
-        for cell in (make_text_cell("all"), make_count_cell(21), make_points_cell(50), *[make_count_cell(1)] * 13)
+        for cell in (
+            cells.format_text("all"),
+            cells.format_count(21),
+            cells.format_points(50),
+            *[cells.format_count(1)] * 13,
+        )
     )
     columns = ("arm", "units", "Mean", "gain", *(f"column {number}" for number in range(12)))
     means = Sheet("means", "Means", columns, (*rows, total), (MARKUP,))
-    tasks = Sheet("tasks", "By task", ("task", "Mean"), ((make_text_cell("boil", task="boil"), make_points_cell(33)),))
+    tasks = Sheet(
+        "tasks", "By task", ("task", "Mean"), ((cells.format_text("boil", task="boil"), cells.format_points(33)),)
+    )
     sections = [
         PageSection(
             "overview", "Overview", "What each arm reached.", (means,), (PageFigure("Curves", "One curve falls.", SVG),)
         ),
         PageSection("tasks", "Tasks", MARKUP, (tasks, Sheet("none", "Empty", ("a",), ()))),
     ]
-    units = [
-        unit,
-        record("rsso", "boil", 22, [[10], None]),
-        record("sso", "boil", 22, [[100]]),
-        training(),
-        evil(),
-    ]
+    units = [unit, record("rsso", "boil", 22, [[10], None]), record("sso", "boil", 22, [[100]]), training(), evil()]
     facts = [("Commit", "c448d48cdb9c"), ("Hash", "x" * 90)]
     write_page(target, f"Run {MARKUP}", sections, units, [RULE_BASED_NOTE, MARKUP], facts, ACTION_TEMPLATES)
     return target

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from statistics import fmean
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from rsso_dspy.report.paper import list_table2_rows, recompute_statistics
 from rsso_dspy.report.statistical_tests import (
     apply_holm_correction,
     bootstrap_mean,
+    bootstrap_scores,
     run_mcnemar_test,
     run_sign_test,
     run_wilcoxon_test,
@@ -47,6 +49,37 @@ def test_the_paper_is_printed_with_what_follows_from_it(monkeypatch):
     data = json.loads(CliRunner().invoke(app, ["paper", "--json"]).stdout)
     assert data["recomputed"]["wilcoxon"]["statistic"] == 12
     assert len(data["table2"]) == 18
+
+
+PRINTED = {
+    "Table 1": """
+        react      flat  Claude Sonnet 4.6  58.37   62/164   56/164
+        reflexion  flat  Claude Sonnet 4.6  82.13  114/164  102/164
+        sso        sso   Claude Sonnet 4.6  79.46  113/164   96/164
+        rsso       sso   Claude Sonnet 4.6  88.41  134/164  112/164
+        react      flat  GPT-4               29.6      n/a      n/a
+        reflexion  flat  GPT-4               39.4      n/a      n/a
+        sso        sso   GPT-4               83.7      n/a      n/a""",
+    "Gain of trial 2": """
+        reflexion  +10.87
+        sso         +1.33
+        rsso        +9.42""",
+    "Table 2, rsso - reflexion and rsso - sso": """
+        boil                     9   41.3   77.8  64.6   89.8  +12.0  +25.2
+        chemistry-mix            8   71.2   81.6  82.0   82.0   +0.4    0.0
+        find-plant              10  100.0  100.0  91.7   91.7   -8.3    0.0
+        identify-life-stages-1   5   61.6  100.0  95.4   82.0  -18.0  -13.4
+        use-thermometer         10   86.8   96.1  97.3   99.1   +3.0   +1.8
+        variants (micro)             58.37  82.13  79.46  88.42  +6.28  +8.96""",
+}
+"""Rows of the published tables, as the paper prints them; differences follow from its Table 2."""
+
+
+@pytest.mark.parametrize("rows", PRINTED.values(), ids=PRINTED)
+def test_the_published_rows_are_printed_with_scaffold_model_gains_and_both_differences(rows, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    said = {" ".join(line.split()) for line in CliRunner().invoke(app, ["paper"]).stdout.splitlines()}
+    assert {" ".join(line.split()) for line in rows.strip().splitlines()} <= said
 
 
 def exact(differences) -> float:
@@ -127,3 +160,9 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(tasks):
         found = bootstrap_mean({str(n): rng.normal(3, 4) + rng.normal(0, 2, size=5) for n in range(tasks)})
         inside += found.low <= 3 <= found.high
     assert 0.88 <= inside / 80 <= 1
+
+
+@pytest.mark.parametrize(("solved", "most"), [([0, 1, 1], 1.0), ([0, 100, 100], 100.0)])
+def test_an_interval_of_scores_holds_possible_scores_alone(solved, most):
+    found = bootstrap_scores([(f"task-{n}", float(score)) for n, score in enumerate(solved)], most)
+    assert 0 == found.low < fmean(solved) < found.high == most

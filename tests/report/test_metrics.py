@@ -1,6 +1,7 @@
 import pytest
 
-from rsso_dspy.report.analysis import RunRecords, analyze_run, serialize_analysis
+from rsso_dspy.report.analysis import RunRecords, analyze_run
+from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from tests.records import record
 
@@ -60,3 +61,62 @@ def test_the_report_says_when_no_language_model_acted():
 
 def test_arms_keep_their_order():
     assert list(group_by_arm([record("b", "boil", 1, [[1]]), record("a", "boil", 1, [[1]])])) == ["b", "a"]
+
+
+def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
+    from dataclasses import replace
+
+    from rsso_dspy.records import Usage
+    from rsso_dspy.report.task_measures import build_measures_table, measure_tasks
+
+    won, lost = record("a", "boil", 1, [(0, 100)]), record("a", "boil", 2, [(50, 0), (25,)])
+    blind = replace(lost.trials[1].trajectory.steps[0], understood=False, own_success=True)
+    played = replace(lost.trials[1].trajectory, steps=(blind,))
+    writing = {**lost.trials[1].usage, "advisor": Usage(calls=4, malformed=1, repaired=2)}
+    trial = replace(lost.trials[1], trajectory=played, usage=writing, shown={"progress@1": "- x", "progress@2": "- x"})
+    book = {"rules": [{"category": "abstract"}, {"category": "abstract"}, {"category": "error"}]}
+    lost = replace(lost, trials=(lost.trials[0], trial), memories={"constitution": book})
+    found = measure_tasks([won, lost, record("a", "boil", 3, [None])])
+    assert (found.units, found.solved, found.solved_by_own_rule, found.progress) == (2, 1, 1, 0.75)
+    assert (found.turns, found.calls, found.most_calls) == (2.5, 5, 8)
+    assert found.grounding == pytest.approx(2 / 3)
+    assert found.rules == {"abstract": 2, "error": 1, "progress": 1}
+    sheet = build_measures_table({"a": found, "plain": measure_tasks([won])})
+    assert [cell.text for cell in sheet.rows[0]] == [
+        "a", "2", "1/2", "1/1", "75.0%", "66.7%", "2.5", "5.0", "8", "2.0", "1.0", "1.0", "4", "25.0%", "50.0%",
+    ]  # fmt: skip
+    assert "own rule" not in build_measures_table({"plain": measure_tasks([won])}).columns
+
+
+def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
+    from dataclasses import replace
+
+    from rsso_dspy.records import Source
+    from rsso_dspy.report.task_measures import measure_tasks
+
+    units = []
+    for stream, held in (("a1", (1, 2)), ("b2", (5, 9))):
+        for place, rules in enumerate(held, start=1):
+            book = {"constitution": {"rules": [{"category": "error"}] * rules}}
+            source = Source("constitution", "stream", f"{place}/2 of {stream}", place=place)
+            units.append(replace(record("a", "boil", len(units), [[1]]), memories=book, sources=(source,)))
+    assert measure_tasks(units).rules == {"abstract": 0, "error": 5.5, "progress": 0}
+
+
+def test_an_error_in_a_phase_moves_no_other_pair_and_controls_are_paired_alike():
+    from dataclasses import replace
+
+    from rsso_dspy.records import FIRST_VISIT, RETURN
+    from rsso_dspy.report.stream_tests import measure_streams
+
+    scores = {1: None, 2: 90, 3: 10, 4: 90}
+    units = [
+        record(arm, "boil", index, [None if s is None else [s]]) for arm in ("m", "c") for index, s in scores.items()
+    ]
+    units = [
+        replace(each, stream_phase=FIRST_VISIT if each.variant.index < 3 else RETURN) if each.method == "m" else each
+        for each in units
+    ]
+    memory, control = measure_streams(group_by_arm(units))
+    assert [each.changes[0].difference for each in (memory, control)] == [0, 0]
+    assert (memory.in_stream, control.in_stream, memory.changes[0].pairs) == (True, False, 1)

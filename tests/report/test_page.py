@@ -15,13 +15,14 @@ import pytest
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.records import State
+from rsso_dspy.report import cells
 from rsso_dspy.report.page import PageFigure, PageSection, document, write_page
 from rsso_dspy.report.page.record_payload import build_record_data, compress_record
 from rsso_dspy.report.page.svg_sanitizer import inline_svg
-from rsso_dspy.report.table_data import Sheet, make_points_cell, make_text_cell
+from rsso_dspy.report.table_data import Sheet
 from tests.records import STATE, record
 
-SHEET = Sheet("means", "Means", ("arm", "Mean"), ((make_text_cell("rsso"), make_points_cell(1 / 3)),))
+SHEET = Sheet("means", "Means", ("arm", "Mean"), ((cells.format_text("rsso"), cells.format_points(1 / 3)),))
 SECTION = PageSection("overview", "Overview", "What each arm reached.", (SHEET,))
 
 FIGURE = """<?xml version="1.0"?>
@@ -157,7 +158,7 @@ def test_what_pursues_no_subgoal_under_another_name_is_flat(method):
 
 def test_a_task_of_any_name_leads_to_its_units(tmp_path):
     name = "half \ud800/of%it"
-    rows = ((make_text_cell(name, task=name), make_points_cell(1)),)
+    rows = ((cells.format_text(name, task=name), cells.format_points(1)),)
     tasks = PageSection("tasks", "Tasks", "", (Sheet("tasks", "Tasks", ("task", "Mean"), rows),))
     write_page(tmp_path / "run.html", "Run", [tasks], [record("rsso", name, 22, [[10]])])
     page = (tmp_path / "run.html").read_text(encoding="utf-8")

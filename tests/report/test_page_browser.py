@@ -31,7 +31,7 @@ UNREADABLE_TEXTS = """() => {
 
 
 def test_each_view_shows_its_own_and_the_notes(visit):
-    page = visit()
+    page = visit("#/overview")
     assert page.get_by_role("img", name="One curve falls.").is_visible()
     for name, text in [("Overview", "What each arm reached."), ("Tasks", "By task"), ("Trials", "Choose a unit")]:
         page.get_by_role("navigation", name="Views").get_by_role("link", name=name).click()
@@ -96,7 +96,7 @@ def test_paper_gets_every_table_and_no_viewer(visit):
 
 
 def test_a_table_sorts_by_value_and_its_total_stays_last(visit):
-    page = visit()
+    page = visit("#/overview")
     names = page.locator("tbody >> nth=0").locator("th")
     mean = page.get_by_role("columnheader", name="Mean")
     mean.get_by_role("button").click()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rsso_dspy.recordings import Exchange
-from rsso_dspy.report.page import write_page
+from rsso_dspy.report.page import Exchanges, write_page
 from rsso_dspy.signatures.layouts import CACHE_ORDER, find_first_state
 from tests.live import region
 from tests.records import record
@@ -161,14 +161,16 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
 @pytest.mark.parametrize("layout", ["cache", "append"])
 def test_under_a_layout_regions_stand_and_history_ends_where_they_do_there(visit, tmp_path, layout):
     unit = record("rsso", "boil", 22, [[0] * 31])
-    regions = ("constitution", "plans_from_past_attempts", "progress", "skills", "mine")
+    regions = (*(name for name in CACHE_ORDER if name not in ("action_templates", "task", "history")), "mine")
     trial = replace(unit.trials[0], shown=dict.fromkeys(regions, "- Text."))
     unit = replace(unit, trials=(trial,), protocol=f"sso-adapt/1 trials=1 layout={layout}")
     write_page(tmp_path / "cache.html", "Cache", [], [unit])
     page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "cache.html")
     at_step(page, 1, of=31)
-    stood = page.locator(".region").evaluate_all("all => all.map((each) => each.className.split('r-')[1])")
-    assert stood == ["other", *(name for name in CACHE_ORDER if name != "action_templates")]
+    stood = page.locator(".region b").all_text_contents()
+    titles = {"plans_from_past_attempts": "Plans from past attempts"}
+    names = ["mine", *(titles.get(name, name) for name in CACHE_ORDER if name != "action_templates")]
+    assert [name.lower() for name in stood] == [name.lower() for name in names]
     for step in range(1, 32):
         at_step(page, step, of=31)
         states = page.locator(".region.r-history .seen").count()
@@ -191,7 +193,7 @@ def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
         exchange("actor", 1, answer=["look"], model="m-2", seconds=1.5, failed=[["LMServerError", []]]),
         exchange("actor", 2, answer=["Hm.\n\n look"]),
     ]
-    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: {1: tape})
+    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: Exchanges({1: tape}))
     page = visit("#/trials/sso/boil::22/s0/t1", file=tmp_path / "sent.html")
     at_step(page, 1, of=2)
     part = page.get_by_label("As sent and answered")
@@ -235,7 +237,7 @@ def test_units_are_found_by_words_and_choices(visit):
     page.locator("#filter-q").fill("rsso find")
     assert status.inner_text() == "1 of 5"
     page.locator("#filter-q").fill("nothing like it")
-    assert page.get_by_text("No unit is like this.").is_visible()
+    assert page.get_by_text("No unit is like this").is_visible()
     page.locator("#filter-q").fill("")
     page.locator("#filter-arm").select_option("sso")
     assert rows.count() == 1
@@ -243,7 +245,7 @@ def test_units_are_found_by_words_and_choices(visit):
 
 def test_what_was_learnt_leads_to_where_it_was_read_and_back(visit, played):
     page = visit(unit_address(2, 5))
-    learnt = page.get_by_label("What was learnt")
+    learnt = page.get_by_label("What was learned")
     skill = learnt.locator(".item", has_text="Target:").first
     assert "1 written" in learnt.locator(".counts").inner_text()
     assert re.search(r"Drawn from\s*trial 1, steps", skill.inner_text())
@@ -252,12 +254,12 @@ def test_what_was_learnt_leads_to_where_it_was_read_and_back(visit, played):
     assert trial == 3
     reads.click()
     at_step(page, step)
-    back = page.locator(".region.r-skills").get_by_role("link", name="learnt after trial 2").first
+    back = page.locator(".region.r-skills").get_by_role("link", name="learned after trial 2").first
     back.click()
     at_step(page, STEPS)
     assert page.locator(".strip [aria-current=true]").inner_text().startswith("2")
     assert page.locator("#learnt:focus").count() == 1
-    plan = page.locator(".region.r-plans_from_past_attempts").get_by_role("link", name="learnt after trial 1")
+    plan = page.locator(".region.r-plans_from_past_attempts").get_by_role("link", name="learned after trial 1")
     plan.click()
     text = played[0].memories["reflections"]["plans"][0]["plan"]
     page.locator(".item pre", has_text=text.splitlines()[0]).first.wait_for()

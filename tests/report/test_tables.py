@@ -2,6 +2,8 @@
 
 import csv
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from io import StringIO
 
@@ -10,18 +12,13 @@ from rich.console import Console
 
 from rsso_dspy.cli.report import print_report
 from rsso_dspy.pricing import Price
-from rsso_dspy.report.analysis import RunRecords, analyze_run, serialize_analysis
+from rsso_dspy.report import cells
+from rsso_dspy.report.analysis import RunRecords, analyze_run
+from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.cost_report import return_no_price
 from rsso_dspy.report.metrics import UNEVEN
 from rsso_dspy.report.sweep_table import build_sweep_table
-from rsso_dspy.report.table_data import (
-    Sheet,
-    make_difference_cell,
-    make_points_cell,
-    make_text_cell,
-    to_latex,
-    to_markdown,
-)
+from rsso_dspy.report.table_data import Sheet, to_latex, to_markdown
 from rsso_dspy.report.table_data import to_csv as as_csv
 from rsso_dspy.report.tables import build_methods_table, build_tables
 from rsso_dspy.report.terminal import print_renderable
@@ -46,12 +43,51 @@ def test_the_whole_report_keeps_its_digits_and_its_notes_keep_to_the_window(monk
     printed = capsys.readouterr().out
     assert "…" not in printed
     assert words(whole.file.getvalue()) <= words(printed) | {"-"}
-    notes = [line for line in printed.splitlines() if line.startswith(("Intervals", "W, p", "Strata", "Mean, "))]
+    notes = [line for line in printed.splitlines() if line.startswith(("Intervals", "W, p", "The first arm", "Mean, "))]
     assert len(notes) == 4
     assert all(len(line) <= width for line in notes)
-    if width == 80:
-        tables_but_cost = printed[: printed.index("Cost in US dollars")]
-        assert max(map(len, tables_but_cost.splitlines())) <= width, "the tables of four arms too"
+    assert max(map(len, printed.splitlines())) <= width, "a table that is too wide is split"
+
+
+NOTES = {
+    "a difference that no run of this size can show": (
+        [record(arm, task, 1, [[score]]) for arm, scores in (("react-sso", (50, 50)), ("rsso", (58, 100)))
+         for task, score in zip(("boil", "freeze"), scores, strict=True)],
+        "differences", ("min. detectable difference", ">100"),
+        "rsso - react-sso: no result, 2 task types are too few. A run of this size may miss even the largest possible",
+    ),
+    "a difference that such a run could show": (
+        [record(arm, task, 1, [[score]]) for arm, scores in (("react-sso", (50, 50)), ("rsso", (60, 61)))
+         for task, score in zip(("boil", "freeze"), scores, strict=True)],
+        "differences", ("min. detectable difference", "7.0"), "Intervals over fewer than 10 task types are rough.",
+    ),
+    "solved with fewer than 100 points": (
+        [record("rsso", "find-plant", 1, [[100]], at_reset=8)], "methods", ("Solve", "1/1"),
+        "a solved variant scores less than 100 if it holds points",
+    ),
+    "out of steps": (
+        [record("rsso", "boil", 1, [[10], [20]])], "failures", ("out of steps", "2"), "out of steps: used up after",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("played", "name", "cell", "note"), NOTES.values(), ids=NOTES)
+def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, cell, note):
+    sheet = by_name(played)[name]
+    assert dict(zip(sheet.columns, sheet.rows[-1], strict=True))[cell[0]].text == cell[1]
+    assert note in " ".join(sheet.notes)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"),
+    [((1,), "seed 1"), ((1, 2), "seed 1, 2"), ((5, 1, 2, 3, 4), "seed 1-5"), ((10, 9, 2, 8), "seed 2, 8-10")],
+)
+def test_seeds_are_told_as_ranges(seeds, said):
+    found = analyze_run(RunRecords([replace(record("rsso", "boil", 1, [[10]]), seed=seed) for seed in seeds]))
+    shown = Console(width=300, file=StringIO())
+    shown.print(render_analysis(found))
+    assert f"{said};" in shown.file.getvalue() or f"{said}." in shown.file.getvalue()
+    assert found.facts["seed"] == tuple(sorted(map(str, seeds))), "data keep the seeds"
 
 
 def words(text: str) -> set[str]:
@@ -79,7 +115,7 @@ def test_means_over_different_units_are_said_to_be_and_so_is_what_is_not_there()
     uneven = analyze_run(RunRecords([*records(), record("react", "boil", 22, [[5]])], missing=1))
     notes = build_methods_table(uneven).notes
     assert any(note.startswith("Arms finished different units") for note in notes)
-    assert "Not all is there: 1 unit that was to be played has no record." in notes
+    assert "The run is incomplete: 1 planned unit has no record." in notes
     assert serialize_analysis(uneven)["missing"] == 1
     assert serialize_analysis(uneven)["alike"] is False
     said = {sheet.name for sheet in build_tables(uneven) if UNEVEN in sheet.notes}
@@ -95,9 +131,16 @@ def test_trials_that_were_allowed_and_not_needed_have_columns():
     assert list(row(found["learning"], "rsso").values())[-1].text == "100.00"
 
 
+def test_the_mean_over_trials_is_that_of_unit_means_and_says_so():
+    units = [record("sso", "boil", 1, [[100]], allowed=3), record("sso", "boil", 2, [[0], [0], [0]], allowed=3)]
+    learning = by_name(units)["learning"]
+    assert row(learning, "sso")["mean/trial"].value == 50, "the mean over all four trials is 25"
+    assert "mean of unit means" in learning.notes[0]
+
+
 def test_a_row_has_a_cell_for_each_column():
     with pytest.raises(ValueError, match="2 cells under 1 columns, a"):
-        Sheet("x", "X", ("arm",), ((make_text_cell("a"), make_text_cell("b")),))
+        Sheet("x", "X", ("arm",), ((cells.format_text("a"), cells.format_text("b")),))
 
 
 def by_name(played, **options):
@@ -145,10 +188,10 @@ def test_what_the_methods_were_made_for_is_asked_and_every_p_value_corrected_for
 
 def test_what_an_interval_is_worth_is_said_beside_it():
     alike = " ".join(by_name(arms(LEARNING))["differences"].notes)
-    assert "n/a: of one unit, or of fewer than 6 that are all alike" in alike
-    assert "Fewer than 10 task types" not in alike
+    assert "n/a: one unit, or fewer than 6 that are all equal" in alike
+    assert "over fewer than 10 task types" not in alike
     four = arms(LEARNING) + [record(arm, "chemistry-mix", 1, [[n]]) for n, arm in enumerate(LEARNING)]
-    assert "Fewer than 10 task types" in " ".join(by_name(four)["differences"].notes)
+    assert "over fewer than 10 task types" in " ".join(by_name(four)["differences"].notes)
     one = [*(e for e in arms(LEARNING) if e.variant.task == "boil"), *(record(a, "boil", 3, [[5]]) for a in LEARNING)]
     assert "says nothing about other tasks" in " ".join(by_name(one)["differences"].notes)
 
@@ -161,7 +204,7 @@ def test_an_arm_that_no_question_is_about_is_compared_with_the_first():
 def test_the_square_is_read_out_in_words():
     alike = arms({name: [[score]] for name, score in zip(LEARNING, (20, 40, 30, 70), strict=True)})
     found = by_name(alike)["square"]
-    assert [each[0].text for each in found.rows][-1].startswith("undecided")
+    assert [each[0].text for each in found.rows][-1] == "no result: too few task types to tell"
     assert row(found, "rsso - reflexion-sso")["points"].value == 30
     more = [record(arm, "chemistry-mix", 1, [[score]]) for arm, score in zip(LEARNING, (20, 40, 30, 80), strict=True)]
     assert [each[0].text for each in by_name([*alike, *more])["square"].rows][-1].startswith("compose: ")
@@ -232,7 +275,10 @@ def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
         "x",
         "50% of a|b",
         ("arm", "Mean"),
-        ((make_text_cell("a|b_1%"), make_points_cell(1 / 3)), (make_text_cell("c"), make_difference_cell(-0.001))),
+        (
+            (cells.format_text("a|b_1%"), cells.format_points(1 / 3)),
+            (cells.format_text("c"), cells.format_difference(-0.001)),
+        ),
     )
     rows = list(csv.reader(StringIO(as_csv(sheet))))
     assert rows == [["arm", "Mean"], ["a|b_1%", str(1 / 3)], ["c", "-0.001"]]
@@ -241,13 +287,35 @@ def test_a_table_keeps_its_numbers_in_csv_and_its_words_in_markdown_and_latex():
     assert r"a|b\_1\% & 0.33 \\" in to_latex(sheet)
 
 
+def test_latex_compiles_every_table_with_caption_and_label(tmp_path):
+    tables = [to_latex(sheet) for sheet in by_name(records()).values()]
+    for name, table in zip(by_name(records()), tables, strict=True):
+        assert rf"\label{{tab:{name}}}" in table
+        assert table.count("{") == table.count("}")
+        assert r"\caption{" in table
+    engine = shutil.which("pdflatex")
+    if engine is None:
+        pytest.skip("no pdflatex on PATH: the tables were checked, not compiled")
+    body = "\n".join(tables)
+    preamble = r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
+    (tmp_path / "all.tex").write_text(f"{preamble}\n{body}\n\\end{{document}}\n")
+    done = subprocess.run(
+        [engine, "-halt-on-error", "-interaction=nonstopmode", "all.tex"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
 def test_a_sweep_over_trials_says_by_how_many_of_them_points_are_compared():
     points = [({"protocol.trials": n}, [record("rsso", "boil", 22, [[50], [90]][:n])]) for n in (1, 2)]
     console = Console(width=200, file=StringIO())
     console.print(build_sweep_table(points))
     said = console.file.getvalue()
     assert re.search(r"rsso +2 +1 +90\.00 .*0\.0 +n/a", said)
-    assert "minus first: where one of the two may play more, both by the first trial, as many as both may play" in said
+    assert (
+        "minus first: if one of the two may play more trials, both are scored by the first trial, as many as both may"
+        in said
+    )
     console = Console(width=200, file=StringIO())
     console.print(build_sweep_table([({"seed": n}, points[1][1]) for n in (0, 1)]))
     assert "minus first:" not in console.file.getvalue()

@@ -7,9 +7,13 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.shards import select_shard
 from rsso_dspy.records import Usage
+from rsso_dspy.store.manifest import Invocation, Manifest
 from rsso_dspy.store.merge_runs import merge_shards
+from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_spec import Shard
 from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.played_runs import collect_played
+from rsso_dspy.workflows.run_monitor import RunMonitor
 from tests.records import record
 from tests.store.test_store import IDENTITY
 
@@ -47,6 +51,40 @@ def part(folder, *records, identity=IDENTITY, arms=None):
     for each in records:
         store.save(each)
     return folder
+
+
+def test_shards_of_different_selections_are_refused_and_a_folder_knows_its_shards(tmp_path):
+    stores = []
+    for number, per_task in ((1, 2), (2, 4), (3, 2)):
+        store = Store(tmp_path / f"{number}")
+        store.open(IDENTITY, {"sso": "1"}, f"{number}/3")
+        asked = Invocation(methods=("sso",), per_task=per_task, shard=f"{number}/3")
+        Manifest(asked, "").save(store.folder)
+        stores.append(store)
+    whole = Store(tmp_path / "whole")
+    with pytest.raises(RunMismatch, match=r"different variants:\n.*--per-task 2\n.*--per-task 4\nPlay one"):
+        merge_shards([store.folder for store in stores], whole)
+    assert not whole.folder.exists()
+    merge_shards([stores[0].folder, stores[2].folder], whole)
+    assert (whole.read_shards(), stores[1].read_shards()) == (("1/3", "3/3"), ("2/3",))
+    whole.open(IDENTITY, {"sso": "1"}, "2/3")
+    assert len(whole.read_shards()) == 3
+    whole.open(IDENTITY, {"sso": "1"})
+    assert whole.read_shards() == (), "the whole run was asked for"
+
+
+def test_planned_units_of_shards_without_a_record_stay_missing(tmp_path):
+    said = []
+    first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]))
+    second = part(tmp_path / "b", record("sso", "boil", 27, [[10]]))
+    Store(first).note_event("started", {"left": ["sso/boil::22/s0", "sso/boil::30/s0"]})
+    whole = Store(tmp_path / "whole")
+    for _ in (1, 2):
+        merge_shards([first, second], whole, said.append)
+        assert said[-1] == "1 planned unit has no record yet"
+        assert collect_played(PooledRuns([whole])).missing == 1
+    (row,) = RunMonitor(whole.folder, {}.get).take_snapshot().rows
+    assert (len(row.tally.units), row.total) == (2, 3)
 
 
 def test_parts_become_a_whole_and_merging_again_changes_nothing(tmp_path):

@@ -61,7 +61,7 @@ def test_a_copy_under_the_name_of_another_unit_counts_as_neither(tmp_path):
     path = store.save(record("rsso", "boil", 22, [[10]]))
     copy = path.with_name("23-s0.json")
     copy.write_bytes(path.read_bytes())
-    other = store.unit_path("sso", "boil", 22, 0)
+    other = store.path_of(record("sso", "boil", 22, [[10]]))
     other.parent.mkdir(parents=True)
     other.write_bytes(path.read_bytes())
     assert [unit.key for unit in store.units()] == ["boil::22"]

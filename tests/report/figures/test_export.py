@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.report.figures import render_figure_svg, save_figure
+from rsso_dspy.report.figures import PICTURE, render_figure_svg, save_figure, use_figure_size
 from rsso_dspy.report.figures.paired_differences import draw_slope_figure
 from rsso_dspy.report.figures.style import INK
 from rsso_dspy.report.figures.survival import draw_survival_figure
@@ -35,7 +35,7 @@ def texts(shown: dict[str, Figure]) -> dict[str, str]:
     return {name: render_figure_svg(figure, f"{name} <1>") for name, figure in shown.items()}
 
 
-@pytest.mark.parametrize("ending", ["svg", "png"])
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
 def test_the_same_records_give_the_same_bytes_whatever_was_drawn_before(
     tmp_path: Path, shown: dict[str, Figure], ending: str
 ):
@@ -48,8 +48,24 @@ def test_the_same_records_give_the_same_bytes_whatever_was_drawn_before(
     assert render_figure_svg(shown["steps"], "name") == render_figure_svg(again, "name")
 
 
+def test_letters_stay_text_and_a_column_is_half_as_wide(tmp_path: Path):
+    arms = {"rsso": [record("rsso", "boil", n, [[70 + n], [80]]) for n in range(3)]}
+    with use_figure_size("column"):
+        figure = draw_best_of_t_figure(arms)
+    assert figure.get_size_inches()[0] == 3.5
+    assert draw_best_of_t_figure(arms).get_size_inches()[0] == 7.2
+    save_figure(figure, tmp_path / "figure.svg")
+    words = "".join(ElementTree.parse(tmp_path / "figure.svg").getroot().itertext())
+    assert "The vertical axis does not begin at 0." in " ".join(words.split())
+    save_figure(figure, tmp_path / "figure.pdf")
+    assert b"/FontFile2" in (tmp_path / "figure.pdf").read_bytes(), "letters are TrueType, which can be searched"
+    assert PICTURE.holds(tmp_path / "figure.pdf")
+    (tmp_path / "foreign.pdf").write_bytes(b"%PDF-1.4")
+    assert not PICTURE.holds(tmp_path / "foreign.pdf")
+
+
 def test_another_form_is_refused(tmp_path: Path, shown: dict[str, Figure]):
-    with pytest.raises(UsageError, match=r"neither \.svg nor \.png"):
+    with pytest.raises(UsageError, match=r"neither \.svg, \.pdf nor \.png"):
         save_figure(shown["lines"], tmp_path / "figure.gif")
 
 

@@ -1,0 +1,48 @@
+"""Options in groups, and what a shell completes."""
+
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from rsso_dspy.cli.app import app
+from rsso_dspy.cli.option_groups import GROUPS
+
+
+@pytest.mark.parametrize("verb", ["run", "compile", "evaluate"])
+def test_a_command_with_many_options_shows_them_in_groups(verb):
+    said = CliRunner().invoke(app, [verb, "--help"], env={"COLUMNS": "100", "TERM": "dumb"}).output
+    assert all(f"─ {title} ─" in said for title in GROUPS)
+    rest = said.partition("─ Options ─")[2].partition("╰")[0]
+    assert [line.split()[1] for line in rest.splitlines() if "│ --" in line] == ["--help"]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("run --methods react,rss", ["react,rsso"]),
+        ("run --methods rsso,react,reac", ["rsso,react,react-sso"]),
+        ("run --tasks boil,find-p", ["boil,find-plant"]),
+        ("run --benchmark babyai --tasks GoToDo", ["GoToDoor"]),
+        ("evaluate --protocol sso", ["sso-adapt/1", "sso-adapt/1-cap60"]),
+        ("run --set protocol.tria", ["protocol.trials="]),
+        ("compile --optimizer ge", ["gepa"]),
+        ("run --preset rs", ["rsso-paper"]),
+        ("run --setting t", ["transfer"]),
+        ("run --backend oll", ["ollama"]),
+        ("run --benchmark sci", ["scienceworld"]),
+        ("export --rows s", ["steps"]),
+        ("run --methods react,rsso+c", ["react,rsso+constitution"]),
+        ("compile --roles actor,ref", ["actor,reflector"]),
+        ("constitution build --writer neuro", ["neuro-symbolic"]),
+        ("hooks install --agent cl", ["claude-code"]),
+        ("paper omni", ["omnireflect"]),
+    ],
+)
+def test_a_shell_completes_values(line, completed, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    words = ["rsso-dspy", *line.split()]
+    asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    env = {**os.environ, **asked, "_RSSO_DSPY_COMPLETE": "complete_bash"}
+    said = CliRunner().invoke(app, [], prog_name="rsso-dspy", env=env)
+    assert said.output.split() == completed

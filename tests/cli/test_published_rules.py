@@ -1,0 +1,76 @@
+"""Published rules through the verbs: protocols of other projects, mixed benchmarks, the paper's tables."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+FAST = ("--set", "embedder.model=hash")
+
+
+def test_a_run_by_reflexions_rules_keeps_what_the_actor_was_shown_and_reports_agentboards_measures(rsso):
+    few = ("--methods", "react", "--tasks", "gripper", "--per-task", "1", "--trials", "1")
+    code, _, err = rsso("run", "--benchmark", "pddl", "--protocol", "reflexion/1", *few, *FAST, "--out", "one")
+    assert code == 0, err
+    record = json.loads(next(Path("one/units").rglob("*.json")).read_text())
+    assert record["protocol"] == "reflexion/1 trials=1 embedder=hash"
+    assert record["budget"] == 49
+    assert record["trials"][0]["shown"]["action_templates"].count("\n> ") > 4
+    code, out, err = rsso("report", "one", "--json")
+    assert code == 0, err
+    measures = json.loads(out)["measures"]["react"]
+    assert 0 <= measures["grounding"] <= 1
+    assert measures["most_calls"] == measures["calls"] == len(record["trials"][0]["trajectory"]["steps"])
+    code, out, err = rsso("paper", "omnireflect", "--with", "one", "--figure", "e.svg")
+    assert (code, "Ours" in out) == (0, True), err
+    assert Path("e.svg").read_text().count("<svg") == 1
+    data = json.loads(rsso("paper", "omnireflect", "--with", "one", "--json")[1])
+    assert [(row["benchmark"], row["arm"], row["units"]) for row in data["ours"]] == [("pddl", "react", 1)]
+    assert data["table1"][5]["success"]["pddl"] == {"qwen": 12.1, "gemini": 36.6, "gpt-4": 70.0}
+
+
+def test_three_reflection_prompts_are_three_calls_in_the_record(rsso):
+    one = ("--methods", "omnireflect-neural", "--tasks", "gripper", "--per-task", "1", "--set", "protocol.steps=4")
+    often = ("--set", "memory.constitution.r_freq=2")
+    calls = {}
+    for prompts in ("joint", "separate"):
+        asked = ("--set", f"memory.constitution.prompts={prompts}")
+        words = ("run", "--benchmark", "pddl", "--protocol", "omnireflect/1", *one, *often, *asked, *FAST)
+        code, _, err = rsso(*words, "--out", prompts)
+        assert code == 0, err
+        record = json.loads(next(Path(prompts, "units").rglob("*.json")).read_text())
+        calls[prompts] = record["trials"][0]["usage"]["advisor"]["calls"]
+        assert f"advisor {calls[prompts] + 1}" in err, "the forecast has one summary more"
+    assert calls == {"joint": 2, "separate": 6}
+    assert "constitution.prompts=separate" in record["protocol"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("paper", "omnireflekt"), "did you mean omnireflect"),
+        (("paper", "--table", "2"), "need `rsso-dspy paper omnireflect`"),
+        (("paper", "omnireflect", "--with", "nowhere"), "nowhere is no folder of a run"),
+        (("paper", "omnireflect", "--figure", "x.svg"), "add --with DIR"),
+        (("sweep", "omnireflect-table9"), "omnireflect-table1"),
+    ],
+)
+def test_a_table_that_is_not_there_is_refused(rsso, words, says):
+    code, _, err = rsso(*words)
+    assert (code, says in " ".join(err.split())) == (2, True), err
+
+
+def test_every_table_of_omnireflect_has_a_sweep_whose_points_can_be_planned(rsso):
+    from rsso_dspy.config import load_config
+    from rsso_dspy.workflows.sweeps import forecast_sweep, list_shipped_sweeps, locate_sweep, read_sweep
+
+    takes = {}
+    for name in list_shipped_sweeps():
+        wanted = read_sweep(locate_sweep(Path(name)))
+        takes[name] = forecast_sweep(wanted, lambda more: load_config(overrides=["benchmark=pddl", *more]))
+    assert {f"omnireflect-table{number}" for number in range(1, 6)} <= takes.keys()
+    assert takes["omnireflect-table1-reflexion"] == (80, 80 * (15 * 50 + 14))
+    assert takes["omnireflect-table5"] == (240, 240 * 50)
+    code, out, _ = rsso("paper", "omnireflect", "--table", "2")
+    assert code == 0
+    assert f"pddl: 480 units, at most {takes['omnireflect-table2'][1]:,} model calls" in out

@@ -1,0 +1,54 @@
+"""The ablation of the eight improvements: one sweep file, of which a small part is played."""
+
+from pathlib import Path
+
+from rsso_dspy.memory.reflections import IMPROVEMENTS
+from rsso_dspy.store.unit_store import Store
+from rsso_dspy.workflows.sweeps import read_sweep
+
+FILE = Path(__file__).parents[2] / "examples" / "reflection_improvements.toml"
+KEY = "memory.reflections.improvements"
+
+
+def test_the_ablation_has_none_each_and_all_and_is_played(rsso, tmp_path):
+    points = [point.values[KEY] for point in read_sweep(FILE).points]
+    assert points == [[], *([each] for each in IMPROVEMENTS), list(IMPROVEMENTS)]
+    text = FILE.read_text().replace('["react", "reflexion"]', '["reflexion"]').replace("per_task = 1", "per_task = 2")
+    text = text.replace('trials" = 5', 'trials" = 2').replace("[set]", 'tasks = ["gripper"]\n[set]')
+    (tmp_path / "small.toml").write_text(text)
+    code, out, err = rsso("sweep", "small.toml", "--benchmark", "pddl", "--set", "embedder.model=hash", "--out", "s")
+    assert code == 0, err
+    assert all(name in out for name in IMPROVEMENTS)
+    names = [point.name for point in read_sweep(Path("small.toml")).points]
+    units = {name: list(Store(Path("s") / name).units()) for name in names}
+    assert {len(played) for played in units.values()} == {2}
+    streamed = {name for name, played in units.items() if all(unit.stream for unit in played)}
+    assert len(streamed) == 3, "across-tasks, retrieval and all of them pass plans on"
+    for name in streamed:
+        second = next(unit for unit in units[name] if unit.stream.place == 2)
+        shown = second.trials[0].shown.get("plans_from_past_attempts", "")
+        assert "(at another variant, of gripper)" in shown
+        assert second.variant.key not in {each["variant"] for each in second.memories["reflections"]["carried"]}
+    structured = next(played for name, played in units.items() if "=structured-" in name)
+    plans = [each["plan"] for unit in structured for each in unit.memories["reflections"]["plans"]]
+    assert plans
+    assert all("Root cause: " in plan for plan in plans)
+
+
+def test_reflections_of_a_run_are_indexed_and_read_by_a_later_one(rsso):
+    play = ("run", "--benchmark", "pddl", "--methods", "reflexion", "--tasks", "gripper", "--trials", "2")
+    fast = ("--set", "embedder.model=lexical")
+    assert rsso(*play, *fast, "--per-task", "3", "--out", "one")[0] == 0
+    plans = {each.variant: len(each.memories["reflections"]["plans"]) for each in Store(Path("one")).units()}
+    code, _, err = rsso("reflections", "index", "one", "-o", "i.sqlite", *fast)
+    assert (code, f"{sum(plans.values())} new reflections" in err) == (0, True), err
+    read = ("--set", 'memory.reflections.improvements=["retrieval"]', "--set", "memory.reflections.index=i.sqlite")
+    code, _, err = rsso(*play, *fast, *read, "--per-task", "1", "--out", "two")
+    assert code == 0, err
+    (unit,) = Store(Path("two")).units()
+    others = sum(held for variant, held in plans.items() if variant != unit.variant)
+    shown = unit.trials[0].shown["plans_from_past_attempts"]
+    assert shown.count("(at another variant, of gripper)") == others > 0, "the other variants', and not its own"
+    assert unit.stream is None
+    code, _, err = rsso(*play, "--set", "embedder.model=hash", *read, "--per-task", "1", "--out", "three")
+    assert (code, "is an index of the embedder lexical, not hash" in err) == (1, True) or code == 2, err

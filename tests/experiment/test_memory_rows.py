@@ -1,0 +1,208 @@
+"""Rows of memories played: what a stream hands on, that an interruption changes nothing, and a memory from outside."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.errors import UsageError
+from rsso_dspy.experiment.events import TrialFinished
+from rsso_dspy.experiment.executor import Executor, list_pending_jobs
+from rsso_dspy.experiment.given_texts import load_given_texts
+from rsso_dspy.experiment.plan import arrange_streams, plan_held_out
+from rsso_dspy.experiment.session import session
+from rsso_dspy.memory import Memory, Recall
+from rsso_dspy.programs import methods
+from rsso_dspy.programs.memory_rows import MEMORY_ROWS
+from rsso_dspy.programs.methods import METHODS, Method
+from rsso_dspy.programs.roles import MEMORIES, add_method, list_modules, list_regions
+from rsso_dspy.regions import REGIONS
+from rsso_dspy.report.learning_curves import list_shown_skills
+from rsso_dspy.report.memory_entries import trace_entries
+from rsso_dspy.signatures import FlatActor, SkillActor
+from rsso_dspy.store.unit_store import Store
+from tests.cli.conftest import rsso  # noqa: F401 - a fixture
+from tests.experiment.test_transfer import Killed, files, run_of
+from tests.live import Engine, model, says
+from tests.toy_benchmark import installed
+
+TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.trials=2"]
+SETTINGS = [*TOY, "protocol.stream_trials=2", "memory.given=AGENTS.md"]
+ROWS = tuple(MEMORY_ROWS)
+WRITTEN = {
+    "insight_edits": '[{"operation": "ADD", "number": 0, "text": "Count by ones."}]',
+    "workflows": '[{"description": "Arrive", "steps": ["add 1"]}]',
+    "strategies": '[{"title": "Count", "description": "How", "content": "Add what is left."}]',
+    "bullet_tags": '[{"id": "B1", "tag": "helpful"}]',
+    "new_cheatsheet": "Add until you are there.",
+}
+
+
+class OutsideMemory(Memory):
+    """Counts trials."""
+
+    region = "counted"
+
+    def __init__(self):
+        self.trials = 0
+
+    def preamble(self):
+        return Recall(f"- {self.trials} trials so far" if self.trials else "")
+
+    def learn(self, trajectory):  # noqa: ARG002
+        self.trials += 1
+        return {"trials": self.trials}
+
+    def snapshot(self):
+        return {"trials": self.trials}
+
+    def restore(self, data):
+        self.trials = data["trials"]
+
+
+def add_outside() -> None:
+    """What the entry point of a package names."""
+    row = Method("outside", "flat", ("counter",), "a package", regions=(("counted", "trials so far"),))
+    add_method(row, counter=lambda _roles, _runtime: OutsideMemory())
+
+
+def answer(prompt: str) -> str:
+    """Goes wrong first where it counts to 3, and is right elsewhere; any writer writes what it always does."""
+    for field, value in WRITTEN.items():
+        if f"[[ ## {field} ## ]]" in prompt:
+            more = {"new_bullets": '["Numbers add up."]'} if field == "bullet_tags" else {}
+            return says(**{field: value}, **more)
+    wrong = "Count from 0 to 3." in prompt and "That is no action" not in prompt
+    action = "fly 1" if wrong else "add 1"
+    return says(reasoning="One.", current_subgoal="none", next_action=action, thought="One.", action=action)
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    """The toy benchmark and a package with a memory are installed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "AGENTS.md").write_text("Count with care.\n")
+    monkeypatch.syspath_prepend(installed(tmp_path / "site", memories=f"{__name__}:add_outside"))
+    get_benchmark.cache_clear()
+    methods.load_added_methods.cache_clear()
+    before = dict(METHODS), dict(MEMORIES)
+    yield tmp_path
+    methods.load_added_methods.cache_clear()
+    get_benchmark.cache_clear()
+    for table, kept in zip((METHODS, MEMORIES), before, strict=True):
+        table.clear()
+        table.update(kept)
+
+
+def play(live, out, row, tasks=("up",), cut=0):
+    engine = Engine(answer)
+    with run_of(live, out, SETTINGS, [row], list(tasks), lm=lambda *_: model(engine)) as (plan, store, player):
+        units = [
+            replace(unit, variant=replace(unit.variant, index=index), budget=3, place="")
+            for unit in plan.units[:1]
+            for index in (9, 10, 12)
+        ]
+        plan = plan_streams(replace(plan, units=tuple(units)))
+        player.carried = replace(player.carried, parts=tuple(load_given_texts(live.config, plan)))
+        run = lambda: Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)  # noqa: E731
+        if cut:
+            player.events.subscribe(TrialFinished, die_at(cut))
+            with pytest.raises(Killed):
+                run()
+            player.stop.clear()
+        assert not run().errored
+    return engine.prompts
+
+
+def die_at(trial):
+    """Dies when so many trials are finished."""
+    told = []
+
+    def die(event):
+        told.append(event)
+        if len(told) == trial:
+            raise Killed
+
+    return die
+
+
+def plan_streams(plan):
+    return replace(arrange_streams(plan), stream_trials=2)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_played_handed_on_and_resumed_byte_for_byte(toy, row):
+    with session(load_config(overrides=SETTINGS)) as live:
+        prompts = play(live, toy / "whole", row)
+        again = play(live, toy / "cut", row, cut=2)
+    assert files(toy / "whole") == files(toy / "cut")
+    assert prompts == again
+    units = sorted(
+        Store(toy / "whole").units(), key=lambda each: each.stream.place if each.stream else each.variant.index
+    )
+    assert [bool(unit.stream) for unit in units] == [bool(METHODS[row].streamed)] * 3
+    for before, after in pairwise(units if METHODS[row].streamed else ()):
+        assert after.learnt_on == (*before.learnt_on, before.key)
+        shown = {entry for step in after.trials[0].trajectory.steps for entry in step.recalled}
+        learned = {e.id: {key for key, _ in e.learned} for e in trace_entries(before)}
+        assert shown <= learned.keys()
+        assert not any(after.key in learned[name] for name in shown)
+        assert shown or not learned or row in ("coding", "awm")
+    assert row == "awm" or not any(list_shown_skills(trial) for unit in units for trial in unit.trials)
+    kept = [entry for unit in units for entry in trace_entries(unit)]
+    assert kept
+    assert any(entry.reads for entry in kept) or row in ("coding", "awm")
+
+
+def test_rows_with_empty_memories_send_the_same_bytes(toy):
+    with session(load_config(overrides=SETTINGS)) as live:
+        first = {row: play(live, toy / row, row) for row in ("react", "react-sso", *ROWS) if row != "given"}
+    for row in (name for name in ROWS if name != "given"):
+        control = "react" if METHODS[row].scaffold == "flat" else "react-sso"
+        assert first[row][0] in first[control]
+
+
+def test_a_region_is_named_once_and_every_memory_has_one():
+    for scaffold in (FlatActor, SkillActor):
+        named = [REGIONS[name] for name in scaffold.input_fields]
+        assert named == [region for region in REGIONS.values() if region.name in scaffold.input_fields]
+        assert [field.json_schema_extra["desc"] for field in scaffold.input_fields.values()] == [
+            region.description for region in named
+        ]
+    assert {row.region for row in MEMORIES.values()} <= REGIONS.keys()
+    assert {row for name in MEMORIES for row in [MEMORIES[name].region]} | {
+        "task",
+        "progress",
+        "action_templates",
+        "history",
+    } == set(REGIONS)
+    with pytest.raises(UsageError, match="both fill the region constitution"):
+        list_regions(Method("mine", "flat", ("expel", "ace"), ""))
+    assert list_modules(METHODS["ace"]) == ("playbook_reviewer",)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_plan_counts_the_calls_of_writers_and_puts_lasting_memories_into_streams():
+    config = load_config(overrides=SETTINGS)
+    plan = plan_held_out(config, ["react", "cheatsheet", "long-context"], ["up"], per_task=2)
+    assert {unit.arm.name for unit in plan.units if unit.place} == {"cheatsheet"}
+    assert plan.forecast_calls().calls["advisor"] == 2 * 2
+    trained = plan_held_out(load_config(overrides=[*SETTINGS, "protocol.setting=transfer"]), ["given", "expel"], ["up"])
+    assert {training.arm.name for training in trained.trainings} == {"expel"}
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_memory_from_an_installed_package_is_run_and_shown(rsso):  # noqa: F811
+    run = ("run", "--methods", "react,outside,exprag", "--tasks", "up", "--per-task", "2", "--out", "run")
+    code, out, err = rsso(*run, *(word for setting in TOY for word in ("--set", setting)))
+    assert (code, "outside" in out) == (0, True), err
+    code, out, _ = rsso("memory", "show", "run")
+    assert code == 0
+    assert "X2 from" in out
+    assert '"learned"' in rsso("memory", "show", "run", "--arm", "exprag", "--json")[1]
+    code, _, err = rsso("memory", "show", "run", "--arm", "react")
+    assert (code, "no unit of run that fits" in err) == (2, True)
+    code, _, err = rsso(*run[:2], "given", *run[3:], "--set", "benchmark=toy")
+    assert (code, "memory.given=PATH" in err) == (2, True)

@@ -1,0 +1,147 @@
+"""A run from Python: the same folder, numbers and refusals as `rsso-dspy run`, as an object that a notebook shows."""
+
+import hashlib
+import json
+import shutil
+import sys
+
+import dspy
+import pytest
+
+import rsso_dspy
+from rsso_dspy.config import Config
+from rsso_dspy.errors import ConfigError, NotInstalled, RunMismatch, UnknownName, UsageError
+from rsso_dspy.explorer import Explorer
+from rsso_dspy.store.unit_store import Store
+from tests.cli.conftest import rsso
+from tests.provider_server import completion, provider
+
+__all__ = ["rsso"]
+
+SMALL = {"benchmark": "babyai", "tasks": "GoToRedBall", "per_task": 2, "trials": 2, "settings": ["embedder.model=hash"]}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "small"
+    return rsso_dspy.run(["react", "reflexion"], out=out, progress=False, **SMALL)
+
+
+def test_a_run_is_short_as_text_and_a_table_in_a_notebook(played):
+    assert played.scores.keys() == {"react", "reflexion"}
+    assert repr(played).startswith(f"RunResult({played.folder}: react {played.scores['react']:.1f}, reflexion ")
+    assert repr(played).endswith("points on average; 4 units)")
+    assert "<td>reflexion</td>" in played._repr_html_()
+    assert len(repr(played)) < 200 + len(str(played.folder))
+
+
+def test_its_report_is_what_the_command_prints(played):
+    said = str(played.report())
+    assert "reflexion - react" in said
+    assert "say nothing about language models" in " ".join(said.split())
+    assert said == repr(played.report())
+    assert played.report()._repr_html_().startswith("<pre")
+
+
+def test_its_frame_has_a_row_a_trial(played, monkeypatch):
+    frame = played.to_pandas()
+    units = list(Store(played.folder).units())
+    assert len(frame) == sum(len(unit.trials) for unit in units)
+    best = frame.groupby(["arm", "variant"]).accumulator.max().groupby("arm").mean()
+    assert best.to_dict() == pytest.approx(played.scores)
+    steps = played.to_pandas("steps")
+    assert len(steps) == sum(len(trial.trajectory.steps) for unit in units for trial in unit.trials)
+    with pytest.raises(UsageError, match="trials, steps"):
+        played.to_pandas("units")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(NotInstalled, match=r"rsso-dspy\[pandas\]"):
+        played.to_pandas()
+
+
+def test_the_call_again_plays_nothing_and_other_settings_are_refused(played, capsys):
+    before = {file: file.stat().st_mtime_ns for file in (played.folder / "units").rglob("*.json")}
+    again = rsso_dspy.run("react,reflexion", out=played.folder, **SMALL)
+    assert again.scores == played.scores == rsso_dspy.open_run(played.folder).scores
+    assert before == {file: file.stat().st_mtime_ns for file in before}
+    assert "4 units were there" in capsys.readouterr().err
+    with pytest.raises(RunMismatch, match="lexical"):
+        rsso_dspy.run("react", out=played.folder, **{**SMALL, "settings": ["embedder.model=lexical"]})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"methods": ["reakt"]}, UnknownName, "react"),
+        ({"tasks": "GoToNothing"}, UnknownName, "did you mean GoToDoor"),
+        ({"config": Config()}, UsageError, "exclude each other"),
+        ({"methods": []}, UsageError, "name at least one"),
+        ({"trials": 0}, ConfigError, r"protocol\.trials"),
+        ({"seed": -1}, ConfigError, "seed: .* greater than or equal to 0"),
+        ({"jobs": 0}, UsageError, "at least 1"),
+        ({"max_cost": -1.0}, UsageError, "max_cost=-1.0 limits nothing"),
+    ],
+)
+def test_what_cannot_be_played_is_refused_before_anything_is_written(tmp_path, arguments, error, said):
+    with pytest.raises(error, match=said):
+        rsso_dspy.run(**{"methods": "react", "out": tmp_path / "run", **SMALL, **arguments})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_holds_more_than_was_asked_for_says_so(played, tmp_path, rsso):
+    shutil.copytree(played.folder, tmp_path / "run")
+    fewer = {**SMALL, "per_task": 1}
+    with pytest.warns(UserWarning, match="also holds 3 units of earlier calls"):
+        again = rsso_dspy.run("react", out=tmp_path / "run", progress=False, **fewer)
+    assert repr(again).endswith("4 units, 3 of them of earlier calls)")
+    words = ["--benchmark", "babyai", "--tasks", "GoToRedBall", "--trials", "2", "--set", "embedder.model=hash"]
+    command = ["run", "--methods", "react,reflexion", *words, "--out", tmp_path / "run"]
+    for per_task, said in (("1", 2), ("2", 0)):
+        code, _, err = rsso(*command, "--per-task", per_task)
+        assert (code, " ".join(err.split()).count("also holds 2 units of earlier commands")) == (0, said)
+
+
+def write_as_older(folder) -> str:
+    """Rewrite a folder as older versions wrote it for a model that leaves its temperature to the provider; returns the
+    hash of its configuration."""
+    run = json.loads((folder / "run.json").read_text())
+    now, settings = run["identity"]["config_hash"], run["identity"]["config"]
+    assert (settings["backends"]["dspy"]["temperature"], settings["backends"]["dspy"]["max_tokens"]) == (None, None)
+    settings["backends"]["dspy"] |= {"temperature": 0.0, "max_tokens": 1024}
+    then = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+    (folder / "run.json").write_text(json.dumps(run).replace(now, then))
+    for file in (folder / "units").rglob("*.json"):
+        file.write_text(file.read_text().replace(now, then))
+    return then
+
+
+def test_what_a_model_of_dspy_leaves_to_its_provider_is_recorded_so_and_older_folders_go_on(tmp_path):
+    call = {**SMALL, "trials": 1, "out": tmp_path / "run", "progress": False}
+    with dspy.context(lm=dspy.LM("mine/rules", engine=Explorer(), cache=False)):
+        folder = rsso_dspy.run("react", **call).folder
+        files = sorted((folder / "units").rglob("*.json"))
+        then = write_as_older(folder)
+        files[0].unlink()
+        kept = files[1].stat().st_mtime_ns
+        rsso_dspy.run("react", **call)
+        assert [unit.provenance["config_hash"] for unit in Store(folder).units()] == [then, then]
+        assert files[1].stat().st_mtime_ns == kept, "it is not played again"
+    hot = dspy.LM("mine/rules", engine=Explorer(), cache=False, temperature=1)
+    with dspy.context(lm=hot), pytest.raises(RunMismatch, match=r"temperature: there 0.0, now 1"):
+        rsso_dspy.run("react", **call)
+
+
+def test_a_model_of_dspy_plays_and_is_named_in_the_records(tmp_path, monkeypatch):
+    monkeypatch.setenv("TEST_PROVIDER_KEY", "sk-test")
+    answer = completion("[[ ## thought ## ]]\nLook.\n\n[[ ## action ## ]]\nturn left\n\n[[ ## completed ## ]]")
+    with provider(lambda _: answer) as served:
+        settings = {"cache": False, "temperature": 1.0, "max_tokens": 256}
+        lm = dspy.LM("openai/mine", api_base=served.url, api_key="sk-test", **settings)
+        with dspy.context(lm=lm):
+            result = rsso_dspy.run("react", out=tmp_path / "run", progress=False, **{**SMALL, "per_task": 1})
+    (unit,) = Store(result.folder).units()
+    assert "openai/mine" in unit.model
+    assert not unit.has_errors, unit.trials[-1].error
+    assert [trial.trajectory.outcome for trial in unit.trials] == ["budget", "budget"]
+    steps = [step for trial in unit.trajectories for step in trial.steps]
+    assert {(step.action, step.understood) for step in steps} == {("turn left", True)}
+    assert unit.trials[0].usage["actor"].calls + unit.trials[1].usage["actor"].calls == len(served.requests)

@@ -1,0 +1,135 @@
+"""A unit in the browser: where the page opens, its request and system message, its neighbors, another arm beside it."""
+
+from dataclasses import replace
+
+import pytest
+
+from rsso_dspy.lm import make_adapter
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.fingerprint import fingerprint_program
+from rsso_dspy.report.page import Exchanges, PageSection, PromptChange, write_page
+from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
+from tests.records import record
+from tests.report.page_reading import NARROW, STEPS, at_step, open_unit, unit_address
+
+
+@pytest.fixture(scope="module")
+def rebuilder(live) -> RequestRebuilder:
+    """What rebuilds requests of the live session's protocol, with an environment that never starts."""
+    environment = live.config.active_benchmark.environment(live.config.environment, lambda: False)
+    agent = Agent("rsso")
+    return RequestRebuilder(
+        "", live.protocol.rules, make_adapter("chat"), environment, fingerprints={"rsso": fingerprint_program(agent)}
+    )
+
+
+def test_rebuilt_requests_are_those_that_were_sent(played, rebuilder):
+    unit, prompts = played
+    made = rebuilder.rebuild(unit)
+    for trial, sent in enumerate(prompts, start=1):
+        texts = []
+        for exchange in made[trial]:
+            system, *turns = exchange.request["messages"]
+            said = (f"<{turn['role']}>\n{turn['content']}" for turn in turns)
+            texts.append("\n\n".join([system["content"], *said]))
+        assert texts == sent[: len(texts)]
+        assert len(texts) == STEPS
+    assert rebuilder.rebuild(replace(unit, arm="other")) == {}, "a program of another fingerprint"
+    assert RequestRebuilder("why not").rebuild(unit) == {}
+
+
+def test_the_page_shows_the_system_message_and_the_rebuilt_request(visit, played, rebuilder, tmp_path):
+    unit, prompts = played
+    sent = Exchanges(rebuilder.rebuild(unit), rebuilt=True)
+    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: sent)
+    page = visit(unit_address(2, 3), file=tmp_path / "sent.html", viewport=NARROW)
+    at_step(page, 3)
+    system, _, user = prompts[1][2].partition("\n\n<user>\n")
+    assert page.locator(".region.system pre").text_content() == system
+    part = page.get_by_label("Request, rebuilt")
+    assert "was not recorded" in part.inner_text()
+    part.locator("summary").click()
+    assert part.locator("pre.sent").all_text_contents() == [system, user]
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+
+@pytest.fixture
+def two_arms(tmp_path):
+    """Two arms on two variants; one unit was failed and then solved, one answered without an action once."""
+    learned = record("rsso", "boil", 1, [[10, 20], [30, 100]])
+    first, second = learned.trials
+    first = replace(first, learnt={"skills": {"written": 1}})
+    steps = second.trajectory.steps
+    taken = (replace(steps[0], proposed="go", action="go", reasoning="The Grail."), steps[1])
+    second = replace(
+        second, trajectory=replace(second.trajectory, steps=taken), shown={"skills@1": "Holy Grail skill."}
+    )
+    plain = record("sso", "boil", 2, [[5, 6]])
+    bad = replace(plain.trials[0].trajectory.steps[0], malformed=True, action="")
+    plain = replace(
+        plain, trials=(replace(plain.trials[0], trajectory=replace(plain.trials[0].trajectory, steps=(bad,))),)
+    )
+    units = [record("sso", "boil", 1, [[10, 20], [20]]), plain, replace(learned, trials=(first, second))]
+    change = PromptChange(
+        "mine, actor", ((("same", "Play."), ("removed", "Well."), ("added", "Better.")),), whole="Play."
+    )
+    sections = [PageSection("programs", "Compiled programs", "", changes=(change,))]
+    why = Exchanges(why_not="it is a test")
+    write_page(tmp_path / "two.html", "Two", sections, units, exchanges=lambda _: why, headline="rsso beats sso.")
+    return tmp_path / "two.html"
+
+
+def test_it_opens_on_a_telling_trial_below_the_verdict(visit, two_arms):
+    page = visit("", file=two_arms)
+    open_unit(page, "boil::1", "rsso")
+    at_step(page, 1, of=2)
+    assert page.locator(".strip [aria-current=true]").inner_text().startswith("2")
+    assert page.get_by_text("rsso beats sso.").is_visible()
+    assert page.locator(".story").inner_text().startswith("Trial 1: out of steps at 20 points; trial 2: solved")
+    assert "Not rebuilt: it is a test." in page.locator("#step").inner_text()
+    page.get_by_role("link", name="Compiled programs").click()
+    assert page.locator("ins").inner_text() == "Better."
+    assert page.locator("del").inner_text() == "Well."
+
+
+def test_keys_lead_to_the_next_unit_of_the_filtered_list(visit, two_arms):
+    page = visit("#/trials?arm=sso", file=two_arms)
+    page.locator(".rows a").first.click()
+    open_unit(page, "boil::1", "sso")
+    for key, unit in (("n", "boil::2"), ("n", "boil::2"), ("p", "boil::1")):
+        page.keyboard.press(key)
+        open_unit(page, unit, "sso")
+    page.locator("#filter-arm").select_option("")
+    for has, rows in {"m": [("boil::2", "sso")], "r": [("boil::1", "rsso")], "t": []}.items():
+        page.locator("#filter-has").select_option(has)
+        shown = [
+            (row.locator(".key").text_content(), row.locator(".about").text_content())
+            for row in page.locator(".rows a").all()
+        ]
+        assert shown == rows
+
+
+def test_two_arms_stand_side_by_side_at_one_unit(visit, two_arms):
+    page = visit("#/trials/rsso/boil::1/s0/t2/n1", file=two_arms, viewport=NARROW)
+    at_step(page, 1, of=2)
+    page.get_by_label("Compare with").select_option("sso")
+    part = page.get_by_label("Side by side")
+    part.get_by_text("the actions differ from step 1 on").wait_for()
+    rows = part.locator("tbody tr").all_inner_texts()
+    assert [row.split() for row in rows] == [["1", "go", "+30", "look", "+20"], ["2", "look", "+70"]]
+    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    page.wait_for_url("**beside=sso**")  # the address is written a moment after the choice
+    page.reload()
+    part.locator("tbody a").nth(1).click()
+    open_unit(page, "boil::1", "sso")
+    part.locator("thead", has_text="rsso").wait_for(state="detached")
+
+
+def test_words_are_found_in_all_texts(visit, two_arms):
+    page = visit("#/trials", file=two_arms)
+    page.locator("#filter-q").fill("GRAIL")
+    page.keyboard.press("Enter")
+    page.get_by_text("2 places in 3 of 3 units").wait_for()
+    assert page.locator(".hits mark").all_inner_texts() == ["Grail", "Grail"]
+    page.locator(".hits a", has_text="trial 2, step 1").first.click()
+    at_step(page, 1, of=2)
