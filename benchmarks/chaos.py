@@ -13,12 +13,13 @@ ended, and what was checked. The last line is one JSON object; its ratio is answ
 disturbed run to those it gave to the undisturbed one. The exit code is 1 when a check fails.
 """
 
-import argparse
 import json
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+from benchmarks.script import make_parser
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.chaos.checks import BOOKKEEPING, Verdict, consequences, judge
@@ -32,7 +33,7 @@ TASKS = (
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--faults", type=int, default=200)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=2)

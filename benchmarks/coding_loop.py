@@ -14,34 +14,28 @@ No language model acts: this shows that the right note arrives at the right time
 prompts for each task were there while the loop was written, and its threshold was set with them; two more, the fresh
 ones, were worded when it was finished. Some share no word with the failure, and those find nothing.
 
-The second part calls the installed script as a host does, in a project of 10,000 entries: seconds that passed, and CPU
-seconds, which a busy machine changes less. The last line is one JSON object.
+The second part (`coding_latency.py`) calls the installed script as a host does, in a project of 10,000 entries: seconds
+that passed, and CPU seconds, which a busy machine changes less. The last line is one JSON object.
 """
 
-import argparse
 import json
 import os
 import random
 import re
-import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from benchmarks.coding_latency import START, measure_latency
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.coding.block import count_tokens
-from rsso_dspy.coding.entry import Entry, format_time
 from rsso_dspy.coding.hook import answer_payload
-from rsso_dspy.coding.index import open_index
-from rsso_dspy.coding.install import find_script
-from rsso_dspy.coding.user_files import sign
 
 DAY = 86_400.0
-START = 1_767_225_600.0
 
 
 class Mistake(NamedTuple):
@@ -128,28 +122,25 @@ class Shell:
         """A day: all mistakes and as many other tasks, in a copy of the project as it was."""
         self.session, self.now = f"s{number}", START + number * DAY
         make_project(self.project)
-        worded = {each.name: FRESH[each.name] if self.fresh else each.prompts for each in MISTAKES}
-        tasks: list[tuple[str, Mistake | None, str]] = []
-        tasks += [(order.choice(worded[each.name]), each, each.wrong) for each in MISTAKES]
-        tasks += [(prompt, None, command) for prompt, command in OTHERS]
+        tasks: list[tuple[str, Mistake | str]] = [
+            (order.choice(FRESH[each.name] if self.fresh else each.prompts), each) for each in MISTAKES
+        ]
+        tasks += OTHERS
         order.shuffle(tasks)
-        for prompt, mistake, command in tasks:
+        for prompt, task in tasks:
             self.now += 60
-            if mistake is None:
-                self._play_other(prompt, command)
+            if isinstance(task, Mistake):
+                self._play_mistake(prompt, task)
             else:
-                self._play_mistake(prompt, mistake)
+                self._play_other(prompt, task)
 
     def _play_mistake(self, prompt: str, mistake: Mistake) -> None:
         known = self._hear(self._ask("UserPromptSubmit", prompt=prompt), mistake)
-        plan = [mistake.wrong] if not known else follow(known, mistake.wrong)
-        if not known and self.reads == "before":
-            known = self._hear(self._ask("PreToolUse", command=mistake.wrong), mistake)
-            plan = follow(known, mistake.wrong) if known else plan
-        elif self.reads != "nothing":
-            self._ask("PreToolUse", command=mistake.wrong) if not known else None
+        if not known:
+            block = self._ask("PreToolUse", command=mistake.wrong)
+            known = self._hear(block, mistake) if self.reads == "before" else ""
         code = 0
-        for command in plan:
+        for command in follow(known, mistake.wrong) if known else [mistake.wrong]:
             code = self._run(command)
         if code:
             self.failures[mistake.name] += 1
@@ -233,9 +224,9 @@ def make_project(place: Path) -> None:
         shutil.move(kept, place / ".reflexion")
 
 
-def measure_repeats(sessions: int, seed: int) -> dict[str, dict[str, object]]:
+def measure_repeats(sessions: int, seed: int) -> dict[str, dict[str, Any]]:
     """What each way of reading did."""
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for reads in ("nothing", "prompt", "before", "prompt, fresh", "before, fresh"):
         with tempfile.TemporaryDirectory() as made:
             os.environ["REFLEXION_HOME"] = f"{made}/state"
@@ -258,128 +249,30 @@ def measure_repeats(sessions: int, seed: int) -> dict[str, dict[str, object]]:
     return found
 
 
-def fill_project(root: Path, count: int) -> None:
-    """Entries that differ, as files, and their index."""
-    rng = random.Random(0)
-    verbs = ("build", "test", "lint", "deploy", "start", "check", "pack", "sync", "bench", "format")
-    programs = ("npm", "make", "cargo", "pytest", "docker", "go", "gradle", "yarn", "pip", "terraform")
-    words = [f"{a}{b}" for a in ("alpha", "beta", "gamma", "delta", "kappa", "omega", "sigma") for b in range(200)]
-    folder = root / ".reflexion/entries"
-    folder.mkdir(parents=True)
-    for number in range(count):
-        program, verb, word = rng.choice(programs), rng.choice(verbs), rng.choice(words)
-        entry_id = f"RFX-20260101-{number:06x}"
-        entry = Entry(
-            entry_id,
-            trigger=f"error: {word} of {verb} is not there",
-            context=f"{program} {verb} {word} {number}",
-            resolution=f"use `{program} {verb} --{word}`",
-            resolved_by="confirmed",
-            keywords=(program, verb, word),
-            first_seen=format_time(START),
-            last_seen=format_time(time.time()),
-            confidence=0.8,
-            owner=sign(str(root), entry_id),
-        )
-        (folder / f"{entry_id}.json").write_text(json.dumps(entry._asdict()))
-    with open_index(str(root)) as index:
-        index.rebuild()
-
-
-def measure_latency(calls: int, count: int) -> dict[str, dict[str, float]]:
-    """Milliseconds of the script as a host calls it, by event: passed, and of the CPU."""
-    found = {}
-    with tempfile.TemporaryDirectory() as made:
-        os.environ["REFLEXION_HOME"] = f"{made}/state"
-        root = Path(made) / "project"
-        (root / ".git").mkdir(parents=True)
-        fill_project(root, count)
-        script = find_script() or make_script(Path(made))
-        known = json.loads((root / ".reflexion/entries/RFX-20260101-000005.json").read_text())["context"]
-        events = {
-            "prompt": {"hook_event_name": "UserPromptSubmit", "prompt": f"please do {known}"},
-            "prompt, nothing to recall": {"hook_event_name": "UserPromptSubmit", "prompt": "rename the button"},
-            "before": {"hook_event_name": "PreToolUse", "tool_input": {"command": known}},
-            "failed": {
-                "hook_event_name": "PostToolUseFailure",
-                "tool_input": {"command": "make x"},
-                "error": "make: *** x",
-            },
-            "succeeded": {
-                "hook_event_name": "PostToolUse",
-                "tool_input": {"command": "make"},
-                "tool_response": {"stdout": ""},
-            },
-        }
-        times: dict[str, list[tuple[float, float]]] = {
-            name: [] for name in [*events, "the script's start", "python alone"]
-        }
-        for number in range(calls):
-            for name, event in events.items():
-                payload = {"session_id": f"s{number}", "cwd": str(root), "tool_name": "Bash", **event}
-                times[name].append(
-                    time_process([script, "hook", "--agent", "claude-code"], json.dumps(payload).encode())
-                )
-            times["the script's start"].append(time_process([script, "--version"], b""))
-            times["python alone"].append(time_process([sys.executable, "-c", "pass"], b""))
-        for name, pairs in times.items():
-            passed, used = (sorted(values) for values in zip(*pairs, strict=True))
-            row = {"p50_ms": pick(passed, 0.5), "p99_ms": pick(passed, 0.99)}
-            found[name] = {**row, "cpu_p50_ms": pick(used, 0.5), "cpu_p99_ms": pick(used, 0.99)}
-    return found
-
-
-def time_process(command: list[str], data: bytes) -> tuple[float, float]:
-    """Seconds that passed and that the CPU worked."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(command, input=data, capture_output=True)
-    passed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0
-    assert not done.stderr
-    return passed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def pick(values: list[float], share: float) -> float:
-    """Milliseconds below which that share of the values lies."""
-    return round(values[min(len(values) - 1, int(share * len(values)))] * 1000, 1)
-
-
-def make_script(folder: Path) -> str:
-    """The console script as an installer writes it, where none is installed."""
-    path = folder / "reflexion"
-    lines = (f"#!{sys.executable}", "import sys", "from rsso_dspy.coding.script import main", "sys.exit(main())", "")
-    path.write_text("\n".join(lines))
-    path.chmod(0o755)
-    return str(path)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--sessions", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--entries", type=int, default=10_000)
     options = parser.parse_args()
     repeats = measure_repeats(options.sessions, options.seed)
-    without = int(str(repeats["nothing"]["repeats"]))
     print(f"{options.sessions} sessions, eight mistakes each; repeats are failures after the first session\n")
-    print("| the agent reads | repeats | prevented | tokens a prompt | most | recalls | false |")
-    print("|---|---|---|---|---|---|---|")
+    print_head("the agent reads", "repeats", "prevented", "tokens a prompt", "most", "recalls", "false")
     for reads, row in repeats.items():
-        prevented = 1 - int(str(row["repeats"])) / without
+        prevented = 1 - row["repeats"] / repeats["nothing"]["repeats"]
         cells = (row["tokens_per_prompt"], row["most_tokens"], row["recalls"], row["false_recalls"])
-        print(f"| {reads} | {row['repeats']} | {prevented:.0%} | {' | '.join(map(str, cells))} |")
-    print("\n| mistake | " + " | ".join(repeats) + " |\n|---" + "|---" * len(repeats) + "|")
+        print_row(reads, row["repeats"], f"{prevented:.0%}", *cells)
+    print()
+    print_head("mistake", *repeats)
     for each in MISTAKES:
-        print(
-            f"| {each.name} | " + " | ".join(str(dict(row["by_mistake"])[each.name]) for row in repeats.values()) + " |"
-        )  # type: ignore[call-overload]
+        print_row(each.name, *(row["by_mistake"][each.name] for row in repeats.values()))
     latency = measure_latency(options.calls, options.entries)
     load = os.getloadavg()[0]
     print(f"\n{options.entries:,} entries, {options.calls} calls an event, load {load:.1f} on {os.cpu_count()} cores\n")
-    print("| hook | p50 ms | p99 ms | CPU p50 ms | CPU p99 ms |\n|---|---|---|---|---|")
+    print_head("hook", "p50 ms", "p99 ms", "CPU p50 ms", "CPU p99 ms")
     for name, row in latency.items():
-        print(f"| {name} | " + " | ".join(f"{value:g}" for value in row.values()) + " |")
+        print_row(name, *(f"{value:g}" for value in row.values()))
     print()
     run = {"sessions": options.sessions, "seed": options.seed, "entries": options.entries, "calls": options.calls}
     print(json.dumps({**run, "load": load, "repeats": repeats, "latency": latency}))

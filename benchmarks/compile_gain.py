@@ -1,30 +1,28 @@
 """Does compiling help? Every optimizer against zero-shot, on held-out variants.
 
-    python benchmarks/compile_gain.py [--jobs 2] [--out runs/compile-gain]
+    python benchmarks/compile_gain.py [--seeds 3] [--jobs 2] [--tasks A,B] [--per-task 4] [--out runs/compile-gain]
 
-Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, a training variant of each to train
-from and another to val by, 60 rollouts each: gepa with three seeds, the others with one, copro on the actor alone.
-Whatever found something better is then played on four held-out variants of each task, three trials, in one run with
-zero-shot, under `sso-adapt/1-cap60`. The same command again goes on where it was cut short. The ratio is the mean of
-the compiled programs' Means over that of zero-shot, both measured in this run; a compile that found nothing better
+Compiles rsso with every optimizer on nine tasks, one of each topic among the 18, `--calib 1-per-task`, default budget,
+so many seeds each: clauses under a gold teacher and without one, gepa, mipro, simba, bootstrap, bootstrap-random and
+copro. Whatever did better on val is then played on held-out variants of each task, three trials, in one run with
+zero-shot, confirmed or not, under `adapt/2-cap60`. Repeat the command, and it goes on where it was cut short. The ratio
+is the mean of the programs' Means over that of zero-shot, both measured in this run; a compile that is not confirmed
 counts as zero-shot.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
 from statistics import fmean
 
-from rsso_dspy.optimize.compiled import Compiled, load
+from benchmarks.script import make_parser, print_head, print_row, run_cli
+from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.optimize.program_file import load
 from rsso_dspy.records import RULE_BASED_NOTE, ZERO_SHOT, UnitRecord
 from rsso_dspy.report.comparison import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
 from rsso_dspy.store.unit_store import Store
 
 METHOD = "rsso"
-ROLLOUTS = 60
 TASKS = (
     "boil",
     "use-thermometer",
@@ -36,77 +34,79 @@ TASKS = (
     "inclined-plane-determine-angle",
     "mendelian-genetics-known-plant",
 )
-COMMON = ["--protocol", "sso-adapt/1-cap60", "--tasks", ",".join(TASKS)]
-COMPILES = {
-    **{f"gepa-{seed}": ["--optimizer", "gepa", "--seed", str(seed)] for seed in range(3)},
-    "mipro-0": ["--optimizer", "mipro"],
-    "simba-0": ["--optimizer", "simba"],
-    "bootstrap-0": ["--optimizer", "bootstrap"],
-    "bootstrap-random-0": ["--optimizer", "bootstrap-random"],
-    "copro-0": ["--optimizer", "copro", "--roles", "actor"],
+SEARCHES = {
+    "clauses-gold": ["--optimizer", "clauses", "--teacher", "gold"],
+    "clauses": ["--optimizer", "clauses"],
+    **{name: ["--optimizer", name] for name in ("gepa", "mipro", "simba", "bootstrap", "bootstrap-random", "copro")},
 }
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--out", type=Path, default=Path("runs/compile-gain"))
+    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--tasks", default=",".join(TASKS))
+    options.add_argument("--per-task", type=int, default=4, help="held-out variants of each task")
+    options.add_argument("--variants", help="held-out variants instead: boil::22,boil::24,...")
+    options.add_argument("--trials", type=int, default=3, help="of a held-out variant; a compile scores two")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    common = [*COMMON, "--jobs", str(given.jobs)]
-    files = {name: given.out / f"{name}.json" for name in COMPILES}
-    for name, file in files.items():
-        run_cli("compile", "--method", METHOD, "--max-rollouts", str(ROLLOUTS), *COMPILES[name], *common, "-o", file)
+    common = ["--protocol", "adapt/2-cap60", "--tasks", given.tasks, "--jobs", str(given.jobs)]
+    files: dict[str, Path] = {}
+    for seed in range(given.seeds):
+        for name, words in SEARCHES.items():
+            file = files[f"{name}-{seed}"] = given.out / f"{name}-{seed}.json"
+            run_cli("compile", "--method", METHOD, *words, "--seed", seed, *common, "-o", file)
     compiled = {name: load(file) for name, file in files.items()}
     better = [str(files[name]) for name, program in compiled.items() if program.improved or program.candidate]
     held_out = given.out / "held-out"
     programs = ",".join([ZERO_SHOT, *better])
-    run_cli("run", "--methods", METHOD, "--programs", programs, "--per-task", "4", "--trials", "3", *common,
-              "--out", held_out)  # fmt: skip
+    run_cli("run", "--methods", METHOD, "--programs", programs, "--unconfirmed",
+            *(["--variants", given.variants] if given.variants else ["--per-task", given.per_task]),
+            "--trials", given.trials, *common, "--out", held_out)  # fmt: skip
     records = list(Store(held_out).units())
     base = [record for record in records if record.program == ZERO_SHOT]
     played = {name: [record for record in records if record.program == name] for name in compiled}
     print(RULE_BASED_NOTE)
     print_compiles(compiled)
-    print_held_out(base, {name: units for name, units in played.items() if compiled[name].improved})
+    print_held_out(base, {name: units for name, units in played.items() if units})
     zero = compute_arm_metrics(ZERO_SHOT, base).mean or 1.0
     means = {n: compute_arm_metrics(n, played[n] if compiled[n].improved else base).mean or 0.0 for n in compiled}
     print(json.dumps({"ratio": round(fmean(means.values()) / zero, 3), "zero_shot": round(zero, 2),
                       "means": {name: round(mean, 2) for name, mean in means.items()}}))  # fmt: skip
 
 
-def run_cli(*words: object) -> None:
-    """A command of the CLI; what it prints goes to stderr."""
-    command = [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *map(str, words)]
-    subprocess.run(command, check=True, stdout=sys.stderr)
-
-
 def print_compiles(compiled: dict[str, Compiled]) -> None:
-    print("\n| compile | metric on the val variants | Mean there | programs compared | rollouts | calls | "
-          "tokens in | changed |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print()
+    print_head("compile", "verdict", "on confirm", "p", "metric on val", "programs compared", "rollouts", "calls",
+               "tokens in", "changed")  # fmt: skip
     for name, each in compiled.items():
         assert each.before is not None
         assert each.after is not None
-        metric, mean = f"{each.before.metric:.3f}", f"{each.before.mean:.2f}"
-        if each.improved:
-            metric, mean = f"{metric} -> {each.after.metric:.3f}", f"{mean} -> {each.after.mean:.2f}"
+        metric, found = f"{each.before.metric:.3f}", each.confirmation
+        assert found is not None
+        if found.difference is not None:
+            metric = f"{metric} -> {each.after.metric:.3f}"
+        gain, p = ("", "") if found.difference is None else (f"{100 * found.difference:+.1f}", f"{found.p:.3f}")
         tokens = sum(usage.input for usage in each.usage.values()) / 1e6
-        changed = ", ".join(each.changes) if each.improved else "nothing better"
-        print(f"| {name} | {metric} | {mean} | {len(each.tried)} | {each.rollouts} | {each.lm_calls:,} | "
-              f"{tokens:.1f}M | {changed} |")  # fmt: skip
+        changed = ", ".join(each.changes) or "nothing"
+        print_row(name, found.verdict, gain, p, metric, len(each.tried), each.rollouts, f"{each.lm_calls:,}",
+                  f"{tokens:.1f}M", changed)  # fmt: skip
 
 
 def print_held_out(base: list[UnitRecord], played: dict[str, list[UnitRecord]]) -> None:
-    print("\n| program | Mean | environment score | Solve | trial-1 | minus zero-shot | 95% interval | higher/lower | "
-          "tokens in |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+    print()
+    print_head("program", "Mean", "environment score", "Solve", "trial-1", "minus zero-shot", "95% interval",
+               "higher/lower", "tokens in")  # fmt: skip
     for name, units in {ZERO_SHOT: base, **played}.items():
         row = compute_arm_metrics(name, units)
         pair = compare_arms(ZERO_SHOT, base, name, units)
         low, high = (pair.interval.low, pair.interval.high) if pair.interval else (0.0, 0.0)
         against = f"{pair.difference:+.2f} | {low:+.1f} to {high:+.1f} | {pair.higher}/{pair.lower}"
         tokens = sum(usage.input for usage in row.tokens.values()) / 1e6
-        print(f"| {name} | {row.mean:.2f} | {row.environment_score:.2f} | {row.solve}/{row.units} | "
-              f"{row.trial_1:.2f} | {against if units is not base else ' |  | '} | {tokens:.2f}M |")  # fmt: skip
+        print_row(name, f"{row.mean:.2f}", f"{row.environment_score:.2f}", f"{row.solve}/{row.units}",
+                  f"{row.trial_1:.2f}", against if units is not base else " |  | ", f"{tokens:.2f}M")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ The rows "warm" are the same routes with every text kept on disk by the process 
 to ONNX happens once on a machine and is timed apart. ratio = ms a text with torch / with onnxruntime.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.script import make_parser
 
 VARIANTS = ("find-plant::228", "lifespan-longest-lived::98", "boil::22", "use-thermometer::412", "melt::22")
 """Played in turn until there are texts enough."""
@@ -53,7 +54,7 @@ print(json.dumps({"start": start - begun, "ms": ms, "mb": peak, "loaded": heavy}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--texts", type=int, default=100, help="texts per route, at least 2")
     parser.add_argument("--model", default="all-MiniLM-L6-v2", help="sentence-transformers model")
     options = parser.parse_args()

@@ -16,12 +16,12 @@ ratio = driver time / raw time over all paths (target: at most 1.10); speedup = 
 least 3.5).
 """
 
-import argparse
 import json
 import statistics
 import time
 from collections.abc import Callable
 
+from benchmarks.script import make_parser
 from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
 from rsso_dspy.records import Variant
 
@@ -38,7 +38,7 @@ VARIANTS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="timed replays of each path, each way")
     rounds = parser.parse_args().rounds
 

@@ -1,37 +1,107 @@
-"""Cost of a step of the benchmarks that need no simulator process, all that a model waits for between two answers.
+"""Cost of a step of PDDL, BabyAI and ALFWorld, all that a model waits for between two answers.
 
-    python benchmarks/env_steps_other.py [--rounds 3]
+    python benchmarks/env_steps_other.py [--rounds 3] [--only alfworld]
 
 Each task type of PDDL and BabyAI is played from one training variant: at every step an action that is offered, drawn
 with a seed, and every seventh text one that is none. Timed are `step`, `admissible_actions` and `render`, together as
 they are for an actor that is shown what it may do; resets apart. Processor time counts, so that other work on the
 machine does not; of the rounds of a task type the fastest. Target: at most 1.5 ms a step, over the task types of each.
+
+ALFWorld is timed where its extra is installed, against the package's own environment in this process: one made game of
+each task type, in either the same actions in turn, its walkthrough but for the winning action. Processor time would
+leave out the environment's process, so wall time counts, and the ratio is that of the medians, step by step in
+alternation. Target: at most 1.1.
+
+The last line is one JSON object.
 """
 
-import argparse
 import json
 import random
 import time
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
 
+from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 
 STEPS = 60
 TARGET = 1.5
+TARGET_RATIO = 1.1
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="timed plays of each task type")
-    rounds = parser.parse_args().rounds
-    result: dict[str, object] = {"target_ms": TARGET, "rounds": rounds}
+    parser.add_argument("--only", choices=("pddl", "babyai", "alfworld"), help="time one benchmark")
+    options = parser.parse_args()
+    rounds = options.rounds
+    result: dict[str, object] = {"target_ms": TARGET, "target_ratio": TARGET_RATIO, "rounds": rounds}
     for name in ("pddl", "babyai"):
+        if options.only not in (None, name):
+            continue
         steps = [_time_task(name, task, rounds) for task in get_benchmark(name).table.tasks()]
         each = [1000 * spent for spent, _ in steps]
         result[f"{name}_ms_per_step"] = round(sum(each) / len(each), 3)
         result[f"{name}_slowest_task_ms"] = round(max(each), 3)
         result[f"{name}_reset_ms"] = round(1000 * sum(reset for _, reset in steps) / len(steps), 2)
+    if options.only in (None, "alfworld"):
+        if find_spec("alfworld") is None:
+            print("alfworld is not timed: its extra is not installed")
+        else:
+            result |= _time_alfworld(rounds)
     print(json.dumps(result))
+
+
+def _time_alfworld(rounds: int) -> dict[str, object]:
+    """Milliseconds of a step here and of one of the package's, their ratio, and the steps timed."""
+    from rsso_dspy.environments.alfworld.environment import AlfWorld
+    from rsso_dspy.environments.alfworld.maker import make_game
+
+    of = get_benchmark("alfworld")
+    ours, theirs = [], []
+    environment = AlfWorld(None)  # made games, whatever games the user has
+    with TemporaryDirectory() as folder:
+        for task in of.table.tasks():
+            game = make_game(task, 0)
+            path = Path(folder, task, "game.tw-pddl")
+            path.parent.mkdir()
+            path.write_text(json.dumps(game), encoding="utf-8")
+            package = _start_package_game(path)
+            for _ in range(rounds):
+                environment.reset(of.table.variant(task, 0))
+                package.reset()
+                for action in ("look", "inventory", *game["walkthrough"][:-1]):
+                    begun = time.perf_counter()
+                    package.step(action)
+                    between = time.perf_counter()
+                    environment.step(action)
+                    environment.admissible_actions()
+                    theirs.append(between - begun)
+                    ours.append(time.perf_counter() - between)
+            package.close()
+    environment.close()
+    ratio = median(ours) / median(theirs)
+    print(f"alfworld  {1000 * median(ours):.1f} ms a step, the package {1000 * median(theirs):.1f}: {ratio:.2f}x")
+    return {
+        "alfworld_ms_per_step": round(1000 * median(ours), 1),
+        "alfworld_package_ms_per_step": round(1000 * median(theirs), 1),
+        "alfworld_ratio": round(ratio, 3),
+        "alfworld_ratio_of_sums": round(sum(ours) / sum(theirs), 3),
+        "alfworld_steps": len(ours),
+    }
+
+
+def _start_package_game(path: Path) -> Any:
+    """The package's own environment of a game, in this process."""
+    import textworld
+    from alfworld.agents.environment.alfred_tw_env import AlfredDemangler, AlfredInfos
+
+    asked = textworld.EnvInfos(won=True, admissible_commands=True)
+    return textworld.start(str(path), asked, wrappers=[AlfredDemangler, AlfredInfos])
 
 
 def _time_task(name: str, task: str, rounds: int) -> tuple[float, float]:

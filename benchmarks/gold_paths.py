@@ -1,17 +1,18 @@
 """What the held-out variants allow: every gold path replayed through the driver.
 
-    python benchmarks/gold_paths.py [--per-task 10] [--interface complete]
+    python benchmarks/gold_paths.py [--per-task 10] [--interface complete] [--tasks boil,freeze]
 
 Prints, per task, the gold lengths, the points held at reset, the accumulator and the environment score that the gold
 path ends at, and how many gold paths need more than 100 simulator ticks. The ratio is the share of gold paths that
 reach 100. These are the numbers that docs/FIDELITY.md quotes. About 10 minutes for all 164 variants.
 """
 
-import argparse
 import json
 from statistics import fmean
 
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
+from rsso_dspy.environments.splits import SAMPLE_SIZE
 from rsso_dspy.records import Variant
 
 TICK_LIMIT = 100
@@ -19,17 +20,18 @@ TICK_LIMIT = 100
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--per-task", type=int, default=tasks.SAMPLE_SIZE)
+    options = make_parser(__doc__)
+    options.add_argument("--per-task", type=int, default=SAMPLE_SIZE)
     options.add_argument("--interface", choices=("sso", "complete"), default="sso")
+    options.add_argument("--tasks", default=",".join(tasks.tasks()), help="task types, comma-separated")
     asked = options.parse_args()
     limit = asked.per_task
-    print("| task | n | gold length | steps allowed | held at reset | accumulator | environment score | > 100 ticks |")
-    print("|---|---|---|---|---|---|---|---|")
+    print_head("task", "n", "gold length", "steps allowed", "held at reset", "accumulator", "environment score",
+               "> 100 ticks")  # fmt: skip
     rows = []
     with ScienceWorld(step_limit=120) as environment:
         environment.choose_interface(asked.interface)
-        for task in tasks.tasks():
+        for task in asked.tasks.split(","):
             played = [_replay_gold_path(environment, variant) for variant in tasks.held_out(task, "sso", limit)]
             rows += played
             _print_row(task, played)
@@ -73,15 +75,8 @@ def _print_row(task: str, rows: list[dict[str, int]]) -> None:
 
     held = sum(row["reset"] > 0 for row in rows)
     late = sum(row["ticks"] > TICK_LIMIT for row in rows)
-    cells = [
-        format_spread("gold"),
-        format_spread("budget"),
-        f"{held}",
-        format_spread("accumulator"),
-        format_spread("score"),
-        f"{late}",
-    ]
-    print(f"| {task} | {len(rows)} | {' | '.join(cells)} |", flush=True)
+    spreads = map(format_spread, ("gold", "budget", "accumulator", "score"))
+    print_row(task, len(rows), next(spreads), next(spreads), held, next(spreads), next(spreads), late)
 
 
 if __name__ == "__main__":

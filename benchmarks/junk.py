@@ -19,6 +19,7 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
+from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import session
@@ -29,7 +30,7 @@ from rsso_dspy.optimize.optimizers import Optimizer, get_optimizer
 from rsso_dspy.optimize.paired_test import FLIP, FLIPPED
 from rsso_dspy.optimize.phases import play_phases
 from rsso_dspy.optimize.placebo import SENTENCES, make_placebo
-from rsso_dspy.optimize.request import CompileRequest, build_request
+from rsso_dspy.optimize.request import STEPS, CompileRequest, build_request
 from rsso_dspy.optimize.rollouts import Job, Rollout, Rollouts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
@@ -132,7 +133,9 @@ def compile_placebos(given: argparse.Namespace) -> dict[str, int]:
         config = load_config(overrides=[f"seed={seed}", "protocol.preset=sso-adapt/1-cap60"])
         with session(config, jobs=given.jobs) as live:
             calibration = draw_calibration(given.calib, tasks, seed, config.simplification)
-            wanted = build_request(get_method(METHOD), live.protocol, calibration, seed=seed, placebos=0)
+            wanted = build_request(
+                get_method(METHOD), live.protocol, calibration, seed=seed, placebos=0, steps=given.steps
+            )
             agent = Agent(METHOD)
             programs = [make_placebo(agent, wanted.tuned, seed + n) for n in range(min(4, len(SENTENCES)))]
             compiled = compile_agent(agent, live, replace(wanted, optimizer=make_trier(programs)), given.jobs)
@@ -144,13 +147,14 @@ def compile_placebos(given: argparse.Namespace) -> dict[str, int]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--compiles", type=int, default=200)
     options.add_argument("--candidates", type=int, default=4)
     options.add_argument("--calib", default="1-per-task")
     options.add_argument("--seeds", type=int, default=1)
     options.add_argument("--real", type=int, default=0)
-    options.add_argument("--tasks", default="")
+    options.add_argument("--tasks", default="", help="of real compiles")
+    options.add_argument("--steps", type=int, default=STEPS, help="of a trial of a real compile, at most")
     options.add_argument("--jobs", type=int, default=2)
     given = options.parse_args()
     if given.real:

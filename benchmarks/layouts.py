@@ -16,7 +16,6 @@ not kept.
 The last line is one JSON object: the numbers of the table, by layout.
 """
 
-import argparse
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ import dspy
 from dspy.lm15 import Request, Response
 from tokenizers import Tokenizer
 
+from benchmarks.script import make_parser
 from rsso_dspy.config import EMBEDDED, load_config
 from rsso_dspy.embedders.weights import MINILM, find_weights
 from rsso_dspy.environments.scienceworld import tasks
@@ -77,7 +77,7 @@ class PromptRecorder(Explorer):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--preset", default="adapt/2-cap60")
     parser.add_argument("--tasks", default=",".join(tasks.tasks()))
     parser.add_argument("--layouts", default="paper,cache,append")

@@ -13,7 +13,6 @@ Scores of a model of 135M parameters mean nothing, and none are printed: the uni
 The last line is one JSON object: the rows, by format and layout.
 """
 
-import argparse
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
@@ -59,27 +59,25 @@ class Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--steps", type=int, default=6, help="steps of each unit")
     parser.add_argument("--threads", type=int, default=1, help="threads of the server; more than free cores is slower")
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
     options = parser.parse_args()
     print(f"{NAME} on llama.cpp, react on {VARIANT}, {options.steps} steps each. Scores of it would mean nothing.")
-    print("| format | layout | malformed | invalid | truncated | calls | tokens in | from cache | out | s a step |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print_head("format", "layout", "malformed", "invalid", "truncated", "calls", "tokens in", "from cache", "out",
+               "s a step")  # fmt: skip
     rows = []
     with serve(find_weights(), options.threads) as url:
         for form in options.formats.split(","):
             for layout in options.layouts.split(","):
                 row = play(url, form, layout, options.steps)
                 rows.append(row)
-                print(
-                    f"| {row.format} | {row.layout} | {row.malformed} of {row.steps} | {row.invalid} of {row.steps} "
-                    f"| {row.truncated} | {row.calls} | {row.tokens_in:,} | {row.cached / max(1, row.tokens_in):.0%} "
-                    f"| {row.tokens_out:,} | {row.seconds_a_step:.1f} |",
-                    flush=True,
-                )
+                print_row(form, layout, f"{row.malformed} of {row.steps}", f"{row.invalid} of {row.steps}",
+                          row.truncated, row.calls, f"{row.tokens_in:,}",
+                          f"{row.cached / max(1, row.tokens_in):.0%}", f"{row.tokens_out:,}",
+                          f"{row.seconds_a_step:.1f}")  # fmt: skip
     print(json.dumps({f"{row.format} {row.layout}": asdict(row) for row in rows}))
 
 
@@ -108,20 +106,23 @@ def serve(weights: Path, threads: int = 1) -> Iterator[str]:
     del server
 
 
-def play(url: str, form: str, layout: str, steps: int) -> Row:
-    """One unit of one trial."""
-    schema = form in ("schema", "constrained")
-    overrides = [
+def make_overrides(url: str, form: str) -> list[str]:
+    """Settings of a backend that is this server."""
+    return [
         "backend=local",
         f"backends.local.model=hosted_vllm/{NAME}",
         f"backends.local.base_url={url}",
         f"backends.local.max_tokens={LONGEST_ANSWER}",
-        f"backends.local.adapter={'schema' if schema else form}",
-        "backends.local.timeout=600",
+        f"backends.local.adapter={form}",
+        "backends.local.timeout=900",
         "embedder.model=hash",
-        f"protocol.layout={layout}",
-        *(["protocol.action_choice=constrained"] if form == "constrained" else []),
     ]
+
+
+def play(url: str, form: str, layout: str, steps: int) -> Row:
+    """One unit of one trial."""
+    overrides = [*make_overrides(url, "schema" if form == "constrained" else form), f"protocol.layout={layout}"]
+    overrides += ["protocol.action_choice=constrained"] if form == "constrained" else []
     begun = time.perf_counter()
     with ExitStack() as within:
         live = within.enter_context(session(load_config(Path(os.devnull), overrides)))

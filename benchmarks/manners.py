@@ -7,8 +7,8 @@ import json
 import re
 from collections.abc import Callable
 
-Say = Callable[[str, str], str]
-"""(reasoning, action) to an answer in the chat format of the scaffold that is played."""
+Answer = Callable[[str, str], str]
+"""(reasoning, action) to a whole answer."""
 
 Restate = Callable[[str, str], str]
 """(action, what can be seen) to the action as the model words it."""
@@ -17,9 +17,7 @@ _VERB = re.compile(
     r"(?P<verb>use|look at|look in|focus on|pick up|put down|move|pour|open|close|activate|deactivate|read|mix|examine"
     r"|eat|flush|dunk|go to|teleport to|connect|disconnect) (?P<thing>.+)"
 )
-_TWO = re.compile(r"(?P<thing>.+?) (?P<join>to|in|into|on) (?P<place>(?!inventory).+)")
-_CONTAINING = re.compile(r" containing (.+?)(?= in inventory| in [a-z ]+$| to | in | on |$)")
-_TWO_PARTS = ("use", "move", "pour", "dunk")
+_JOINS = {"use": ("on",), "move": ("to",), "pour": ("into", "in"), "dunk": ("into", "in")}
 
 
 def things_of(action: str) -> tuple[str, list[str], list[str]]:
@@ -28,15 +26,14 @@ def things_of(action: str) -> tuple[str, list[str], list[str]]:
     if match is None:
         return action, [], []
     verb, rest = match.group("verb"), match.group("thing")
-    if verb in _TWO_PARTS and (two := _last_split(verb, rest)):
+    if verb in _JOINS and (two := _last_split(verb, rest)):
         return verb, [two[0], two[2]], [two[1]]
     return verb, [rest], []
 
 
 def _last_split(verb: str, rest: str) -> tuple[str, str, str] | None:
     """The thing, the word between and the place; "in inventory" belongs to what stands before it."""
-    joins = {"use": ("on",), "move": ("to",), "pour": ("into", "in"), "dunk": ("into", "in")}[verb]
-    for join in joins:
+    for join in _JOINS[verb]:
         places = [match for match in re.finditer(rf" {join} ", rest) if not rest[match.end() :].startswith("inventory")]
         if places:
             at = places[-1] if verb == "move" else places[0]
@@ -152,39 +149,27 @@ RESTATED: dict[str, Restate] = {
 """Name to how the action is worded inside of an answer that keeps to the format."""
 
 
-def chat(scaffold: str, reasoning: str, action: str) -> str:
+def chat(reasoning: str, action: str) -> str:
     """An answer in the chat format."""
-    names = ("reasoning", "current_subgoal", "next_action") if scaffold == "sso" else ("thought", "", "action")
-    values = (reasoning, "none", action)
-    parts = [f"[[ ## {name} ## ]]\n{value}" for name, value in zip(names, values, strict=True) if name]
-    return "\n\n".join([*parts, "[[ ## completed ## ]]"])
+    values = {"reasoning": reasoning, "current_subgoal": "none", "next_action": action}
+    return "\n\n".join([*(f"[[ ## {name} ## ]]\n{value}" for name, value in values.items()), "[[ ## completed ## ]]"])
 
 
-def _field(scaffold: str) -> str:
-    return "next_action" if scaffold == "sso" else "action"
-
-
-ANSWERS: dict[str, Callable[[str, str, str], str]] = {
-    "no subgoal": lambda scaffold, why, action: chat("flat", why, action).replace(
-        "## action", f"## {_field(scaffold)}"
-    ),
-    "action alone in its field": lambda scaffold, _, action: f"[[ ## {_field(scaffold)} ## ]]\n{action}",
-    "bare line": lambda _s, _w, action: action,
-    "bold bare line": lambda _s, _w, action: f"**{action}**",
-    "bare line after prose": lambda _s, why, action: f"{why}\n\n{action}",
-    "Action: alone": lambda _s, _w, action: f"Action: {action}",
-    "labels": lambda _s, why, action: f"Reasoning: {why}\nCurrent subgoal: none\nNext action: {action}",
-    "bold labels": lambda _s, why, action: (
-        f"**Reasoning:** {why}\n**Current subgoal:** none\n**Next action:** {action}"
-    ),
-    "JSON": lambda scaffold, why, action: json.dumps(
-        {"reasoning" if scaffold == "sso" else "thought": why, _field(scaffold): action}
-    ),
-    "JSON with the action alone": lambda scaffold, _, action: json.dumps({_field(scaffold): action}),
-    "fenced JSON": lambda _s, why, action: f"```json\n{json.dumps({'reasoning': why, 'action': action})}\n```",
-    "code block": lambda _s, _w, action: f"```\n{action}\n```",
-    "tags": lambda _s, why, action: f"<reasoning>{why}</reasoning>\n<action>{action}</action>",
-    "thinking before": lambda scaffold, why, action: f"<think>{why}</think>\n{chat(scaffold, why, action)}",
+ANSWERS: dict[str, Answer] = {
+    "no subgoal": lambda why, action: chat(why, action).replace("[[ ## current_subgoal ## ]]\nnone\n\n", ""),
+    "action alone in its field": lambda _, action: f"[[ ## next_action ## ]]\n{action}",
+    "bare line": lambda _, action: action,
+    "bold bare line": lambda _, action: f"**{action}**",
+    "bare line after prose": lambda why, action: f"{why}\n\n{action}",
+    "Action: alone": lambda _, action: f"Action: {action}",
+    "labels": lambda why, action: f"Reasoning: {why}\nCurrent subgoal: none\nNext action: {action}",
+    "bold labels": lambda why, action: f"**Reasoning:** {why}\n**Current subgoal:** none\n**Next action:** {action}",
+    "JSON": lambda why, action: json.dumps({"reasoning": why, "next_action": action}),
+    "JSON with the action alone": lambda _, action: json.dumps({"next_action": action}),
+    "fenced JSON": lambda why, action: f"```json\n{json.dumps({'reasoning': why, 'action': action})}\n```",
+    "code block": lambda _, action: f"```\n{action}\n```",
+    "tags": lambda why, action: f"<reasoning>{why}</reasoning>\n<action>{action}</action>",
+    "thinking before": lambda why, action: f"<think>{why}</think>\n{chat(why, action)}",
 }
 """Name to the form of the whole answer."""
 

@@ -17,7 +17,6 @@ found missing has been mended since, so the share is no forecast for answers of 
 by our chat adapter / by DSPy's.
 """
 
-import argparse
 import json
 import statistics
 import time
@@ -28,11 +27,12 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy import signatures
 from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.programs.actor import first_line
 
-CORPUS = Path(__file__).parent.parent / "tests" / "backends" / "data" / "malformed_answers.json"
+CORPUS = Path(__file__).parent.parent / "tests" / "lm" / "data" / "malformed_answers.json"
 ADAPTERS: dict[str, dspy.Adapter] = {
     "dspy chat": dspy.ChatAdapter(),
     "dspy json": dspy.JSONAdapter(),
@@ -46,7 +46,7 @@ Entry = Mapping[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=2000, help="repetitions of the timed parses")
     parser.add_argument("--held", action="store_true", help="only the answers that were set aside")
     options = parser.parse_args()
@@ -54,15 +54,18 @@ def main() -> None:
     readable = [entry for entry in entries if entry["expect"] is not None]
     verdicts = {name: [judge_answer(adapter, entry) for entry in entries] for name, adapter in ADAPTERS.items()}
     print_by_kind(entries, verdicts)
-    print(f"\n| {len(readable)} readable, {len(entries) - len(readable)} not | right | wrong | unread | kept unread |")
-    print("|---" * 5 + "|")
+    print()
+    print_head(
+        f"{len(readable)} readable, {len(entries) - len(readable)} not", "right", "wrong", "unread", "kept unread"
+    )
     shares = {name: summarize_verdicts(entries, found) for name, found in verdicts.items()}
     for name, share in shares.items():
-        print(f"| {name} | {share['right']:.1%} | {share['wrong']:.1%} | {share['unread']:.1%} | {share['kept']:.1%} |")
+        print_row(name, *(f"{share[figure]:.1%}" for figure in (RIGHT, WRONG, UNREAD, "kept")))
     taken = {name: time_parsing(adapter, options.rounds) for name, adapter in ADAPTERS.items()}
-    print(f"\n| well-formed answer, µs | dspy | ours |\n{'|---' * 3}|")
+    print()
+    print_head("well-formed answer, µs", "dspy", "ours")
     for form in ("chat", "json", "xml"):
-        print(f"| {form} | {taken[f'dspy {form}']:.0f} | {taken[f'ours {form}']:.0f} |")
+        print_row(form, *(f"{taken[f'{whose} {form}']:.0f}" for whose in ("dspy", "ours")))
     result = {
         "ratio": round(shares["ours chat"]["right"] / shares["dspy chat"]["right"], 2),
         "answers": len(entries),
@@ -102,17 +105,14 @@ def summarize_verdicts(entries: Sequence[Entry], found: Sequence[str]) -> dict[s
 def print_by_kind(entries: Sequence[Entry], verdicts: Mapping[str, Sequence[str]]) -> None:
     """A row a kind: how many answers were read rightly and, after a slash, wrongly."""
     print("right/wrong; of unreadable kinds, kept/wrong\n")
-    print(f"| kind | answers | {' | '.join(verdicts)} |\n{'|---' * (len(verdicts) + 2)}|")
+    print_head("kind", "answers", *verdicts)
     for kind in dict.fromkeys(entry["kind"] for entry in entries):
         rows = [number for number, entry in enumerate(entries) if entry["kind"] == kind]
         cells = []
         for found in verdicts.values():
-            said = [found[number] for number in rows]
-            good = sum(
-                v == (UNREAD if entries[n]["expect"] is None else RIGHT) for n, v in zip(rows, said, strict=True)
-            )
-            cells.append(f"{good}/{said.count(WRONG)}")
-        print(f"| {kind} | {len(rows)} | {' | '.join(cells)} |", flush=True)
+            good = sum(found[n] == (UNREAD if entries[n]["expect"] is None else RIGHT) for n in rows)
+            cells.append(f"{good}/{sum(found[n] == WRONG for n in rows)}")
+        print_row(kind, len(rows), *cells)
 
 
 def time_parsing(adapter: dspy.Adapter, rounds: int) -> float:

@@ -1,4 +1,4 @@
-"""What a proposer is shown: two small compiles on the embedded backend, a whole exchange of each as a page, and the
+"""What a proposer is shown: three small compiles on the embedded backend, a whole exchange of each as a page, and the
 tokens of a proposal.
 
     python benchmarks/proposals.py [--page docs/PROPOSALS.md] [--jobs 1]
@@ -6,7 +6,6 @@ tokens of a proposal.
 A token is counted as four characters, as everywhere on the embedded backend. Training variants alone are played.
 """
 
-import argparse
 import gzip
 import json
 import subprocess
@@ -15,18 +14,19 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
+from benchmarks.script import make_parser
+
 COMPILES = (
-    ("gepa", "boil,find-plant,lifespan-longest-lived", "first"),
-    ("gepa", "chemistry-mix,freeze,use-thermometer", "last"),
+    ("gepa --max-rollouts 36", "boil,find-plant,lifespan-longest-lived", "first"),
+    ("gepa --max-rollouts 36", "chemistry-mix,freeze,use-thermometer", "last"),
+    ("clauses --teacher gold --max-rollouts 72", "lifespan-longest-lived,chemistry-mix", "last"),
 )
-"""Optimizer, tasks, and which of the exchanges is shown."""
-OPTIONS = (
-    "--calib 2-per-task --max-rollouts 36 --max-idle 20 --seed 1 --protocol adapt/2-cap60 --set embedder.model=lexical"
-)
+"""Optimizer with its options, tasks, and which of the exchanges is shown."""
+OPTIONS = "--calib 2-per-task --max-idle 20 --seed 1 --protocol adapt/2-cap60 --set embedder.model=lexical"
 HEAD = """\
 # What a proposer is shown
 
-Two exchanges with the proposer role, complete: what it is asked and what it answers. The embedded backend played and
+Three exchanges with the proposer role, complete: what it is asked and what it answers. The embedded backend played and
 answered here, so the answers show the form of an answer and not what a language model would see in the request.
 
 This page is written by `python benchmarks/proposals.py`, which says what the requests come to in tokens as well.
@@ -35,7 +35,7 @@ This page is written by `python benchmarks/proposals.py`, which says what the re
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--page", type=Path)
     parser.add_argument("--jobs", default="1")
     options = parser.parse_args()
@@ -63,7 +63,7 @@ def record_compile(optimizer: str, tasks: str, jobs: str) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "compiled.json"
         command = [str(Path(sys.executable).with_name("rsso-dspy")), "compile", "--record", "-o", str(out)]
-        command += ["--optimizer", optimizer, "--tasks", tasks, "--jobs", jobs, *OPTIONS.split()]
+        command += ["--optimizer", *optimizer.split(), "--tasks", tasks, "--jobs", jobs, *OPTIONS.split()]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         with gzip.open(f"{out}.recordings/proposals.jsonl.gz", "rt", encoding="utf-8") as lines:
             return [exchange for line in lines if "request" in (exchange := json.loads(line))]

@@ -11,7 +11,6 @@ is one JSON object; its ratio is the size of the page to the size of the run's J
 for 1,000 trials).
 """
 
-import argparse
 import json
 import shutil
 import statistics
@@ -23,13 +22,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import RULE_BASED_NOTE, UnitRecord
+from rsso_dspy.report import cells
 from rsso_dspy.report.page import PageSection, write_page
-from rsso_dspy.report.table_data import Sheet, make_count_cell, make_points_cell, make_text_cell
+from rsso_dspy.report.table_data import Sheet
 from rsso_dspy.store.unit_store import Store
 
 TARGET = 2000.0
@@ -60,28 +61,25 @@ class PageMeasurement:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("run", nargs="?", type=Path, help="folder of a run; four units are played without one")
     parser.add_argument("--trials", type=int, nargs="+", default=[1000, 3280])
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    print("| trials | units | page, MB | run, MB | build, s | memory, MB | first paint, ms | by address | by click |")
-    print("|---" * 9 + "|")
+    print_head("trials", "units", "page, MB", "run, MB", "build, s", "memory, MB", "first paint, ms", "by address",
+               "by click")  # fmt: skip
     with TemporaryDirectory() as folder:
         source = given.run or play_small_run(Path(folder) / "run")
         measured = [measure_page(source, Path(folder) / "page.html", trials, given.rounds) for trials in given.trials]
     first = measured[0]
-    print(
-        json.dumps(
-            {
-                "ratio": round(first.size / first.run_size, 3),
-                "trials": first.trials,
-                "first_paint_ms": round(first.paint),
-                "target_ms": TARGET,
-                "met": first.paint < TARGET,
-            }
-        )
-    )
+    result = {
+        "ratio": round(first.size / first.run_size, 3),
+        "trials": first.trials,
+        "first_paint_ms": round(first.paint),
+        "target_ms": TARGET,
+        "met": first.paint < TARGET,
+    }
+    print(json.dumps(result))
 
 
 def play_small_run(folder: Path) -> Path:
@@ -94,26 +92,14 @@ def play_small_run(folder: Path) -> Path:
             with live.activate_for_run(), live.runtime.activate():
                 result = Agent("rsso")(variant=variant, trials=3)
             about = {"protocol": "sso-adapt/1-cap60", "program": "zero-shot", "backend": "embedded", "rule_based": True}
-            store.save(
-                UnitRecord(
-                    **about,
-                    arm="rsso",
-                    method="rsso",
-                    model="embedded/explorer",
-                    seed=0,
-                    trials=result.trials,
-                    memories=result.memories,
-                    variant=variant,
-                    budget=60,
-                    trials_allowed=3,
-                )
-            )
+            about |= {"arm": "rsso", "method": "rsso", "model": "embedded/explorer", "seed": 0, "budget": 60}
+            played = {"trials": result.trials, "memories": result.memories, "variant": variant, "trials_allowed": 3}
+            store.save(UnitRecord(**about, **played))
     return folder
 
 
 def measure_page(source: Path, target: Path, trials: int, rounds: int) -> PageMeasurement:
-    store = Store(source)
-    store.read_only = True
+    store = Store(source, read_only=True)
     records = [(record, store.path_of(record).stat().st_size) for record in store.units()]
     chosen = list(repeat_records(records, trials))
     before = reset_peak_memory()
@@ -127,11 +113,8 @@ def measure_page(source: Path, target: Path, trials: int, rounds: int) -> PageMe
     page = PageMeasurement(
         trials, len(chosen), target.stat().st_size, run_size, build, memory, paint, by_address, by_click
     )
-    print(
-        f"| {trials:,} | {page.units:,} | {page.size / 1e6:.1f} | {run_size / 1e6:.1f} | {build:.1f} | "
-        f"{memory / 1e6:.0f} | {paint:.0f} | {by_address:.0f} | {by_click:.0f} |",
-        flush=True,
-    )
+    print_row(f"{trials:,}", f"{page.units:,}", f"{page.size / 1e6:.1f}", f"{run_size / 1e6:.1f}", f"{build:.1f}",
+              f"{memory / 1e6:.0f}", f"{paint:.0f}", f"{by_address:.0f}", f"{by_click:.0f}")  # fmt: skip
     return page
 
 
@@ -152,19 +135,13 @@ def build_sections(records: Sequence[tuple[UnitRecord, int]]) -> list[PageSectio
     for record, _ in records:
         arms.setdefault(record.arm, []).append(max((t.accumulator for t in record.trajectories), default=0))
     rows = tuple(
-        (make_text_cell(arm), make_count_cell(len(best)), make_points_cell(sum(best) / len(best)))
+        (cells.format_text(arm), cells.format_count(len(best)), cells.format_points(sum(best) / len(best)))
         for arm, best in arms.items()
     )
     tasks = sorted({record.variant.task for record, _ in records})
-    return [
-        PageSection("overview", "Overview", "Means.", (Sheet("means", "Means", ("arm", "units", "Mean"), rows),)),
-        PageSection(
-            "tasks",
-            "Tasks",
-            "",
-            (Sheet("tasks", "Tasks", ("task",), tuple((make_text_cell(t, task=t),) for t in tasks)),),
-        ),
-    ]
+    means = Sheet("means", "Means", ("arm", "units", "Mean"), rows)
+    each = Sheet("tasks", "Tasks", ("task",), tuple((cells.format_text(task, task=task),) for task in tasks))
+    return [PageSection("overview", "Overview", "Means.", (means,)), PageSection("tasks", "Tasks", "", (each,))]
 
 
 def time_browser(file: Path, last: UnitRecord) -> tuple[float, float, float]:

@@ -9,7 +9,6 @@ of colours is common knowledge. Tasks that no clause is about are played too: th
 mean points of both per task; the last line is the mean gain over the tasks that a clause is about, and over the others.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from dataclasses import replace
 from itertools import product
 from statistics import fmean
 
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld.tasks import TABLE
 from rsso_dspy.experiment.plan import compute_step_budgets
@@ -54,7 +54,7 @@ SETTINGS = ["protocol.preset=sso-adapt/1-cap60", "embedder.model=lexical"]
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--per-task", type=int, default=5, help="variants of each task")
     options.add_argument("--seeds", type=int, default=3)
@@ -68,14 +68,14 @@ def main() -> None:
         )
     print(RULE_BASED_NOTE)
     print(f"\n{given.split} variants, {given.seeds} seeds each\n")
-    print("| task | units | zero-shot | with the clauses | gain | units higher/lower |\n|---|---|---|---|---|---|")
+    print_head("task", "units", "zero-shot", "with the clauses", "gain", "units higher/lower")
     gains: dict[str, float] = {}
     for task in (*ADVISED, *OTHERS):
         pairs = [(base[unit], told[unit]) for unit in base if unit[0].task == task]
         gains[task] = fmean(after - before for before, after in pairs)
         up, down = sum(a > b for b, a in pairs), sum(a < b for b, a in pairs)
-        means = " | ".join(f"{fmean(values):.1f}" for values in zip(*pairs, strict=True))
-        print(f"| {task} | {len(pairs)} | {means} | {gains[task]:+.1f} | {up}/{down} |")
+        means = (f"{fmean(values):.1f}" for values in zip(*pairs, strict=True))
+        print_row(task, len(pairs), *means, f"{gains[task]:+.1f}", f"{up}/{down}")
     advised, others = (round(fmean(gains[task] for task in tasks), 2) for tasks in (ADVISED, OTHERS))
     print(json.dumps({"gain": advised, "others": others, "tasks": {t: round(g, 2) for t, g in gains.items()}}))
 

@@ -8,15 +8,15 @@ compares the rankings: Kendall's tau over candidates, and what is lost, in the m
 best by shortened ones. The ratio is the share of model calls that one trial instead of two needs.
 """
 
-import argparse
 import json
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from compile_gain import METHOD, TASKS
 from scipy.stats import kendalltau
 
+from benchmarks.compile_gain import METHOD, TASKS
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.events import EventStream
 from rsso_dspy.experiment.plan import compute_step_budgets
@@ -54,7 +54,7 @@ SHORTENED = (
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--jobs", type=int, default=2)
     jobs = options.parse_args().jobs
     with session(load_config(overrides=SETTINGS), jobs=jobs) as live:
@@ -63,15 +63,14 @@ def main() -> None:
         rows = [(form, *measure_candidates(live, states, form, jobs)) for form in SHORTENED]
     print(RULE_BASED_NOTE)
     print(f"\n{len(states)} candidates, metric of whole rollouts {min(whole):.3f} to {max(whole):.3f}\n")
-    print("| rollouts | model calls | Kendall's tau | p | best is the same | lost by its choice |")
-    print("|---|---|---|---|---|---|")
-    print(f"| {WHOLE.name} | {most:,} | | | | |")
+    print_head("rollouts", "model calls", "Kendall's tau", "p", "best is the same", "lost by its choice")
+    print_row(WHOLE.name, f"{most:,}", "", "", "", "")
     for form, found, calls in rows:
         agreement = kendalltau(whole, found)
         chosen = max(range(len(found)), key=found.__getitem__)
         lost = max(whole) - whole[chosen]
-        print(f"| {form.name} | {calls:,} ({calls / most:.0%}) | {agreement.statistic:.2f} | {agreement.pvalue:.3f} | "
-              f"{'yes' if not lost else 'no'} | {lost:.3f} |")  # fmt: skip
+        print_row(form.name, f"{calls:,} ({calls / most:.0%})", f"{agreement.statistic:.2f}",
+                  f"{agreement.pvalue:.3f}", "no" if lost else "yes", f"{lost:.3f}")  # fmt: skip
     print(json.dumps({"ratio": round(rows[0][2] / most, 3), "candidates": len(states)}))
 
 
@@ -103,16 +102,8 @@ def measure_candidates(live: Session, states: list[Any], form: RolloutLength, jo
     budgets = {
         variant: min(budget, form.steps) for variant, budget in compute_step_budgets(live.protocol, variants).items()
     }
-    rollouts = Rollouts(
-        live,
-        variants,
-        budgets,
-        form.trials,
-        0,
-        CompileLimits(ENOUGH, None, None),
-        StateCollector(),
-        max_idle=form.max_idle,
-    )
+    limits = CompileLimits(ENOUGH, None, None)
+    rollouts = Rollouts(live, variants, budgets, form.trials, 0, limits, StateCollector(), max_idle=form.max_idle)
     for state in states:
         agent = Agent(METHOD)
         agent.load_state(state)

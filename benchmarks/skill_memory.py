@@ -16,7 +16,6 @@ looked up, so that no embedding is timed; words cost nothing. Times are CPU seco
 3.  `recall`, per step, on a library of some twenty skills: less than 2 ms beside the one embedding.
 """
 
-import argparse
 import json
 import random
 import statistics
@@ -31,6 +30,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.script import make_parser
 from rsso_dspy.memory.skills import SkillCandidate, SkillMemory, SkillSettings
 from rsso_dspy.memory.skills import memory as learning
 from rsso_dspy.memory.skills.select import search_skill_set
@@ -49,7 +49,7 @@ earlier on trials of its own making, so it stands beside our figures and in no r
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--pieces", type=int, default=10, help="pieces that the plain way has to match, 2 to 10")
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of whatever takes less than a second")
     options = parser.parse_args()

@@ -10,7 +10,6 @@ that waits for Java, the model is the rule-based player; neither counts, nor doe
 known after the warm-up. Target: at most 5 ms a step. The last line is one JSON object.
 """
 
-import argparse
 import functools
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any
 
 import dspy
 
+from benchmarks.script import make_parser
 from rsso_dspy.config import load_config
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
@@ -112,7 +112,7 @@ class PartTimer:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.parse_args()
     watch = PartTimer()
     for part, owner, names in SEAMS:

@@ -11,7 +11,6 @@ that come later: a window after `--warm 10` and one after `--warm 200` tell two 
 before, and vectors come from its cache on disk as far as they are there. The last line is one JSON object.
 """
 
-import argparse
 import json
 import os
 import threading
@@ -28,6 +27,7 @@ from typing import Any
 import dspy
 from dspy.lm15 import Request, Response
 
+from benchmarks.script import make_parser
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.errors import Stopped
@@ -110,7 +110,7 @@ class MeasuredWindow:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--jobs", type=int, default=8)
     options.add_argument("--latency", type=float, default=1.0)
     options.add_argument("--seconds", type=float, default=40.0)

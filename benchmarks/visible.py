@@ -8,10 +8,10 @@ interface, how many lines were missing at the steps that enter a room, and at al
 steps without a missing line, of all steps, under `complete`. A few minutes.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
 
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.environments import choose_interface
 from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
 from rsso_dspy.records import State, Variant
@@ -21,16 +21,13 @@ INTERFACES = ("sso", "complete")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--tasks", default=",".join(tasks.tasks()))
     options.add_argument("--interface", choices=INTERFACES)
     asked = options.parse_args()
     interfaces = [asked.interface] if asked.interface else list(INTERFACES)
-    print(
-        "| task | interface | steps | rooms entered | lines missing on entering | in so many rooms "
-        "| lines missing, all steps |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    print_head("task", "interface", "steps", "rooms entered", "lines missing on entering", "in so many rooms",
+               "lines missing, all steps")  # fmt: skip
     sums = {name: [0, 0, 0, 0, 0, 0] for name in interfaces}
     with ScienceWorld(step_limit=120) as environment:
         for task in asked.tasks.split(","):
@@ -39,9 +36,9 @@ def main() -> None:
             for name in interfaces:
                 counts = count_missing(environment, variant, list(path), name)
                 sums[name] = [one + other for one, other in zip(sums[name], counts, strict=True)]
-                print(f"| {task} | {name} | {' | '.join(map(str, counts[:5]))} |", flush=True)
+                print_row(task, name, *counts[:5])
     for name in interfaces:
-        print(f"| all | {name} | {' | '.join(map(str, sums[name][:5]))} |")
+        print_row("all", name, *sums[name][:5])
     steps, *_, whole = sums[interfaces[-1]]
     print(json.dumps({"ratio": round(whole / steps, 4), "missing": {name: sums[name][4] for name in interfaces}}))
 

@@ -10,18 +10,17 @@ the manner got nowhere. The ratio is the share over all manners under `complete`
 tasks or manners take less.
 """
 
-import argparse
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from benchmarks.manners import ANSWERS, CHOICES, RESTATED, chat
+from benchmarks.manners import ANSWERS, CHOICES, RESTATED, Answer, Restate, chat
+from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import gold_lengths, tasks
 from rsso_dspy.experiment.session import Session, session
@@ -41,8 +40,8 @@ class Manner:
     """How a model words its answers."""
 
     name: str
-    word: Callable[[str, str], str]
-    form: Callable[[str, str, str], str] = chat
+    word: Restate
+    form: Answer = chat
     choose: Callable[[str, str], str] = lambda number, _text: number
 
 
@@ -60,15 +59,14 @@ class Restating:
     """A model that walks a gold path in a manner. A number of the path answers a question, and is not said without one;
     a question that the path does not expect is answered with its first option."""
 
-    def __init__(self, path: list[str], manner: Manner, scaffold: str):
+    def __init__(self, path: list[str], manner: Manner):
         self.left = iter(path)
         self.ahead: str | None = next(self.left, None)
         self.manner = manner
-        self.scaffold = scaffold
 
     def complete(self, request: Request) -> Response:
         prompt = request.messages[-1].text or ""
-        said = self.manner.form(self.scaffold, WHY, self.say(prompt))
+        said = self.manner.form(WHY, self.say(prompt))
         usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
         return Response(None, request.model, Message.assistant([TextPart(said)]), "stop", usage)
 
@@ -95,7 +93,7 @@ class Restating:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = make_parser(__doc__)
     options.add_argument("--tasks", default=",".join(tasks.tasks()))
     options.add_argument("--interface", choices=INTERFACES)
     options.add_argument("--manners", default=",".join(MANNERS))
@@ -105,8 +103,7 @@ def main() -> None:
     paths = {variant: list(gold_lengths.compute_gold_paths([variant])[0]) for variant in variants}
     chosen = [MANNERS[name] for name in asked.manners.split(",")]
     interfaces = [asked.interface] if asked.interface else list(INTERFACES)
-    print(f"| manner | {' | '.join(f'{name}: reach 100 | {name}: steps lost' for name in interfaces)} |")
-    print("|---|" + "---|---|" * len(interfaces))
+    print_head("manner", *(f"{name}: {what}" for name in interfaces for what in ("reach 100", "steps lost")))
     shares = []
     with session(load_config(overrides=["embedder.model=hash"])) as live:
         plain = {
@@ -116,7 +113,7 @@ def main() -> None:
         }
         could = {key: walk.environment_score >= 100 for key, walk in plain.items()}
         for manner in chosen:
-            cells = []
+            cells: list[object] = []
             for name in interfaces:
                 solved = lost = total = 0
                 for variant, path in paths.items():
@@ -128,10 +125,10 @@ def main() -> None:
                     lost += max(0, count_waste(walk) - count_waste(plain[name, variant]))
                     if asked.verbose:
                         report(variant, manner, walk, plain[name, variant])
-                cells.append(f"{solved}/{total} | {lost}")
+                cells += [f"{solved}/{total}", lost]
                 if name == "complete":
                     shares.append(solved / total if total else 1.0)
-            print(f"| {manner.name} | {' | '.join(cells)} |", flush=True)
+            print_row(manner.name, *cells)
     paths_played = {name: sum(could[name, variant] for variant in paths) for name in interfaces}
     print(json.dumps({"ratio": round(sum(shares) / len(shares), 4) if shares else None, "paths": paths_played}))
 
@@ -159,21 +156,13 @@ def report(variant: Variant, manner: Manner, walk: Trajectory, plain: Trajectory
 
 def play(live: Session, variant: Variant, path: list[str], manner: Manner, interface: str) -> Trajectory:
     """One trial in which the scripted model walks the path."""
-    method = "react-sso"
-    lm = dspy.LM("embedded/explorer", engine=Restating(path, manner, "sso"), cache=False, temperature=0.5)
+    lm = dspy.LM("embedded/explorer", engine=Restating(path, manner), cache=False, temperature=0.5)
     rules = TrialRules(1, interface="complete" if interface == "complete" else "sso")
-    with acting(live, lm, rules, len(path) + 20):
-        (trial,) = Agent(method)(variant=variant, trials=1).trials
+    runtime = replace(live.runtime, lm=lambda *_: lm, rules=rules, budget=lambda _: len(path) + 20)
+    with live.activate_for_run(), runtime.activate():
+        (trial,) = Agent("react-sso")(variant=variant, trials=1).trials
     assert trial.trajectory is not None, trial.error
     return trial.trajectory
-
-
-@contextmanager
-def acting(live: Session, lm: dspy.LM, rules: TrialRules, budget: int) -> Iterator[None]:
-    """The session with this model for every role."""
-    runtime = replace(live.runtime, lm=lambda *_: lm, rules=rules, budget=lambda _: budget)
-    with live.activate_for_run(), runtime.activate():
-        yield
 
 
 if __name__ == "__main__":
