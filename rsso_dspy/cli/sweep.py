@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from rsso_dspy.cli.options import format_plural, parse_retry, print_status
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config
+    from rsso_dspy.experiment.run import Run
     from rsso_dspy.store.guarded_folder import GuardedFolder
     from rsso_dspy.workflows.sweeps import Sweep, SweepPoint
 
@@ -62,7 +64,7 @@ def run_sweep(
     settings = [configure(point) for point in wanted.points]
     advisors = [configure(point, point.build_settings.get("advisor")) for point in wanted.points]
     print_status(f"sweep: {format_plural(wanted.points, 'point')} of {', '.join(wanted.keys)}, into {out}")
-    spent, place = 0.0, GuardedFolder(out)
+    spent, place, played = 0.0, GuardedFolder(out), []
     for number, (point, own, advisor) in enumerate(zip(wanted.points, settings, advisors, strict=True), start=1):
         values = ", ".join(f"{key} {value}" for key, value in point.values.items())
         print_status(f"point {number} of {len(wanted.points)}: {values}")
@@ -72,10 +74,12 @@ def run_sweep(
         spent += cost
         left = None if max_cost is None else max(0.0, max_cost - spent)
         check_folder_unchanged(place)
-        spent += _play_point(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled, record)
+        planned, cost = _play_point(point, own, wanted, out, book, jobs, dry_run, left, retry_stalled, record)
+        played.append((point, planned))
+        spent += cost
         check_folder_unchanged(place)
     if not dry_run:
-        print_sweep(wanted, out)
+        print_sweep(played)
         exit_if_incomplete(None, "", sum(count_stalled_trials(Store(out / point.name)) for point in wanted.points))
 
 
@@ -150,8 +154,8 @@ def _play_point(
     max_cost: float | None,
     retry_stalled: bool,
     record: bool = False,
-) -> float:
-    """Play a point and return its cost in dollars."""
+) -> tuple["Run", float]:
+    """Play a point; return what it plays and its cost in dollars."""
     from rsso_dspy.cli.play import exit_if_incomplete, play_watched
     from rsso_dspy.cli.run import add_constitution
     from rsso_dspy.cli.run_plan import print_run_plan
@@ -174,15 +178,17 @@ def _play_point(
     purse = planned.make_spend_limit(max_cost)
     if not dry_run:
         exit_if_incomplete(*play_watched(planned, jobs, purse))
-    return purse.cost
+    return planned, purse.cost
 
 
-def print_sweep(wanted: "Sweep", out: Path) -> None:
-    """Print one table of all points on stdout."""
+def print_sweep(played: Sequence[tuple["SweepPoint", "Run"]]) -> None:
+    """Print one table of all points on stdout, with the units that they ask for."""
     from rsso_dspy.report.sweep_table import build_sweep_table
     from rsso_dspy.report.terminal import print_renderable
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.usage_ledger import get_job_key
 
-    print_renderable(
-        build_sweep_table([(point.values, list(Store(out / point.name).units())) for point in wanted.points])
-    )
+    points = []
+    for point, planned in played:
+        asked = {unit.key for unit in planned.plan.units}
+        points.append((point.values, [unit for unit in planned.store.units() if get_job_key(unit) in asked]))
+    print_renderable(build_sweep_table(points, sum(planned.units_beside for _, planned in played)))

@@ -15,8 +15,11 @@ from rsso_dspy.report.terminal import create_named_table, to_plain_text
 COLUMNS = ("units", "Mean", "Solve", "trial-1", "steps", "calls", "minus first", "95% from", "to")
 
 
-def build_sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]]) -> RenderableType:
-    """Build the table with a row for every arm of every point.
+def build_sweep_table(
+    points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRecord]]], units_beside: int = 0
+) -> RenderableType:
+    """Build the table with a row for every arm of every point, without the `units_beside` finished units of earlier
+    commands.
 
     Calls are those of all roles, per unit (OmniReflect, Figure 3). Differences are paired with the same arm at the
     first point, over as many trials as both may play; intervals are bootstrapped over task types.
@@ -24,7 +27,7 @@ def build_sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRec
     keys = list(points[0][0])
     varied = [key.rpartition(".")[2] for key in keys]
     table = create_named_table("sweep", "arm", *varied, *COLUMNS)
-    first, cut, without = group_by_arm(points[0][1]), set(), False
+    first, cut, without, apart = group_by_arm(points[0][1]), set(), False, False
     for values, records in points:
         for arm, units in group_by_arm(records).items():
             row = compute_arm_metrics(arm, units)
@@ -35,7 +38,8 @@ def build_sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRec
             against = ["", "", ""]
             if values is not points[0][0] and arm in first:
                 pair = compare_arms(arm, first[arm], arm, units)
-                without |= pair.interval is None
+                without |= pair.interval is None and pair.pairs > 0
+                apart |= not pair.pairs
                 cut |= {pair.trials} if pair.trials < max(pair.may_play) else set()
                 low, high = (pair.interval.low, pair.interval.high) if pair.interval else (None, None)
                 against = [_format_signed(pair.difference), _format_signed(low), _format_signed(high)]
@@ -49,6 +53,10 @@ def build_sweep_table(points: Sequence[tuple[Mapping[str, Any], Sequence[UnitRec
         )
     if without:
         notes.append(f"n/a: {NO_INTERVAL}.")
+    if apart:
+        notes.append("Points that share no unit (variant and seed) with the first are not compared with it.")
+    if units_beside:
+        notes.append(f"Left out: {units_beside} units of earlier commands that this sweep does not ask for.")
     if any(record.rule_based for _, records in points for record in records):
         notes.append(RULE_BASED_NOTE)
     return Group(table, *map(Text, notes))
