@@ -61,19 +61,23 @@ class TrialLedger:
         self._spend = spend
 
     def add_usage(self, usage: dict[str, Any]) -> None:
-        """Add an answer with the usage that the provider reported."""
-        said = usage.get("completion_tokens") or 0
+        """Add an answer with the usage that the provider reported.
+
+        Some count cached tokens beside the input instead of in it; they are added to it then.
+        """
+        said, sent = usage.get("completion_tokens") or 0, usage.get("prompt_tokens") or 0
         read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+        cached, kept = read.get("cached_tokens") or 0, read.get("cache_creation_tokens") or 0
         self._add_entry(
             Usage(
                 calls=1,
-                input=usage.get("prompt_tokens") or 0,
+                input=sent if cached + kept <= sent else sent + cached + kept,
                 output=said,
-                cached=read.get("cached_tokens") or 0,
-                cache_write=read.get("cache_creation_tokens") or 0,
+                cached=cached,
+                cache_write=kept,
                 reasoning=written.get("reasoning_tokens") or 0,
                 truncated=int(self._refused or (self._longest is not None and said >= self._longest)),
-                unmetered=int(not usage.get("prompt_tokens") and not said),
+                unmetered=int(not sent and not said),
             )
         )
         self._refused = False
