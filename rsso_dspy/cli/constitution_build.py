@@ -71,14 +71,18 @@ def build(
     settings = build_config(
         config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
     )
-    check_new_file(out)
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     drawn = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data, 0)
     writing = next(each for each in get_args(Writing) if each == writer)
     built = plan_constitution_build(settings, drawn.train, writing, out, explore, print_status)
-    print_build_plan(built, writer, calib, drawn.notes)
+    finished = built.load_finished()
+    if finished:
+        print_status(f"{out} was built by this very command before: nothing is left to play")
+    else:
+        check_new_file(out)
+        print_build_plan(built, writer, calib, drawn.notes)
     if not dry_run:
-        print_constitution(play_build(built, max_cost, max_tokens, record))
+        print_constitution(finished or play_build(built, max_cost, max_tokens, record))
         read = format_command("run", "--methods", "rsso", "--constitution", out)
         echo(f"\nconstitution: {out}  ({read})")
 

@@ -129,9 +129,12 @@ def _reproduce_folder(
         )
     if not replay and (addresses := _list_addresses(options)):
         print_status(f"requests go to {', '.join(addresses)}")
+    again = Store(out, read_only=True)
+    before = sum(1 for _ in iterate_records(again)) if (out / "run.json").exists() else 0
     for each in options:
         _play_command(each, jobs, max_cost)
-    again = Store(out, read_only=True)
+    if before:
+        print_status(f"{out} held {format_plural(range(before), 'record')} before; remove it to play them anew")
     return _compare_records(store, again, orders, each_record=replay)
 
 

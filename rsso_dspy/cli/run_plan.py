@@ -87,12 +87,16 @@ def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
 
 def describe_models(settings: "Config", roles: set[str]) -> str:
     """Describe the models of these roles."""
-    from rsso_dspy.config import EMBEDDED
+    from rsso_dspy.config import EMBEDDED, make_price_lookup
     from rsso_dspy.lm import Backend
 
     models = Backend(settings.active_backend).models
     names = ", ".join(dict.fromkeys(model for role, model in models.items() if role in roles))
-    return f"backend {settings.backend}: {names}" + (" (rule-based, offline, no cost)" if names == EMBEDDED else "")
+    if names != EMBEDDED:
+        return f"backend {settings.backend}: {names}"
+    price = make_price_lookup(settings.prices)(EMBEDDED)
+    cost = "no cost" if price and price.is_free else "priced as configured"
+    return f"backend {settings.backend}: {names} (rule-based, offline, {cost})"
 
 
 def describe_proxies(settings: "Config") -> list[str]:

@@ -14,6 +14,7 @@ from rsso_dspy.report.exported_run import POINTS, ExportedRun, ExportFormat, cle
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.statistical_tests import BootstrapInterval, bootstrap_scores
 from rsso_dspy.report.table_data import Sheet, to_markdown
+from rsso_dspy.report.tables import describe_uneven_trials
 
 NO_MEMORY = ("react", "react-sso")
 MARK = "<!-- results card of rsso-dspy -->"
@@ -82,15 +83,27 @@ def _describe_baseline(run: ExportedRun) -> str:
 
 
 def _describe_isolation(run: ExportedRun) -> str:
-    started = sorted({source.kind for record in run.played.records for source in record.sources})
-    between = {
-        (): "no memory passes from one unit to another",
-        ("stream",): "units of an arm form a stream, in which memories pass on",
-    }.get(tuple(started), f"units start from memories of: {', '.join(started)}")
-    learned = {key for record in run.played.records for key in record.learnt_on}
-    seen = learned & {record.key for record in run.played.records} if "stream" not in started else set()
+    starts = {
+        arm: tuple(sorted({source.kind for record in records for source in record.sources}))
+        for arm, records in run.arms.items()
+    }
+    said = []
+    for start in dict.fromkeys(starts.values()):
+        of = "" if len(set(starts.values())) == 1 else ", ".join(arm for arm in starts if starts[arm] == start) + ": "
+        said.append(of + _describe_start(start))
+    between = "; ".join(said)
+    apart = [record for arm, records in run.arms.items() for record in records if "stream" not in starts[arm]]
+    seen = {key for record in apart for key in record.learnt_on} & {record.key for record in apart}
     overlap = f"; {len(seen)} played variants were also learned on" if seen else ""
     return f"one simulator per unit at a time, reset before every trial; {between}{overlap}"
+
+
+def _describe_start(kinds: tuple[str, ...]) -> str:
+    if not kinds:
+        return "no memory passes from one unit to another"
+    if kinds == ("stream",):
+        return "units of an arm form a stream, in which memories pass on"
+    return f"units start from memories of: {', '.join(kinds)}"
 
 
 def _build_results_table(run: ExportedRun) -> Sheet:
@@ -112,7 +125,9 @@ def _build_results_table(run: ExportedRun) -> Sheet:
     columns = ("arm", "n", "errored", "mean", "95% interval", "trial 1", "solved", "US dollars")
     note = "Mean: best accumulator of a unit's trials, in points of 100. Intervals are bootstrapped over task types."
     dollars = "US dollars: what this run paid for an arm's units and trainings."
-    return Sheet("card", "", columns, tuple(rows), (note, dollars))
+    plays = run.analysis.plays
+    uneven = [describe_uneven_trials(plays)] if len(set(plays.values())) > 1 else []
+    return Sheet("card", "", columns, tuple(rows), (note, dollars, *uneven))
 
 
 def _build_differences_table(found: Analysis) -> Sheet:

@@ -4,7 +4,7 @@ for sheet in build_tables(analyze_run(RunRecords(records))):
     print(to_markdown(sheet))
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rsso_dspy.pricing import format_dollars
 from rsso_dspy.report import cells
@@ -64,8 +64,7 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
     if found.benchmarks:
         notes.append("They count every variant alike, whichever benchmark it is of: compare arms by benchmark.")
     if len(set(found.plays.values())) > 1:
-        allowed = ", ".join(f"{arm} {trials}" for arm, trials in found.plays.items())
-        notes.append(f"The best of more trials is higher by chance alone. Trials that a unit may play: {allowed}.")
+        notes.append(describe_uneven_trials(found.plays))
     if not found.alike:
         notes.append(UNEVEN)
     if any(row.solve > row.acc100 for row in found.arms):
@@ -82,6 +81,12 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
         notes.append(PAPER_NOTE)
     columns = ("arm", "units", "Mean", "+reset", "env", "macro", "Solve", "Acc100")
     return Sheet("methods", "Best of t", columns, tuple(rows), tuple(notes))
+
+
+def describe_uneven_trials(plays: Mapping[str, int]) -> str:
+    """Say how many trials the units of each arm may play."""
+    allowed = ", ".join(f"{arm} {trials}" for arm, trials in plays.items())
+    return f"The best of more trials is higher by chance alone. Trials that a unit may play: {allowed}."
 
 
 SOLVED_BELOW_100 = (

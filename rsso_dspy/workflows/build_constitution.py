@@ -5,8 +5,10 @@ with session(built.config) as live:
     built.run(live, built.make_spend_limit())
 """
 
+import json
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,7 @@ from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import LASTING
-from rsso_dspy.memory.constitution.file import ConstitutionFile
+from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
 from rsso_dspy.programs.methods import Writing, get_method
 from rsso_dspy.programs.transcript import render_recent_steps
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
@@ -71,6 +73,15 @@ class ConstitutionBuild:
     @property
     def plans(self) -> tuple[Plan, ...]:
         return (self.explored, self.plan) if self.explored else (self.plan,)
+
+    def load_finished(self) -> ConstitutionFile | None:
+        """Return what this very build wrote into its file before; None for another file, or none."""
+        with suppress(UsageError):
+            found = read_constitution(self.out)
+            asked = json.loads(json.dumps(self._describe_settings()))
+            if (found.provenance.get("asked"), found.provenance.get("writer")) == (asked, self.plan.units[0].arm.name):
+                return found
+        return None
 
     def make_stores(self) -> list[Store]:
         """Open one store per plan. Raises `RunMismatch` if they hold another build."""

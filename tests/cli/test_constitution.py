@@ -94,9 +94,16 @@ def test_held_out_variants_are_refused(tmp_path):
         call("constitution", "build", "--calib", file, *FAST, "-o", tmp_path / "book.json")
 
 
-def test_an_existing_file_is_not_overwritten(built):
-    with pytest.raises(UsageError, match="already exists"):
-        call("constitution", "build", *TASKS, *FAST, "-o", built)
+def test_a_finished_build_is_shown_again_and_another_does_not_overwrite_it(built):
+    before = built.stat()
+    again = CliRunner().invoke(app, ["constitution", "build", *map(str, (*TASKS, *FAST, "-o", built))])
+    assert again.exit_code == 0
+    assert "nothing is left to play" in again.stderr
+    assert call("constitution", "show", built).splitlines()[0] in again.stdout
+    assert built.stat().st_mtime_ns == before.st_mtime_ns
+    for other in (("--writer", "symbolic"), ("--explore", "0"), ("--seed", "7")):
+        with pytest.raises(UsageError, match="already exists"):
+            call("constitution", "build", *TASKS, *FAST, "-o", built, *other)
 
 
 def test_a_dry_run_says_what_it_may_cost_and_plays_nothing(tmp_path):

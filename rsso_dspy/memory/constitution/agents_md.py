@@ -27,6 +27,8 @@ _BLOCK = re.compile(rf"{re.escape(BEGIN)}\n(.*?){re.escape(END)}\n?", re.S)
 _PROVENANCE = re.compile(r"^<!-- provenance: (.*) -->$", re.M)
 _INSTEAD = "  Instead: "
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(.+)$")
+_OTHER_KIND = re.compile(r"<!-- ([\w ]+) of rsso-dspy -->")
+"""First line of other files that this package writes."""
 
 
 def render_block(book: ConstitutionFile) -> str:
@@ -79,7 +81,9 @@ def parse_block(text: str, where: str) -> ConstitutionFile | None:
 
 def parse_lines(text: str, where: str) -> ConstitutionFile:
     """The list items of a text as abstract rules, bounded; code blocks are left out. Raises `UsageError` when there is
-    none, or too many."""
+    none, or too many, and for another kind of file of this package."""
+    if other := _OTHER_KIND.match(text):
+        raise UsageError(f"{where} is a {other[1]} of rsso-dspy and holds no rules")
     plain = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     said = [found[1].strip()[:LONGEST] for line in plain.splitlines() if (found := _ITEM.match(line))]
     if not said:
