@@ -256,6 +256,8 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--entries", type=int, default=10_000)
     options = parser.parse_args()
+    if options.sessions < 2:
+        parser.error("--sessions must be at least 2: repeats are counted after the first session")
     repeats = measure_repeats(options.sessions, options.seed)
     print(f"{options.sessions} sessions, eight mistakes each; repeats are failures after the first session\n")
     print_head("the agent reads", "repeats", "prevented", "tokens a prompt", "most", "recalls", "false")
