@@ -39,7 +39,7 @@ ALLOWED = {
     "explorer": {"environments"},
     "lm": GROUND | {"config", "addresses", "signatures", "explorer"},
     "embedders": GROUND | {"config", "addresses", "paths", "lm"},
-    "report": GROUND | {"pricing"},
+    "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
     "experiment": GROUND
     | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embedders", "memory"},

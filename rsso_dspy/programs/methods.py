@@ -125,6 +125,18 @@ def load_added_methods() -> None:
             ) from error
 
 
+def find_retry_control(name: str) -> str | None:
+    """Return the method of the same scaffold without a memory, which has equal retries.
+
+    None for such a method itself, and for a name that no row has.
+    """
+    try:
+        row = get_method(name.partition("+")[0])
+    except UnknownName:
+        return None
+    return {"flat": "react", "sso": "react-sso"}[row.scaffold] if row.memories else None
+
+
 def get_method(name: str) -> Method:
     """The row called `name`, or a row with a constitution added to it: ``rsso+constitution``, ``rsso+symbolic``. Raises
     `UnknownName` with the nearest rows."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.programs.methods import find_retry_control
 from rsso_dspy.records import ZERO_SHOT, UnitRecord
 from rsso_dspy.report.comparison import FACTORIAL_METHODS, Comparison
 
@@ -17,17 +18,6 @@ BESIDE_SKILLS = "reflections beside skills"
 OVER_RETRIES = "memory over equal retries"
 OVER_NONE = "memory over none"
 ELSEWHERE = "the same arm of another folder"
-
-RETRIES = {
-    "reflexion": "react",
-    "omnireflect-neural": "react",
-    "omnireflect-symbolic": "react",
-    "omnireflect-neuro-symbolic": "react",
-    "reflexion-sso": "react-sso",
-    "sso": "react-sso",
-    "rsso": "react-sso",
-}
-"""Method with memories to the method of the same scaffold without them, which has equal retries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +97,7 @@ def _list_baselines(method: str, program: str) -> Iterator[tuple[str, tuple[str,
     with_it = f"{plus}{added}"
     if base == "rsso":
         yield BESIDE_SKILLS, (f"sso{with_it}", program)
-    if base in RETRIES:
-        yield OVER_RETRIES, (f"{RETRIES[base]}{with_it}", program)
+    if control := find_retry_control(base):
+        yield OVER_RETRIES, (f"{control}{with_it}", program)
     if base == "react-sso":
         yield "scaffold", (f"react{with_it}", program)

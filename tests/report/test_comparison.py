@@ -2,6 +2,7 @@
 
 import pytest
 
+from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.report.comparison import (
     FACTORIAL_METHODS,
     compare_arms,
@@ -9,6 +10,7 @@ from rsso_dspy.report.comparison import (
     compute_stratum_gains,
     correct_p_values,
 )
+from rsso_dspy.report.contrasts import OVER_RETRIES, select_contrasts
 from tests.records import record
 
 TASKS = ("boil", "freeze", "find-plant", "grow-plant", "use-thermometer", "chemistry-mix")
@@ -174,3 +176,13 @@ def test_units_of_one_task_type_have_an_interval_that_says_what_it_is_over():
     assert found.low < found.mean < found.high
     assert compare_arms("a", ours, "b", theirs).interval == found
     assert compare_arms("a", ours[:1], "b", theirs[:1]).interval is None
+
+
+def test_every_memory_is_compared_with_equal_retries_of_its_scaffold_wherever_it_stands():
+    names = ["reflexion", *(name for name in METHODS if name != "reflexion")]
+    asked = select_contrasts({name: [record(name, "boil", 0, [[1]])] for name in names})
+    controls = {each.second: each.first for each in asked if each.asks == OVER_RETRIES}
+    kept = {name for name, row in METHODS.items() if row.memories}
+    assert set(controls) == kept
+    assert {controls[name] for name in kept if METHODS[name].scaffold == "sso"} == {"react-sso"}
+    assert (controls["awm"], controls["exprag"], controls["given"]) == ("react-sso", "react", "react")
