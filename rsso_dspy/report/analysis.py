@@ -80,6 +80,8 @@ class ContrastResult:
     holm: float | None
     """P value of its signed-rank test, corrected for the number of comparisons of the run."""
     gains: tuple[StratumGain, ...]
+    same_program: bool = False
+    """Whether a compiled arm plays the very program that it is compared with."""
     """Gains by stratum of the first arm."""
 
 
@@ -184,6 +186,7 @@ def analyze_run(
             comparison,
             holm,
             tuple(compute_stratum_gains(arms[question.first], arms[question.second])),
+            _play_same_program(arms[question.first], arms[question.second]),
         )
         for question, comparison, holm in zip(wanted, compared, correct_p_values(compared), strict=True)
     )
@@ -229,7 +232,14 @@ def _compare_as_compiled(
         if len(counts) == 1 and (trials := min(counts)) < each.comparison.trials:
             asked = replace(each.question, asks=f"best of {trials}, as the compile scored")
             again = compare_arms(names[0], arms[names[0]], names[1], arms[names[1]], trials)
-            yield ContrastResult(asked, again, None, ())
+            yield ContrastResult(asked, again, None, (), each.same_program)
+
+
+def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]) -> bool:
+    """Return whether two arms of other program names played one program, by its fingerprint, with one model."""
+    units = (*first, *second)
+    played = {(unit.method, unit.model, unit.protocol, unit.provenance.get("program")) for unit in units}
+    return len({unit.program for unit in units}) > 1 == len(played) and None not in played.pop()
 
 
 def _unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:

@@ -50,5 +50,6 @@ def _serialize_contrast_result(finding: ContrastResult) -> dict[str, Any]:
         "asks": finding.question.asks,
         **comparison,
         "holm": finding.holm,
+        "same_program": finding.same_program,
         "gains": [asdict(g) for g in finding.gains],
     }

@@ -63,6 +63,7 @@ def build_differences_table(found: Analysis) -> Sheet:
                 f"{_format_contrast(each)}: no result, {interval.clusters_in_words} are too few. A run of this size "
                 "may miss even the largest possible difference."
             )
+    notes += [f"{_format_contrast(each)}: both are the same program." for each in found.findings if each.same_program]
     if any(each.comparison.excluded for each in findings):
         notes.append("(-n): number of pairs left out because a unit errored or is missing in one of the two arms.")
     if any(interval.over == "task types" and interval.clusters < FEW for interval in intervals):

@@ -15,6 +15,10 @@ MOST = 3
 
 UNCERTAIN, TOO_FEW, EQUAL = "Too uncertain to call", "No result, too few task types", "No unit differs"
 
+SAME = (
+    "{second} and {first} are the same program, so nothing is compared: the compile kept the program it started from."
+)
+
 OWN_MODEL = "Your own model plays with --model PROVIDER/NAME."
 
 
@@ -45,12 +49,17 @@ def _describe_best(found: Analysis) -> str:
 
 
 def _describe_comparisons(found: Analysis) -> list[str]:
-    paired = [each for each in found.findings if each.comparison.difference is not None]
+    same = [each.question for each in found.findings if each.same_program]
+    alike = [SAME.format(second=question.second, first=question.first) for question in same]
+    paired = [each for each in found.findings if each.comparison.difference is not None and not each.same_program]
+    if alike and not paired:
+        return alike
     if not paired:
         return ["No two arms share a finished unit, so nothing is compared."] if len(found.arms) > 1 else []
-    said = _describe_results(sorted(paired, key=lambda each: each is not found.main_result))
-    for trials in sorted({each.comparison.trials for each in found.as_compiled}):
-        again = [each for each in found.as_compiled if each.comparison.trials == trials]
+    said = [*alike, *_describe_results(sorted(paired, key=lambda each: each is not found.main_result))]
+    as_compiled = [each for each in found.as_compiled if not each.same_program]
+    for trials in sorted({each.comparison.trials for each in as_compiled}):
+        again = [each for each in as_compiled if each.comparison.trials == trials]
         main = max(each.comparison.trials for each in paired)
         words = f"That is the main comparison, the protocol's best of {main} trials. By the best of {trials}, as"
         said += [f"{words} the compile scored:", *_describe_results(again)]

@@ -8,6 +8,7 @@ from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.report_files import build_table_files
+from rsso_dspy.report.tables import build_tables
 from tests.records import record
 
 TASKS = [f"task-{number}" for number in range(8)]
@@ -146,3 +147,16 @@ def test_a_compiled_program_is_also_compared_by_the_trials_that_its_compile_scor
         }, "the same numbers as if no further trial had been played"
     assert data["compile_trials"] == known
     assert len(tables["tests.csv"].splitlines()) == 2, "it is not tested twice"
+
+
+def test_a_compiled_arm_with_the_program_it_started_from_is_no_comparison():
+    units = [replace(unit, provenance={"program": "abc"}) for unit in compiled_arms()]
+    found = analyze_run(RunRecords(units, compile_trials={"rsso+first": 2}))
+    said = write_headline(found)
+    assert "rsso+first and rsso are the same program, so nothing is compared" in said
+    assert "No unit differs" not in said
+    assert "as the compile scored" not in said
+    table = next(sheet for sheet in build_tables(found) if sheet.name == "differences")
+    assert "rsso+first - rsso: both are the same program." in table.notes
+    other = [replace(unit, provenance={"program": unit.program}) for unit in units]
+    assert "same program" not in write_headline(analyze_run(RunRecords(other)))
