@@ -55,7 +55,7 @@ def export_runs(
     if target_format and rows:
         raise UsageError(f"--rows chooses the rows of a Parquet file; leave it out with --format {format_}")
     pool = open_runs(folders, separate)
-    price_of = load_prices(config, set_)
+    price_of = load_prices(config, set_, folders)
     if target_format is None:
         _export_parquet(pool, folders, out, rows or "trials", price_of)
         return

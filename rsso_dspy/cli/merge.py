@@ -26,5 +26,5 @@ def merge_runs(
     check_output_path(out)
     store = Store(out)
     merged = merge_shards(folders, store, print_status)
-    print_report(store, load_prices(config, set_))
+    print_report(store, load_prices(config, set_, [*folders, out]))
     echo(f"\nrun: {out}, {format_plural(range(merged), 'record')} of {format_plural(folders, 'folder')}")

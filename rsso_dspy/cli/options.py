@@ -1,7 +1,7 @@
 """Options that several commands share, and their translation into a configuration."""
 
 import shlex
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -160,11 +160,12 @@ def build_config(
     return load_config(file, [*of_model, *(overrides or []), *extra])
 
 
-def load_prices(file: Path | None, overrides: list[str] | None) -> "PriceOf":
-    """Return what looks up the prices of the configuration."""
+def load_prices(file: Path | None, overrides: list[str] | None, folders: Iterable[Path] = ()) -> "PriceOf":
+    """Return what looks up the prices of the configuration, then those that the runs of `folders` were played with."""
     from rsso_dspy.config import load_config, make_price_lookup
+    from rsso_dspy.store.manifest import load_stored_prices
 
-    return make_price_lookup(load_config(file, overrides or ()).prices)
+    return make_price_lookup({**load_stored_prices(folders), **load_config(file, overrides or ()).prices})
 
 
 PLAN_INDENT = 6

@@ -77,7 +77,7 @@ def report_runs(
 
     if against is not None and every:
         raise UsageError("--against and --all-pairs exclude each other; use one of them")
-    price_of = load_prices(config, set_)
+    price_of = load_prices(config, set_, folders)
     if html:
         check_page_target(html)
     for folder, option in ((table_folder, "--tables"), (figure_folder, "--figures")):

@@ -26,7 +26,7 @@ def view_runs(
 
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder; name that of a run, or the one that holds your runs")
-    pages = RunPages(folder, load_prices(config, set_))
+    pages = RunPages(folder, load_prices(config, set_, [*sorted(folder.iterdir()), folder]))
     with open_server(pages, port) as server:
         try:
             echo(server.url)

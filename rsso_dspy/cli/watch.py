@@ -54,7 +54,7 @@ def watch_run(
     from rsso_dspy.report.terminal import SafeConsole
     from rsso_dspy.workflows.run_monitor import RunMonitor
 
-    price_of = load_prices(config, set_)
+    price_of = load_prices(config, set_, [folder])
     console = SafeConsole()
     try:
         if wait and not (folder / "run.json").exists():

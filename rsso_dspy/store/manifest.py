@@ -14,6 +14,7 @@ All commands of a folder share one configuration, as far as results depend on it
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -21,10 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import is_local, strip_addresses, strip_credentials
 from rsso_dspy.atomic import atomic_write_text
-from rsso_dspy.config import Config, format_override
+from rsso_dspy.config import Config, PriceConfig, format_override
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT
-from rsso_dspy.safe_read import explain_unreadable, parse_json, pick_quarantine_path, read_bytes, read_text
+from rsso_dspy.safe_read import explain_unreadable, parse_json, pick_quarantine_path, read_bytes, read_text, read_toml
 from rsso_dspy.store.run_spec import RunSpec
 
 FOLDER = "given"
@@ -103,6 +104,7 @@ class Invocation:
 
 
 _ASKED = TypeAdapter(Invocation)
+_PRICES = TypeAdapter(dict[str, PriceConfig])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,16 @@ def load_invocations(folder: Path) -> list[Invocation]:
         return [_ASKED.validate_python(parse_json(line, file)) for line in read_text(file).split("\n") if line]
     except (ValidationError, DamagedFile):
         raise UsageError(f"{file} is damaged or from a newer rsso-dspy; restore or remove it") from None
+
+
+def load_stored_prices(folders: Iterable[Path]) -> dict[str, PriceConfig]:
+    """Return the prices that these runs were played with, by model; none from a folder that stores none or damaged
+    ones."""
+    found: dict[str, PriceConfig] = {}
+    for folder in folders:
+        with suppress(OSError, UsageError, DamagedFile, ValidationError):
+            found |= _PRICES.validate_python(read_toml(folder / FOLDER / CONFIG).get("prices", {}))
+    return found
 
 
 def merge_manifests(sources: Iterable[Path], target: Path) -> None:

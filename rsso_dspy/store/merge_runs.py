@@ -15,7 +15,7 @@ from rsso_dspy.store.manifest import load_invocations, merge_manifests
 from rsso_dspy.store.pooled_runs import ArmChecker
 from rsso_dspy.store.run_file import describe_difference
 from rsso_dspy.store.run_log import list_planned_units
-from rsso_dspy.store.run_spec import list_missing_shards
+from rsso_dspy.store.run_spec import Shard, list_missing_shards
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.usage_ledger import get_job_key
 
@@ -42,7 +42,7 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
     target.check_identity(identity, arms)
     looked_at = [*stores, *([target] if (target.folder / "run.json").exists() else [])]
     _check_same_selection(looked_at)
-    shards = sorted({shard for store in looked_at for shard in store.read_shards()})
+    shards = _find_shards(looked_at)
     if missing := list_missing_shards(shards):
         say(f"shards are missing: {', '.join(missing)}")
     chosen: dict[Path, RecordPart] = {}
@@ -74,8 +74,19 @@ def merge_shards(sources: Sequence[Path], target: Store, say: Callable[[str], No
     return len(records)
 
 
+def _find_shards(stores: Sequence[Store]) -> list[str]:
+    """Return the shards that these folders hold together; none if one of them holds the whole run."""
+    held = [store.read_shards() for store in stores]
+    return sorted({shard for shards in held for shard in shards}) if all(held) else []
+
+
 def _check_same_selection(stores: Sequence[Store]) -> None:
-    """Raise `RunMismatch` if shards were cut from different selections: together they are no selection at all."""
+    """Raise `RunMismatch` if shards were cut from different selections, or into different numbers of parts: together
+    they are no run at all."""
+    splits = {Shard.parse(shard).of: store.folder for store in stores for shard in store.read_shards()}
+    if len(splits) > 1:
+        said = ", ".join(f"{folder} is one of {of}" for of, folder in sorted(splits.items()))
+        raise RunMismatch(f"these shards are of different splits: {said}; play one of them again as the other")
     known: dict[frozenset[str], Path] = {}
     for store in stores:
         if store.read_shards() and (asked := load_invocations(store.folder)):

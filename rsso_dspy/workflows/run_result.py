@@ -24,6 +24,7 @@ from rsso_dspy.report.parquet_columns import COLUMNS, RowKind
 from rsso_dspy.report.parquet_export import build_rows
 from rsso_dspy.report.terminal import print_renderable
 from rsso_dspy.report.terminal_report import render_analysis
+from rsso_dspy.store.manifest import load_stored_prices
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.played_runs import collect_played
@@ -57,7 +58,7 @@ class RunResult:
         self.store = Store(folder, read_only=True)
         self.pool = PooledRuns([self.store])
         self._units_beside = units_beside
-        self._price_of = make_price_lookup(config.prices)
+        self._price_of = make_price_lookup({**load_stored_prices([folder]), **config.prices})
 
     @cached_property
     def analysis(self) -> Analysis:

@@ -73,6 +73,18 @@ def test_shards_of_different_selections_are_refused_and_a_folder_knows_its_shard
     assert whole.read_shards() == (), "the whole run was asked for"
 
 
+def test_a_whole_run_stays_whole_and_shards_of_other_splits_are_refused(tmp_path):
+    for name, shard in (("whole", ""), ("a", "1/2"), ("b", "1/3")):
+        Store(tmp_path / name).open(IDENTITY, {"sso": "1"}, shard)
+    said = []
+    merge_shards([tmp_path / "a"], Store(tmp_path / "whole"), said.append)
+    merge_shards([tmp_path / "whole", tmp_path / "a"], Store(tmp_path / "new"), said.append)
+    assert said == []
+    assert Store(tmp_path / "whole").read_shards() == Store(tmp_path / "new").read_shards() == ()
+    with pytest.raises(RunMismatch, match=r"a is one of 2, .*b is one of 3"):
+        merge_shards([tmp_path / "a", tmp_path / "b"], Store(tmp_path / "more"))
+
+
 def test_planned_units_of_shards_without_a_record_stay_missing(tmp_path):
     said = []
     first = part(tmp_path / "a", record("sso", "boil", 22, [[10]]))
