@@ -140,14 +140,15 @@ class VectorIndex:
     def _rank(self, vector: np.ndarray, number: int, exclude: str | None) -> list[int]:
         if not len(self._vectors):
             return []
+        allowed = np.ones(len(self._vectors), bool) if exclude is None else self._keys != exclude
         if len(self._vectors) > EXACT:
             rough = self._heads @ (vector @ _make_rotation(vector.size))
+            rough[~allowed] = -np.inf
             most = min(RANKED, len(rough))
             places = np.sort(np.argpartition(rough, len(rough) - most)[-most:])
+            places = places[allowed[places]]
         else:
-            places = np.arange(len(self._vectors))
-        if exclude is not None:
-            places = places[self._keys[places] != exclude]
+            places = np.flatnonzero(allowed)
         near = np.round(self._vectors[places] @ vector, 6)
         return [int(place) for place in places[np.argsort(-near, kind="stable")[:number]]]
 

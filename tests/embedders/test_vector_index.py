@@ -51,6 +51,17 @@ def test_a_large_index_ranks_first_and_finds_the_same(tmp_path, monkeypatch):
             assert index.find_nearest(vectors[number], 1) == [Entry(texts[number], texts[number])]
 
 
+def test_excluded_entries_do_not_fill_the_shortlist(tmp_path, monkeypatch):
+    monkeypatch.setattr(vector_index, "EXACT", 20)
+    monkeypatch.setattr(vector_index, "RANKED", 5)
+    entries = [Entry("me::1" if n < 40 else f"other::{n}", f"boil water {n}") for n in range(60)]
+    with VectorIndex(tmp_path / "i", "words", create=True) as index:
+        index.add(entries, words_embed)
+        found = index.find_nearest(words_embed(["boil water 1"])[0], 3, exclude="me::1")
+    assert len(found) == 3
+    assert all(entry.key != "me::1" for entry in found)
+
+
 def test_several_processes_write_one_index_while_another_reads(tmp_path):
     file = tmp_path / "i"
     with VectorIndex(file, "words", create=True) as reader:
