@@ -103,11 +103,8 @@ def evaluate_program(
         tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     elif not calibrated:
         tasks = None
-    if compiled.calibration:
-        made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
-    else:
-        made = "made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants"
-    print_status(f"{program}: {compiled.method}, {made}")
+    made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
+    print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else made}")
     spec = RunSpec(
         methods=(compiled.method,),
         programs=(ZERO_SHOT, derive_program_name(program)),

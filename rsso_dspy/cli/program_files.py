@@ -56,10 +56,8 @@ def _describe_trials(scored: int, played: int) -> str:
 
 
 def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
-    from rsso_dspy.optimize.compiled import ELSEWHERE
-
     found = compiled.confirmation
-    if compiled.optimizer == ELSEWHERE:
+    if compiled.is_made_elsewhere:
         return ""
     if compiled.candidate and found:
         return (

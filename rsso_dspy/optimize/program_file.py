@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration, rename_old_parts
-from rsso_dspy.optimize.compiled import ELSEWHERE, FILE, KIND, SCHEMA, Compiled
+from rsso_dspy.optimize.compiled import FILE, KIND, SCHEMA, Compiled
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
@@ -62,6 +62,8 @@ def load(path: Path | str) -> Compiled:
         )
     try:
         compiled = FILE.validate_python(rename_old_parts(data))
+        if compiled.is_made_elsewhere:
+            compiled = replace(compiled, improved=False)  # older files say that it is
         if compiled.signatures in OLD_SCHEMAS:
             compiled = _convert_old_program(compiled)
     except ValidationError as error:
@@ -134,7 +136,7 @@ def _check_compiled(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
     of = compiled.benchmark
-    if compiled.optimizer != ELSEWHERE:
+    if not compiled.is_made_elsewhere:
         given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
         train, val, confirm, fresh = (tuple(map(of.table.parse, keys)) for keys in given)
         Calibration(train, val, confirm, benchmark=of.name, spare=fresh)
