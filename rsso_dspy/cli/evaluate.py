@@ -34,7 +34,6 @@ from rsso_dspy.cli.options import (
     split_names,
 )
 from rsso_dspy.cli.play import PlaySettings, plan_and_play
-from rsso_dspy.cli.program_files import load_programs
 from rsso_dspy.cli.terminal_text import echo
 
 
@@ -79,7 +78,7 @@ def evaluate_program(
     If the file's candidate is not confirmed, the program that it started from plays, unless you give --unconfirmed.
     The command works like `rsso-dspy run` with two programs: it writes every unit as soon as it is finished.
     """
-    from rsso_dspy.optimize.program_file import derive_program_name, load
+    from rsso_dspy.optimize.program_file import derive_program_name, load, load_programs
     from rsso_dspy.records import ZERO_SHOT
     from rsso_dspy.store.run_spec import RunSpec
 

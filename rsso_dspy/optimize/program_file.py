@@ -5,6 +5,7 @@ derive_program_name("runs/compiled.json")   # "compiled": what it is called in r
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,23 @@ def load(path: Path | str) -> Compiled:
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     return compiled
+
+
+def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, Compiled | None]:
+    """The programs of a run by name: `zero-shot`, which is None here, or files. With `unconfirmed`, a candidate that is
+    not confirmed takes the place of the program that it started from. Raises `UsageError` when two programs have one
+    name, and whatever `load` raises."""
+    found: dict[str, Compiled | None] = {}
+    for text in texts:
+        name = text if text == ZERO_SHOT else derive_program_name(text)
+        if name in found:
+            raise UsageError(
+                f"--programs names {name!r} twice: a program has the name of its file; rename one of the files"
+            )
+        found[name] = None if text == ZERO_SHOT else load(text)
+        if unconfirmed and (compiled := found[name]):
+            found[name] = compiled.select_candidate()
+    return found
 
 
 OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}
