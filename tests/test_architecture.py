@@ -46,7 +46,19 @@ ALLOWED = {
     "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "signatures"},
     "integrations": GROUND | {"experiment", "store", "report", "config", "addresses", "programs", "environments", "lm"},
     "workflows": GROUND
-    | {"experiment", "store", "report", "config", "pricing", "programs", "environments", "memory", "lm", "regions"},
+    | {
+        "optimize",
+        "experiment",
+        "store",
+        "report",
+        "config",
+        "pricing",
+        "programs",
+        "environments",
+        "memory",
+        "lm",
+        "regions",
+    },
     "cli": GROUND
     | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
     | {"environments", "lm", "embedders", "coding", "regions", "memory"},

@@ -34,7 +34,6 @@ from rsso_dspy.cli.options import (
     split_names,
 )
 from rsso_dspy.cli.play import PlaySettings, plan_and_play
-from rsso_dspy.cli.program_files import load_programs
 from rsso_dspy.cli.terminal_text import echo
 
 
@@ -79,7 +78,7 @@ def evaluate_program(
     If the file's candidate is not confirmed, the program that it started from plays, unless you give --unconfirmed.
     The command works like `rsso-dspy run` with two programs: it writes every unit as soon as it is finished.
     """
-    from rsso_dspy.optimize.program_file import derive_program_name, load
+    from rsso_dspy.optimize.program_file import derive_program_name, load, load_programs
     from rsso_dspy.records import ZERO_SHOT
     from rsso_dspy.store.run_spec import RunSpec
 
@@ -103,11 +102,8 @@ def evaluate_program(
         tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     elif not calibrated:
         tasks = None
-    if compiled.calibration:
-        made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
-    else:
-        made = "made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants"
-    print_status(f"{program}: {compiled.method}, {made}")
+    made = f"compiled by {compiled.optimizer} on {len(compiled.calibration)} variants under {compiled.protocol}"
+    print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else made}")
     spec = RunSpec(
         methods=(compiled.method,),
         programs=(ZERO_SHOT, derive_program_name(program)),

@@ -1,32 +1,10 @@
-"""Loads the programs named on the command line: `zero-shot`, or files of compiled programs."""
+"""Describes the compiled programs that a command plays."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
-
-from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.compiled import Compiled
-
-
-def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> "dict[str, Compiled | None]":
-    """Return compiled programs by name, with None for `zero-shot`. With `unconfirmed`, a candidate that is not
-    confirmed takes the place of the program that it started from. Raises `UsageError` when two programs have one
-    name, and whatever `load` raises."""
-    from rsso_dspy.optimize.program_file import derive_program_name, load
-    from rsso_dspy.records import ZERO_SHOT
-
-    found: dict[str, Compiled | None] = {}
-    for text in texts:
-        name = text if text == ZERO_SHOT else derive_program_name(text)
-        if name in found:
-            raise UsageError(
-                f"--programs names {name!r} twice: a program has the name of its file; rename one of the files"
-            )
-        found[name] = None if text == ZERO_SHOT else load(text)
-        if unconfirmed and (compiled := found[name]):
-            found[name] = compiled.select_candidate()
-    return found
 
 
 def describe_programs(
@@ -56,10 +34,8 @@ def _describe_trials(scored: int, played: int) -> str:
 
 
 def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
-    from rsso_dspy.optimize.compiled import ELSEWHERE
-
     found = compiled.confirmation
-    if compiled.optimizer == ELSEWHERE:
+    if compiled.is_made_elsewhere:
         return ""
     if compiled.candidate and found:
         return (

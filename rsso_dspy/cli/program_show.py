@@ -26,6 +26,9 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     from rsso_dspy.optimize.outcome import ENDED
     from rsso_dspy.records import RULE_BASED_NOTE
 
+    if found.is_made_elsewhere:
+        _show_elsewhere(file, found)
+        return
     print_paragraph(f"{file}: {found.method}, compiled by {found.optimizer}", bold=True)
     before, after = found.before, found.after
     if before is None or after is None:
@@ -75,6 +78,24 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
         print_paragraph(RULE_BASED_NOTE)
 
 
+def _show_elsewhere(file: Path, found: "Compiled") -> None:
+    """Print what a file says of a program that `rsso-dspy compile` did not make."""
+    from rsso_dspy.cli.options import format_command
+
+    print_paragraph(f"{file}: {found.method}, made from an agent", bold=True)
+    print_paragraph(
+        "It was not scored or confirmed here; to compare it with the zero-shot program on held-out variants, use "
+        f"{format_command('evaluate', file)}"
+    )
+    print_paragraph(f"differs from the zero-shot program in: {', '.join(found.changes) or 'nothing'}")
+    for part, keys in {"train": found.train, "val": found.val}.items():
+        print_paragraph(f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys) or 'none named'}")
+    if found.environment is not None:
+        print_paragraph(f"benchmark: {found.environment}")
+    for note in found.notes:
+        print_paragraph(f"note: {note}")
+
+
 def _format_token_counts(usages: Iterable[Any]) -> str:
     both = [(usage.input, usage.output) for usage in usages]
     return f"{sum(given for given, _ in both):,} in, {sum(said for _, said in both):,} out"
@@ -82,9 +103,10 @@ def _format_token_counts(usages: Iterable[Any]) -> str:
 
 def show_candidates(candidates: "Sequence[ComparedProgram]", val: Sequence[str]) -> None:
     """Print all programs that were compared, then their scores per variant if the file holds them."""
+    if not candidates:
+        return
     print_title(f"{format_plural(candidates, 'program')} compared, on the val variants")
-    if candidates:
-        echo(f"{'#':>3} {'program':<12} metric   Mean")
+    echo(f"{'#':>3} {'program':<12} metric   Mean")
     for each in candidates:
         kinds = {"zero-shot": each.zero_shot, "placebo": each.placebo, "dropped": each.dropped, "chosen": each.chosen}
         marks = [name for name, there in kinds.items() if there]

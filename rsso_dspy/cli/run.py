@@ -11,7 +11,6 @@ from rsso_dspy.bounds import MOST_PER_TASK, MOST_TRIALS
 from rsso_dspy.cli import options
 from rsso_dspy.cli.options import build_config, parse_retry, print_status, split_names
 from rsso_dspy.cli.play import PlaySettings, plan_and_play
-from rsso_dspy.cli.program_files import load_programs
 from rsso_dspy.errors import UsageError
 from rsso_dspy.workflows.named_experiments import describe_experiments, get_experiment
 
@@ -114,6 +113,7 @@ def run_methods(
 
     Every trial is saved as soon as it is finished. Repeat the command to resume.
     """
+    from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.store.run_spec import RunSpec, Shard
 
     named = get_experiment(preset)

@@ -97,12 +97,14 @@ def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lam
     """Create the program of every arm.
 
     Raises `SplitError` if a program was compiled on a variant of the plan. `say` receives a note on programs compiled
-    under another protocol.
+    under another protocol, and on programs that do not name the variants they were made on.
     """
     agents = make_zero_shot_programs(plan)
     for name in dict.fromkeys(arm.program for arm in agents):
         if program := programs.get(name):
             check_held_out(program.calibration, [unit.variant for unit in plan.units])
+            if not program.calibration:
+                say(f"{name} was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants")
             if program.environment and program.protocol != plan.protocol:
                 say(f"{name} was compiled under {program.protocol}, and is played under {plan.protocol}")
     return {

@@ -49,8 +49,9 @@ class Compiled:
     method: str
     improved: bool
     """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
-    and the best candidate on val is in `candidate`. (Files of version 0.1.0 have no `confirmation`. In them it says
-    that `state` did better on val.)"""
+    and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
+    compared with nothing. (Files of version 0.1.0 have no `confirmation`. In them it says that `state` did better on
+    val.)"""
     ended_by: Literal["rollouts", "lm-calls", "cost", "interrupted", "error"] | None
     """What cut the compile short; None when the optimizer finished."""
     optimizer: str
@@ -130,6 +131,11 @@ class Compiled:
     schema: int = field(default=SCHEMA)
 
     @property
+    def is_made_elsewhere(self) -> bool:
+        """Whether something other than `rsso-dspy compile` made it: it was not scored or confirmed here."""
+        return self.optimizer == ELSEWHERE
+
+    @property
     def calibration(self) -> tuple[str, ...]:
         """Keys of all variants that the program has seen, those of the program it was made from included."""
         return tuple(dict.fromkeys((*self.seen, *self.train, *self.fresh, *self.val, *self.confirm)))
@@ -181,14 +187,15 @@ class Compiled:
     ) -> "Compiled":
         """Wrap a program that was made elsewhere, by a DSPy optimizer or by hand, as a compiled program. `trainset` and
         `valset` are keys of the variants that it was made on (``boil::0``): runs refuse to play these. `environment` is
-        the benchmark it was made in; None means any version of the default benchmark. Raises `UsageError` for modules
+        the benchmark it was made in; None means any version of the default benchmark. It counts as not `improved`,
+        because nothing was compared; runs play it all the same. Raises `UsageError` for modules
         that are not the method's own, `SplitError` for held-out variants."""
         check_stock_modules(agent)
         state = {name: {**each, "lm": None, "traces": [], "train": []} for name, each in agent.dump_state().items()}
         notes = ("made outside of rsso-dspy compile: what it was compiled on is what its maker said",)
         compiled = cls(
             method=agent.method.name,
-            improved=True,
+            improved=False,
             ended_by=None,
             optimizer=ELSEWHERE,
             trials=0,

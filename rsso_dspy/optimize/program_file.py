@@ -5,6 +5,7 @@ derive_program_name("runs/compiled.json")   # "compiled": what it is called in r
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration, rename_old_parts
-from rsso_dspy.optimize.compiled import ELSEWHERE, FILE, KIND, SCHEMA, Compiled
+from rsso_dspy.optimize.compiled import FILE, KIND, SCHEMA, Compiled
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
@@ -62,6 +63,8 @@ def load(path: Path | str) -> Compiled:
         )
     try:
         compiled = FILE.validate_python(rename_old_parts(data))
+        if compiled.is_made_elsewhere:
+            compiled = replace(compiled, improved=False)  # older files say that it is
         if compiled.signatures in OLD_SCHEMAS:
             compiled = _convert_old_program(compiled)
     except ValidationError as error:
@@ -75,6 +78,23 @@ def load(path: Path | str) -> Compiled:
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     return compiled
+
+
+def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, Compiled | None]:
+    """The programs of a run by name: `zero-shot`, which is None here, or files. With `unconfirmed`, a candidate that is
+    not confirmed takes the place of the program that it started from. Raises `UsageError` when two programs have one
+    name, and whatever `load` raises."""
+    found: dict[str, Compiled | None] = {}
+    for text in texts:
+        name = text if text == ZERO_SHOT else derive_program_name(text)
+        if name in found:
+            raise UsageError(
+                f"--programs names {name!r} twice: a program has the name of its file; rename one of the files"
+            )
+        found[name] = None if text == ZERO_SHOT else load(text)
+        if unconfirmed and (compiled := found[name]):
+            found[name] = compiled.select_candidate()
+    return found
 
 
 OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}
@@ -134,7 +154,7 @@ def _check_compiled(compiled: Compiled) -> None:
     if "protocol" not in compiled.identity:
         raise UsageError("it is damaged (identity.protocol is missing); restore it, or compile again")
     of = compiled.benchmark
-    if compiled.optimizer != ELSEWHERE:
+    if not compiled.is_made_elsewhere:
         given = (compiled.train, compiled.val, compiled.confirm, compiled.fresh)
         train, val, confirm, fresh = (tuple(map(of.table.parse, keys)) for keys in given)
         Calibration(train, val, confirm, benchmark=of.name, spare=fresh)

@@ -29,7 +29,7 @@ from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
 from rsso_dspy.programs.roles import MEMORIES, Roles, actor_signature, list_modules
 from rsso_dspy.programs.runtime import ResumeState, Runtime
 from rsso_dspy.programs.shown_texts import ShownTexts, fill_regions
-from rsso_dspy.programs.state import read_state, write_method
+from rsso_dspy.programs.state import merge_state, read_state, write_method
 from rsso_dspy.programs.steps import apply_answer, recall_memory, should_learn, stop_reason, stops_on_success
 from rsso_dspy.programs.tracing import collect_trial_trace, open_span
 from rsso_dspy.programs.transcript import render_history
@@ -154,12 +154,17 @@ class Agent(dspy.Module):
         if Path(path).suffix == ".json":
             write_method(Path(path), self.method.name)
 
-    def load(self, path: Path | str, *args: Any, **options: Any) -> None:
-        """As `dspy.Module.load`; reads compiled programs (`rsso-dspy compile`) as well as saved states."""
+    def load(self, path: Path | str, *args: Any, any_method: bool = False, **options: Any) -> None:
+        """As `dspy.Module.load`; reads compiled programs (`rsso-dspy compile`) as well as saved states.
+
+        Raises `UsageError` for a JSON file of another method, or with other predictors. With `any_method`, it loads the
+        predictors that the file and the agent both have.
+        """
         if Path(path).suffix != ".json":
             super().load(path, *args, **options)
         else:
-            self.load_state(read_state(Path(path)).predictors)
+            saved = read_state(Path(path))
+            self.load_state(merge_state(Path(path), saved, self.method.name, self.dump_state(), any_method))
 
     def _play_trial(
         self,

@@ -60,3 +60,40 @@ def write_method(path: Path, method: str) -> None:
     data = json.loads(path.read_text(encoding="utf-8"))
     data["metadata"]["method"] = method
     atomic_write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def merge_state(
+    path: Path, saved: SavedState, method: str, own: Mapping[str, Any], any_method: bool = False
+) -> dict[str, Any]:
+    """The state `own` of an agent of `method`, with the prompts of a file.
+
+    Raises `UsageError` if the file is of another method, or its predictors are not those of the agent. With
+    `any_method`, the agent takes the predictors that both have.
+    """
+    base = method.partition("+")[0]
+    # An addition brings predictors of its own; version 0.1.0 saved eight predictors, whatever the method.
+    brought = {name for name in own if name.startswith("constitution_writer") and saved.method == base != method}
+    missing = own.keys() - saved.predictors.keys() - brought
+    extra = saved.predictors.keys() - own.keys()
+    shared = {name: state for name, state in saved.predictors.items() if name in own}
+    changed = {name for name, state in shared.items() if _count_fields(state) != _count_fields(own[name])}
+    is_other = saved.method not in ("", base, method)
+    fits = not (is_other or missing or (extra and not saved.method))
+    if shared and not changed and (fits or any_method):
+        return {**own, **shared}
+    misfits = ((missing, "lacks"), (extra, "also has"), (changed, "has other fields in"))
+    found = [f"{verb} {', '.join(sorted(names))}" for names, verb in misfits if names]
+    made = f"was saved for the method {saved.method}" if saved.method else "does not name its method"
+    fix = f"load it into Agent({saved.method!r})" if is_other else "load it into an agent with the same modules"
+    more = ", or add any_method=True to load the predictors that both have" if shared and not changed else ""
+    raise UsageError(
+        f"{path} {made}, and this agent is of {method}{': it ' if found else ''}{' and '.join(found)}; {fix}{more}"
+    )
+
+
+def _count_fields(state: Any) -> int:
+    """The number of fields in the state of a predictor; 0 if it has no signature."""
+    try:
+        return len(state["signature"]["fields"])
+    except (KeyError, TypeError):
+        return 0

@@ -18,13 +18,17 @@ from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.events import EventStream, TrialFinished, UnitFinished
 from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.experiment.session import session
+from rsso_dspy.optimize.program_file import load_programs
+from rsso_dspy.records import ZERO_SHOT
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.workflows.run_result import RunResult
 
 
 def run(
-    methods: Sequence[str] | str = ("react-sso", "rsso"),
+    methods: Sequence[str] | str | None = None,
     *,
+    programs: Sequence[Path | str] | str = (ZERO_SHOT,),
+    unconfirmed: bool = False,
     tasks: Sequence[str] | str | None = None,
     variants: Sequence[str] | str = (),
     per_task: int | None = None,
@@ -32,6 +36,8 @@ def run(
     benchmark: str | None = None,
     protocol: str | None = None,
     seed: int | None = None,
+    skills: Path | str | None = None,
+    constitution: Path | str | None = None,
     out: Path | str = "runs/run",
     jobs: int = 1,
     max_cost: float | None = None,
@@ -43,28 +49,38 @@ def run(
     """Play held-out variants with one or more methods, save every trial in the folder `out`, and return its results.
 
     Call it again to resume. Give each experiment an `out` of its own: the results count every unit in the folder, and a
-    warning says how many are of earlier calls. The arguments are those of `rsso-dspy run`: `tasks` and `variants` are
-    lists or comma-separated, `settings` are overrides such as `"memory.reflections=5"` of the configuration, which is
-    `rsso.toml` where the working directory has one. A model set by `dspy.configure(lm=...)` answers in every role;
-    otherwise the configuration's backend does, by default the rule-based offline one. `progress` shows a bar on stderr.
+    warning says how many are of earlier calls. The arguments are options of `rsso-dspy run`: `methods` (default: those
+    of the compiled `programs`, or react-sso and rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both),
+    `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as `"memory.reflections=5"` or
+    `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the working directory has one.
+    `constitution` needs methods that read it, such as rsso+constitution. The command alone can fork, shard, retry,
+    record and replay. A model set by `dspy.configure(lm=...)` answers in every role; otherwise the configuration's
+    backend does, by default the rule-based offline one. `progress` shows a bar on stderr.
 
     Raises `ConfigError`, `UnknownName` or `UsageError` for arguments that cannot be played, `RunMismatch` if the folder
     holds a run of another configuration, and `LimitReached` at `max_cost` (US dollars) or `max_tokens`.
     """
     if config is not None and settings:
         raise UsageError("config and settings exclude each other; put the settings into the configuration")
+    playing = load_programs(_split(programs), unconfirmed)
+    compiled_for = dict.fromkeys(program.method for program in playing.values() if program)
     spec = RunSpec(
-        methods=_split(methods),
+        methods=_split(methods) if methods is not None else tuple(compiled_for) or ("react-sso", "rsso"),
+        programs=tuple(playing),
+        compiled=tuple(Path(file) for file in _split(programs) if file != ZERO_SHOT),
+        unconfirmed=unconfirmed,
         tasks=None if tasks is None else _split(tasks),
         variants=_split(variants),
         per_task=per_task,
         out=Path(out),
+        skills=None if skills is None else Path(skills),
+        constitution=None if constitution is None else Path(constitution),
     )
     given = _apply_arguments(
         config or load_config(overrides=settings), benchmark=benchmark, seed=seed, preset=protocol, trials=trials
     )
     with session(given, jobs) as live:
-        planned = plan_run(live.config, spec, say=lambda note: warnings.warn(note, stacklevel=2))
+        planned = plan_run(live.config, spec, playing, say=lambda note: warnings.warn(note, stacklevel=2))
         if beside := planned.units_beside:
             warnings.warn(
                 f"{out} also holds {beside} units of earlier calls, which the results count too; name another out for "
@@ -81,9 +97,9 @@ def run(
         return RunResult(planned.store.folder, live.config, planned.units_beside)
 
 
-def _split(names: Sequence[str] | str) -> tuple[str, ...]:
+def _split(names: Sequence[Path | str] | str) -> tuple[str, ...]:
     """Return names given as a list or comma-separated."""
-    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(names)
+    return tuple(name.strip() for name in names.split(",")) if isinstance(names, str) else tuple(map(str, names))
 
 
 def _apply_arguments(

@@ -9,9 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.cli.program_files import load_programs
 from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores
-from rsso_dspy.optimize.program_file import load
+from rsso_dspy.optimize.program_file import load, load_programs
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.store.unit_store import Store

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
@@ -145,6 +146,32 @@ def test_what_would_steer_a_terminal_is_shown_as_a_mark(rsso, edited):
         assert "\x1b" not in out + "".join(words)
         assert "\x07" not in out
         assert "Trust me." in out
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso, tmp_path, older):
+    agent = Agent("react-sso")
+    agent.actor.signature = agent.actor.signature.with_instructions("Look twice.")
+    Compiled.from_agent(agent, trainset=["find-plant::0"]).save(tmp_path / "mine.json")
+    content = json.loads((tmp_path / "mine.json").read_text())
+    assert not content["improved"]
+    (tmp_path / "mine.json").write_text(json.dumps(content | {"improved": older}))
+    code, out, err = rsso("program", "show", "mine.json")
+    said = " ".join(out.split())
+    assert (code, err) == (0, "")
+    for text in (
+        "mine.json: react-sso, made from an agent",
+        "It was not scored or confirmed here; to compare it with the zero-shot program on held-out variants, use "
+        "rsso-dspy evaluate mine.json",
+        "differs from the zero-shot program in: instruction of actor",
+        "train, 1 variant: find-plant::0",
+        "actor: changed",
+    ):
+        assert text in said
+    for text in ("ended before", "holds the zero-shot program", "optimizer finished", "rollouts", "compared, on"):
+        assert text not in said
+    assert json.loads(rsso("program", "show", "mine.json", "--json")[1])["improved"] is False
+    assert rsso("program", "validate", "mine.json")[0] == 0
 
 
 # diff

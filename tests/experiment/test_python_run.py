@@ -9,9 +9,12 @@ import dspy
 import pytest
 
 import rsso_dspy
-from rsso_dspy.config import Config
+from rsso_dspy.config import Config, load_config
 from rsso_dspy.errors import ConfigError, NotInstalled, RunMismatch, UnknownName, UsageError
+from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.explorer import Explorer
+from rsso_dspy.optimize.compiled import Compiled
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso
 from tests.provider_server import completion, provider
@@ -75,6 +78,9 @@ def test_the_call_again_plays_nothing_and_other_settings_are_refused(played, cap
         ({"tasks": "GoToNothing"}, UnknownName, "did you mean GoToDoor"),
         ({"config": Config()}, UsageError, "exclude each other"),
         ({"methods": []}, UsageError, "name at least one"),
+        ({"programs": "nowhere.json"}, UsageError, "cannot read the compiled program nowhere.json"),
+        ({"skills": "nowhere.json", "methods": "sso"}, UsageError, "nowhere.json"),
+        ({"constitution": "nowhere.json"}, UsageError, r"no method of this run reads .*METHOD\+constitution"),
         ({"trials": 0}, ConfigError, r"protocol\.trials"),
         ({"seed": -1}, ConfigError, "seed: .* greater than or equal to 0"),
         ({"jobs": 0}, UsageError, "at least 1"),
@@ -98,6 +104,19 @@ def test_a_folder_that_holds_more_than_was_asked_for_says_so(played, tmp_path, r
     for per_task, said in (("1", 2), ("2", 0)):
         code, _, err = rsso(*command, "--per-task", per_task)
         assert (code, " ".join(err.split()).count("also holds 2 units of earlier commands")) == (0, said)
+
+
+def test_a_compiled_program_is_compared_with_the_zero_shot_one(tmp_path):
+    agent = Agent("react")
+    agent.actor.signature = agent.actor.signature.with_instructions("Turn left twice.")
+    made_in = CompileEnvironment.of(load_config(overrides=["benchmark=babyai"]))
+    Compiled.from_agent(agent, environment=made_in).save(tmp_path / "mine.json")
+    programs = ["zero-shot", tmp_path / "mine.json"]
+    with pytest.warns(UserWarning, match="mine was made elsewhere"):
+        played = rsso_dspy.run(programs=programs, out=tmp_path / "run", progress=False, **{**SMALL, "per_task": 1})
+    assert played.scores.keys() == {"react", "react+mine"}
+    assert "react+mine - react" in str(played.report())
+    assert (tmp_path / "run/given/programs/mine.json").read_bytes() == (tmp_path / "mine.json").read_bytes()
 
 
 def write_as_older(folder) -> str:

@@ -221,6 +221,14 @@ def test_a_program_that_has_seen_nothing_of_it_is_the_one_that_is_played():
     assert said == [f"mine was compiled under {program.protocol}, and is played under {run.plan.protocol}"]
 
 
+def test_a_program_that_does_not_name_its_variants_is_planned_with_one_note():
+    said: list[str] = []
+    program = Compiled.from_agent(a_program().agent())
+    (agent,) = planned(load_config(overrides=FAST), program, said).programs.values()
+    assert fingerprint_program(agent) == program.program
+    assert said == ["mine was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants"]
+
+
 def test_all_variants_of_a_run_are_held_out_and_not_only_those_of_a_shard():
     config = load_config(overrides=FAST)
     spec = RunSpec(methods=("rsso",), programs=("mine",), variants=(PLAYED, "find-plant::229"), out=Path("run"))

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from uuid import uuid4
 
 import dspy
@@ -342,11 +343,83 @@ def test_an_agent_made_on_held_out_variants_is_no_program(told):
 
 def test_a_state_that_does_not_say_its_method_asks_for_it(told, tmp_path):
     told.save(tmp_path / "told.json")
-    data = json.loads((tmp_path / "told.json").read_text())
-    del data["metadata"]["method"]
-    (tmp_path / "told.json").write_text(json.dumps(data))
+    drop_method(tmp_path / "told.json")
     with pytest.raises(UsageError, match=r"Agent\(METHOD\)\.load"):
         rsso_dspy.load(tmp_path / "told.json")
+
+
+def save_agent(method: str, path: Path) -> None:
+    """Save an agent with an actor's instruction of its own."""
+    agent = Agent(method)
+    agent.actor.signature = agent.actor.signature.with_instructions(f"Act as {method}.")
+    agent.save(path)
+
+
+def drop_method(path: Path) -> None:
+    data = json.loads(path.read_text())
+    del data["metadata"]["method"]
+    path.write_text(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("saved", "into", "named", "said"),
+    [
+        ("react-sso", "rsso", True, r"for the method react-sso, and this agent is of rsso: it lacks reflector, skill_"),
+        ("rsso", "react", True, r"for the method rsso, .* is of react: it also has reflector, .*other fields in actor"),
+        ("rsso", "sso", True, r"method rsso, .* of sso: it also has reflector; load it into Agent\('rsso'\), or add"),
+        (
+            "react",
+            "omnireflect-symbolic",
+            True,
+            "for the method react, and this agent is of omnireflect-symbolic; load",
+        ),
+        ("rsso+constitution", "rsso", True, r"for the method rsso\+constitution, and this agent is of rsso; load it"),
+        ("react-sso", "sso", False, "does not name its method, and this agent is of sso: it lacks skill_equivalence, "),
+        ("rsso", "react-sso", False, "does not name its method, .* is of react-sso: it also has reflector, "),
+    ],
+)
+def test_a_file_of_another_method_is_refused_and_the_agent_stays(tmp_path, saved, into, named, said):
+    save_agent(saved, tmp_path / "saved.json")
+    if not named:
+        drop_method(tmp_path / "saved.json")
+    agent = Agent(into)
+    with pytest.raises(UsageError, match=said):
+        agent.load(tmp_path / "saved.json")
+    assert agent.dump_state() == Agent(into).dump_state()
+
+
+def test_a_compiled_file_of_another_method_is_refused(tmp_path):
+    from rsso_dspy.optimize.compiled import Compiled
+
+    Compiled.from_agent(Agent("react-sso")).save(tmp_path / "compiled.json")
+    with pytest.raises(UsageError, match="for the method react-sso, and this agent is of rsso: it lacks reflector"):
+        Agent("rsso").load(tmp_path / "compiled.json")
+
+
+def test_a_file_of_another_method_is_loaded_on_request_as_far_as_it_fits(tmp_path):
+    save_agent("rsso", tmp_path / "rsso.json")
+    for method in ("react-sso", "sso", "rsso+neural"):
+        agent = Agent(method)
+        agent.load(tmp_path / "rsso.json", any_method=True)
+        assert agent.actor.signature.instructions == "Act as rsso."
+    with pytest.raises(UsageError, match=r"other fields in actor; load it into Agent\('rsso'\)$"):
+        Agent("react").load(tmp_path / "rsso.json", any_method=True)
+
+
+def test_a_file_is_loaded_into_its_method_with_a_constitution_added(tmp_path):
+    save_agent("rsso", tmp_path / "rsso.json")
+    for method in ("rsso+constitution", "rsso+neural"):
+        agent = Agent(method)
+        agent.load(tmp_path / "rsso.json")
+        assert agent.actor.signature.instructions == "Act as rsso."
+
+
+def test_a_file_without_a_method_is_loaded_where_its_predictors_fit(told, tmp_path):
+    told.save(tmp_path / "told.json")
+    drop_method(tmp_path / "told.json")
+    again = Agent("rsso")
+    again.load(tmp_path / "told.json")
+    assert again.dump_state() == told.dump_state()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -358,11 +431,14 @@ def test_what_gepa_itself_saved_is_evaluated(live, tmp_path, monkeypatch, capsys
         optimizer = dspy.GEPA(rsso_dspy.metric, max_metric_calls=6, reflection_lm=proposer, num_threads=1, seed=0)
         optimizer.compile(agent, trainset=[example], valset=[example]).save(tmp_path / "gepa.json")
     monkeypatch.chdir(tmp_path)
-    words = ("evaluate", "gepa.json", "--tasks", "find-plant", "--per-task", "1", "--dry-run")
-    monkeypatch.setattr("sys.argv", ["rsso-dspy", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr().err
-    assert not ended.value.code, said
-    assert "gepa.json: react-sso, made elsewhere" in said
-    assert "2 arms x 1 variant = 2 units" in said
+    for verb in (("evaluate", "gepa.json"), ("run", "--programs", "zero-shot,gepa.json")):
+        words = (*verb, "--tasks", "find-plant", "--per-task", "1", "--dry-run")
+        monkeypatch.setattr("sys.argv", ["rsso-dspy", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = " ".join(capsys.readouterr().err.split())
+        assert not ended.value.code, said
+        assert (
+            said.count("gepa was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants") == 1
+        )
+        assert "2 arms x 1 variant = 2 units" in said
