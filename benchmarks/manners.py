@@ -182,3 +182,55 @@ CHOICES: dict[str, Callable[[str, str], str]] = {
     "I choose n": lambda number, _text: f"I choose option {number}.",
 }
 """Name to how the number of an option is given."""
+
+
+_JOINED = re.compile(r"^(look|pick|put|focus|go|teleport) (at|in|up|down|on|to|around)\b")
+
+
+def _verb_first(action: str, _seen: str) -> str:
+    return re.sub(r"^(pick) up (.+)", r"\1 \2 up", action)
+
+
+def _call(action: str, _seen: str) -> str:
+    """An action without an object as a call."""
+    return action if things_of(action)[1] else f"{action.replace(' ', '_')}()"
+
+
+UNSEEN_RESTATED: dict[str, Restate] = {
+    "I will": lambda action, _: f"I will {action}",
+    "I'll": lambda action, _: f"I'll {action}.",
+    "Let's": lambda action, _: f"Let's {action}",
+    "I should now": lambda action, _: f"I should {action} now.",
+    "please": lambda action, _: f"please {action}",
+    "First": lambda action, _: f"First, {action}",
+    "Now": lambda action, _: f"Now {action}",
+    "Final answer:": lambda action, _: f"Final answer: {action}",
+    "Agent:": lambda action, _: f"Agent: {action}",
+    "because": lambda action, _: f"{action} because it is the next thing to do",
+    "comma and because": lambda action, _: f"{action}, because it is the next thing to do.",
+    "hyphen and to see": lambda action, _: f"{action} - to see what happens",
+    "dash and to see": lambda action, _: f"{action} — to see what happens",
+    "colon and a reason": lambda action, _: f"{action}: this gets me closer to the goal",
+    "a comment": lambda action, _: f"{action} # next",
+    "in order to": lambda action, _: f"{action} in order to make progress",
+    "so that": lambda action, _: f"{action} so that I can go on with the task",
+    "boxed": lambda action, _: f"\\boxed{{{action}}}",
+    "HTML bold": lambda action, _: f"<b>{action}</b>",
+    "hyphen in the verb": lambda action, _: _JOINED.sub(r"\1-\2", action),
+    "pick X up": _verb_first,
+    "emoji before": lambda action, _: f"\N{ROCKET} {action}",
+    "angle brackets": lambda action, _: f"<{action}>",
+    "guillemets": lambda action, _: f"«{action}»",
+    "call": _call,
+    "square brackets": lambda action, _: f"[{action}]",
+    "my inventory": lambda action, _: action.replace("in inventory", "in my inventory"),
+}
+"""Name to how the action is worded, as `RESTATED`. No repair had seen these when they were first tried."""
+
+UNSEEN_ANSWERS: dict[str, Answer] = {
+    "answer tag": lambda _, action: f"<answer>{action}</answer>",
+    "my next action is to": lambda why, action: f"{why} So my next action is to {action}.",
+    "my next action is in quotes": lambda why, action: f'{why} My next action is "{action}".',
+    "table row": lambda why, action: f"| Reasoning | Next action |\n|---|---|\n| {why} | {action} |",
+}
+"""Name to the form of the whole answer, as `ANSWERS`. No repair had seen these when they were first tried."""

@@ -1,6 +1,6 @@
 """Whether actions are understood however a model words them.
 
-    python benchmarks/wording.py [--tasks boil,...] [--interface sso] [--manners "bold,label"]
+    python benchmarks/wording.py [--tasks boil,...] [--interface sso] [--batch unseen] [--manners "bold,label"]
 
 The gold path of one training variant of each of the 18 tasks is played through the whole agent, by a scripted model
 that says every action in one manner of `manners.py`: as the observations name things, with a label, as JSON, without a
@@ -19,7 +19,16 @@ from typing import Any
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from benchmarks.manners import ANSWERS, CHOICES, RESTATED, Answer, Restate, chat
+from benchmarks.manners import (
+    ANSWERS,
+    CHOICES,
+    RESTATED,
+    UNSEEN_ANSWERS,
+    UNSEEN_RESTATED,
+    Answer,
+    Restate,
+    chat,
+)
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.scienceworld import gold_lengths, tasks
@@ -45,14 +54,20 @@ class Manner:
     choose: Callable[[str, str], str] = lambda number, _text: number
 
 
-MANNERS = {
-    manner.name: manner
-    for manner in (
+BATCHES = {
+    "first": (
         *(Manner(name, word) for name, word in RESTATED.items()),
         *(Manner(name, RESTATED[PLAIN], form) for name, form in ANSWERS.items()),
         *(Manner(name, RESTATED[PLAIN], choose=choose) for name, choose in CHOICES.items()),
-    )
+    ),
+    "unseen": (
+        *(Manner(name, word) for name, word in UNSEEN_RESTATED.items()),
+        *(Manner(name, RESTATED[PLAIN], form) for name, form in UNSEEN_ANSWERS.items()),
+    ),
 }
+"""The manners that were written together with the repairs, and those that no repair had seen at first."""
+
+MANNERS = {manner.name: manner for batch in BATCHES.values() for manner in batch}
 
 
 class Restating:
@@ -96,20 +111,22 @@ def main() -> None:
     options = make_parser(__doc__)
     options.add_argument("--tasks", default=",".join(tasks.tasks()))
     options.add_argument("--interface", choices=INTERFACES)
-    options.add_argument("--manners", default=",".join(MANNERS))
+    options.add_argument("--batch", choices=BATCHES, default="first", help="which manners, unless --manners names some")
+    options.add_argument("--manners", help="names of manners of any batch, separated by commas")
     options.add_argument("--verbose", action="store_true", help="also print the steps that were not understood")
     asked = options.parse_args()
     variants = [tasks.TABLE.train_sample(task, 1)[0] for task in asked.tasks.split(",")]
     paths = {variant: list(gold_lengths.compute_gold_paths([variant])[0]) for variant in variants}
-    chosen = [MANNERS[name] for name in asked.manners.split(",")]
+    chosen = [MANNERS[name] for name in asked.manners.split(",")] if asked.manners else BATCHES[asked.batch]
     interfaces = [asked.interface] if asked.interface else list(INTERFACES)
     print_head("manner", *(f"{name}: {what}" for name in interfaces for what in ("reach 100", "steps lost")))
     shares = []
     with session(load_config(overrides=["embedder.model=hash"])) as live:
         plain = {
-            (name, variant): play(live, variant, path, MANNERS[PLAIN], name)
+            (name, variant): walk
             for name in interfaces
             for variant, path in paths.items()
+            if (walk := play(live, variant, path, MANNERS[PLAIN], name)) is not None
         }
         could = {key: walk.environment_score >= 100 for key, walk in plain.items()}
         for manner in chosen:
@@ -117,10 +134,13 @@ def main() -> None:
             for name in interfaces:
                 solved = lost = total = 0
                 for variant, path in paths.items():
-                    if not could[name, variant]:
+                    if not could.get((name, variant)):
                         continue  # chance decides this path, or the simulator's own solver fails
                     walk = play(live, variant, path, manner, name)
                     total += 1
+                    if walk is None:
+                        lost += len(plain[name, variant].steps)
+                        continue
                     solved += walk.environment_score >= 100
                     lost += max(0, count_waste(walk) - count_waste(plain[name, variant]))
                     if asked.verbose:
@@ -129,7 +149,7 @@ def main() -> None:
                 if name == "complete":
                     shares.append(solved / total if total else 1.0)
             print_row(manner.name, *cells)
-    paths_played = {name: sum(could[name, variant] for variant in paths) for name in interfaces}
+    paths_played = {name: sum(could.get((name, variant), False) for variant in paths) for name in interfaces}
     print(json.dumps({"ratio": round(sum(shares) / len(shares), 4) if shares else None, "paths": paths_played}))
 
 
@@ -154,14 +174,14 @@ def report(variant: Variant, manner: Manner, walk: Trajectory, plain: Trajectory
             )
 
 
-def play(live: Session, variant: Variant, path: list[str], manner: Manner, interface: str) -> Trajectory:
-    """One trial in which the scripted model walks the path."""
+def play(live: Session, variant: Variant, path: list[str], manner: Manner, interface: str) -> Trajectory | None:
+    """One trial in which the scripted model walks the path; None if no answer of it could be read."""
     lm = dspy.LM("embedded/explorer", engine=Restating(path, manner), cache=False, temperature=0.5)
     rules = TrialRules(1, interface="complete" if interface == "complete" else "sso")
     runtime = replace(live.runtime, lm=lambda *_: lm, rules=rules, budget=lambda _: len(path) + 20)
     with live.activate_for_run(), runtime.activate():
         (trial,) = Agent("react-sso")(variant=variant, trials=1).trials
-    assert trial.trajectory is not None, trial.error
+    assert trial.trajectory is not None or (trial.failure and trial.failure.kind == "BackendFailure"), trial.error
     return trial.trajectory
 
 

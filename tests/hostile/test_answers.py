@@ -39,6 +39,10 @@ def read(signature, answer, adapter=ChatAdapter):
         ("Reasoning: Animals.\nNext action: teleport outside", "Animals.", "teleport outside"),
         ("There are animals outside.\n\nteleport outside", "There are animals outside.", "teleport outside"),
         ("2", "", "2"),
+        ("<answer>teleport outside</answer>", "", "teleport outside"),
+        ("It is closed. So my next action is to open door.", "", "open door"),
+        ('It is closed. My next action is "open door".', "", "open door"),
+        ("| Why | Next action |\n|---|---|\n| It is closed. | open door |", "", "open door"),
     ],
 )
 def test_both_scaffolds_read_alike(adapter, answer, why, action):
@@ -56,6 +60,9 @@ def test_both_scaffolds_read_alike(adapter, answer, why, action):
         "I cannot help with that.",
         "Wait, is the door open?",
         "Observation: The door opens.\nopen door",
+        "<answer>open door</answer> or <answer>wait</answer>",
+        "My next action is not to open door.",
+        "| Step | Action |\n|---|---|\n| 1 | open door |\n| 2 | wait |",
         "",
     ],
 )

@@ -76,7 +76,7 @@ class Parser:
         if not is_question(answer):
             return Done(sent, answer)
         question = Question(answer, *self.sights())
-        number = "0" if question.idle else (question.choose(said) if said and not said.isdigit() else None)
+        number = "0" if question.idle else (question.find_described(said) if said and not said.isdigit() else None)
         if number is None:
             return Done(sent, question.tell(), question)
         return replace(self._answered("", self.act(number)), sent=sent)

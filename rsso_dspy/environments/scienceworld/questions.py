@@ -21,6 +21,22 @@ _NUMBER = re.compile(
     r"[\W_]*(?:(?:the|my|i|choose|choice|pick|take|select|option|number|answer|action|next|no|is|enter|type|go|with|nr)"
     r"[\W_]+)*(\d+)(?:[\W_]*|\s*[:.)\-–]\s*\D.*|\s+\(.*\))"
 )
+_RETRACTS = re.compile(r"\d+\W+(?:no|or|wait|actually|rather|instead|not(?!\W+(?:\w+\W+)?\d))\b")
+_CLAUSES = re.compile(r"[,;!?]|\.(?=\s|$)|\b(?:but|because|since|while|whereas|although|though)\b")
+_DENIES = re.compile(
+    r"n['’]t\b|\b(?:not|cannot|never|neither|nor|without|except|than|instead of|avoid|reject|wrong|incorrect)\b"
+)
+_CUED = re.compile(
+    r"\b(?:choos(?:e|ing)|choice|answer|option|pick(?:ing)?|select(?:ing)?)\b"
+    r"(?:[\s:=#*_`\"'(]+(?:is|be|would|will|the|option|number|nr|no))*[\s:=#*_`\"'(.]*(?<![a-z])(\d+)(?![\w%])"
+)
+_BARE = re.compile(r"(?<![\w.-])\d+(?![\w%])(?!\.\d)")
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = rf"\b(?:(?P<count>\d+)(?:st|nd|rd|th)|(?P<word>{'|'.join(_ORDINALS)}|last))\b"
+_ORDINAL_ALONE = re.compile(
+    rf"[\W_]*(?:(?:i|choose|pick|take|select|answer|with|go|my|choice|is|the)[\W_]+)*{_ORDINAL}[\W_]*"
+)
+_ORDINAL_OPTION = re.compile(rf"{_ORDINAL}\s+(?:option|one|choice|answer|reading|possibility)\b")
 _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset({"to", "the", "for", "on", "in", "a", "an", "into", "of", "is", "that", "which", "and"})
 
@@ -66,23 +82,55 @@ class Question:
     def choose(self, action: str) -> str | None:
         """Return the option number that an answer means; None if it is another action or matches no option."""
         said = " ".join(action.lower().split())
-        if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options:
+        if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options and not _RETRACTS.search(said):
             return match.group(1)
-        bare = repairs.strip(said)
-        wanted = _words(bare)
+        described = self._list_described(said)
+        if described:
+            return described[0] if len(described) == 1 or self._same(described) else None
+        if GRAMMAR.parse_command(repairs.strip(said)) is not None:
+            return None
+        number = self._read_number(said)
+        return number if number in self.options else None
+
+    def find_described(self, action: str) -> str | None:
+        """Return the number of the only option whose words an action has; its numbers are parts of names."""
+        described = self._list_described(" ".join(action.lower().split()))
+        return described[0] if described and (len(described) == 1 or self._same(described)) else None
+
+    def _list_described(self, said: str) -> list[str]:
+        """List the options that fit the words best: all words, all but the places, or at least those said."""
+        wanted = _words(repairs.strip(said))
         for fits in (
             lambda number: _words(self.options[number]) == wanted,
             lambda number: _words(_PLACED.sub(r"\1", self.options[number])) == wanted,
             lambda number: wanted <= _words(f"{self.options[number]} {self.marks.get(number, '')}"),
         ):
             chosen = [number for number in self.options if wanted and fits(number)]
-            if len(chosen) == 1 or (chosen and self._same(chosen)):
-                return chosen[0]
             if chosen:
-                return None
-        if GRAMMAR.parse_command(bare) is None and (number := re.search(r"\d+", said, re.ASCII)):
-            return number.group() if number.group() in self.options else None
-        return None
+                return chosen
+        return []
+
+    def _read_number(self, said: str) -> str | None:
+        """Read the only number that a sentence chooses: after "choose", "option" and the like, or as an ordinal, which
+        is a position; otherwise the only number in it. None where it denies that one or leaves it open."""
+        ordinals = [match] if (match := _ORDINAL_ALONE.fullmatch(said)) else []
+        meant: set[str] = set()
+        for clause in _CLAUSES.split(said):
+            if _DENIES.search(clause):
+                continue
+            ordinals += _ORDINAL_OPTION.finditer(clause)
+            if cued := _CUED.search(clause):
+                meant.update(_BARE.findall(clause[cued.start(1) :]))  # of "option 0 or 1" both
+        meant.update(map(self._number_at, ordinals))
+        if not meant and not _DENIES.search(said):
+            meant = set(_BARE.findall(said))
+        return meant.pop() if len(meant) == 1 else None
+
+    def _number_at(self, ordinal: re.Match[str]) -> str:
+        """Return the number of the option at a position such as "2nd" or "last"; empty if there is none."""
+        count, word = ordinal["count"], ordinal["word"]
+        place = int(count) if count else len(self.options) if word == "last" else _ORDINALS.index(word) + 1
+        return dict(enumerate(self.options, start=1)).get(place, "")
 
     def _same(self, numbers: Sequence[str]) -> bool:
         return len({(self.options[number], self.marks.get(number, "")) for number in numbers}) == 1

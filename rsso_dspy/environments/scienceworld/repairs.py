@@ -16,7 +16,7 @@ from rsso_dspy.environments.scienceworld.actions import VERBS
 from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
 
 MOST = 32
-"""Maximum number of wordings."""
+"""Maximum number of wordings, and as many again of the action without what is said around it."""
 
 MOST_PARENTHESES = 4
 """Maximum pairs of parentheses considered, to limit the number of wordings."""
@@ -42,6 +42,39 @@ _SPELLINGS = (
     (re.compile(r"\b(?:into|inside of|inside)\b"), "in"),
     (re.compile(r"\b(?:onto|on top of)\b"), "on"),
 )
+_WRAPPED = (
+    re.compile(r"\\(?:boxed|text|textbf|mathbf)\{([^{}]*)\}"),
+    re.compile(r"</?(?:[a-z]|strong|em|code|kbd|mark|span|div|answer|action|command|br)\s*/?>()"),
+    re.compile(
+        r"^<([^<>]+)>$|^\[([^\[\]]+)\]$|^«([^«»]+)»$|^‹([^‹›]+)›$|^「([^「」]+)」$|^\{([^{}]+)\}$|^\(([^()]+)\)$"
+    ),
+)
+_SIGNS = re.compile(r"^[^\w(<\[«‹「{]+|[^\w)>\]»›」}]+$")
+_SPEAKER = re.compile(
+    r"^(?:(?:so|my|the|your)\s+)*(?:(?:final|best|chosen|next|current)\s+)*"
+    r"(?:action|command|answer|move|step|agent|assistant|player|output|response|decision|choice)"
+    r"\s*(?:[:=]|\bis(?: to)?\b)\s*"
+)
+_INTENT = re.compile(
+    r"^(?:(?:so|ok|okay|alright|please|now|first|firstly|next|then|finally|therefore|thus)\b,?\s+"
+    r"|(?:i|we|you)(?:\s+(?:will|shall|should|must|need to|have to|want to|would like to|am going to|are going to"
+    r"|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))\s+|let(?:['’]s| us| me)\s+)"
+)
+_CLOSING = re.compile(r",?\s+(?:(?:right )?now|first|next|please)$")
+_REASON = re.compile(
+    r",?\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
+    r"|to (?:see|check|find|learn|verify|observe|determine|make sure)\b).*)$"
+)
+_REMARK = re.compile(
+    r"(?:\s+[-–—]+|:|\s*[—])\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
+    r"|to (?:see|check|find|learn|verify|observe|determine|make sure)\b|i\b|we\b"
+    r"|(?:this|that|it)(?:['’]ll|\s+(?:is|will|would|should|may|might|can|could|must|helps|gets|gives|shows|lets|brings|makes"
+    r"|moves|takes|allows|tells))\b).*)$"
+)
+_COMMENT = re.compile(r"\s+#\s+(?P<tail>[a-z].*)$")
+_TAKES_BACK = re.compile(r"\b(?:then|instead|actually|rather|but|or|ones?)\b|(?:^|\W\s+)(?:no|not|wait)\b|;")
+_JOINED = re.compile(r"^(look|pick|put|focus|go|teleport|turn|walk)[-_](at|in|into|up|down|on|off|to|around)\b")
+_PARTED = re.compile(r"^(pick|put|turn) (.+) (up|down|on|off)$")
 _AIMLESS = re.compile(r"(?:wait1?|look around|look|inventory|task)$")
 
 
@@ -60,13 +93,66 @@ def wordings(action: str, seen: str) -> Iterator[str]:
     `seen` is the text of surroundings and inventory, which dropped parts must agree with.
     """
     told = {action}
-    for wording in _all(action, " ".join(seen.lower().split())):
-        wording = " ".join(wording.split())
-        if wording and wording not in told:
-            told.add(wording)
-            yield wording
-        if len(told) > MOST:
+    shown = " ".join(seen.lower().split())
+    for most, source in ((MOST, _all(action, shown)), (2 * MOST, _without_talk(action, shown))):
+        for wording in source:
+            wording = " ".join(wording.split())
+            if wording and wording not in told:
+                told.add(wording)
+                yield wording
+            if len(told) > most:
+                break
+
+
+def _without_talk(action: str, seen: str) -> Iterator[str]:
+    """Yield wordings of the action without what is said around it: intent, label, wrapper, reason."""
+    sentences = _SENTENCES.split(action)
+    whole = action if len(sentences) == 1 or _first_sentence(action) == action else ""
+    for text in filter(None, (whole, *(sentences if not whole else ()))):
+        found = list(_strip_talk(text, seen))
+        for said in found:
+            yield from _all(said, seen)
+        if found and _acts(found[-1]):
             return
+
+
+def _strip_talk(text: str, seen: str) -> Iterator[str]:
+    """Yield the text with one thing less around it each time."""
+    before = None
+    while before != text:
+        before = text
+        for peel in (_unwrap, _drop_lead, _drop_tail, _join_verb):
+            less = strip(peel(text, seen))
+            if less and less != text:
+                text = less
+                yield text
+
+
+def _unwrap(text: str, _seen: str) -> str:
+    for pattern in _WRAPPED:
+        text = pattern.sub(lambda match: next(filter(None, match.groups()), " "), text.strip("$ ")).strip()
+    return _SIGNS.sub("", text)
+
+
+def _drop_lead(text: str, _seen: str) -> str:
+    return _INTENT.sub("", _SPEAKER.sub("", text))
+
+
+def _drop_tail(text: str, seen: str) -> str:
+    """Drop a reason or a comment, unless it takes the action back, adds another, or may belong to a name."""
+    for pattern in (_REMARK, _REASON, _COMMENT):
+        if (match := pattern.search(text)) and not _TAKES_BACK.search(match["tail"]):
+            named = pattern is _COMMENT and set(re.findall(r"[a-z0-9]+", match["tail"])) & set(
+                re.findall(r"[a-z0-9]+", seen)
+            )
+            return text if named else text[: match.start()]
+    return _CLOSING.sub("", text)
+
+
+def _join_verb(text: str, _seen: str) -> str:
+    """Put the words of a verb side by side with spaces: `look-at`, `look_around()`, `pick cup up`."""
+    text = re.sub(r"\(\s*\)$", "", _JOINED.sub(r"\1 \2", text))
+    return re.sub(r"\bmy (?=inventory\b)", "", _PARTED.sub(r"\1 \3 \2", text))
 
 
 def _all(action: str, seen: str) -> Iterator[str]:

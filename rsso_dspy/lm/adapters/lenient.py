@@ -5,7 +5,7 @@ repair_leniently(SkillActor, "teleport outside", frozenset({"teleport"}))
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import dspy
@@ -30,6 +30,9 @@ _REFUSAL = re.compile(
     r"|i (?:can(?:'?t|not)|won'?t|would rather not))\b",
     re.I,
 )
+_ANSWER = re.compile(r"<(answer|final_answer)>\s*(.*?)\s*</\1>", re.I | re.S)
+_SENTENCE = re.compile(r"\bnext action (?:is|will be|should be)(?: to)?\s*:?\s+(.+)", re.I)
+_RULER = re.compile(r"^[\s|:-]+$")
 _TURN = re.compile(rf"\W{{0,3}}(?:{'|'.join(sorted(map(re.escape, ENVIRONMENT)))})\W{{0,3}}[:：]", re.I)
 
 
@@ -45,7 +48,11 @@ def repair_leniently(signature: type[dspy.Signature], completion: str, verbs: Co
     required = [name for name, info in spared.output_fields.items() if not is_optional_field(info)]
     if len(required) != 1:
         return repair_answer(spared, completion)
-    bare = _prose(completion, spared) if required[0] in PROSE else _line(completion, verbs)
+    bare = (
+        _prose(completion, spared)
+        if required[0] in PROSE
+        else _line(completion, verbs) or _told(completion, verbs, map_names_to_fields(spared), required[0])
+    )
     if (fields := repair_answer(spared, completion)) is not None:
         value = fields[required[0]]
         # A value that is the whole answer has no form.
@@ -93,6 +100,33 @@ def _line(completion: str, verbs: Collection[str]) -> tuple[str, str] | None:
     if not fits or talk or not (number or (word and word.group() in verbs)):
         return None
     return "\n".join(line.strip() for line in lines[:-1]), said
+
+
+def _told(completion: str, verbs: Collection[str], known: Mapping[str, str], field: str) -> tuple[str, str] | None:
+    """Return an empty text and the action in an `<answer>` tag, in the last sentence ("My next action is to ...") or in
+    the field's column of a table with one row; None if there is none, or more than one."""
+    text = _THINKING.sub("", completion).strip()
+    if any(_TURN.match(line) for line in text.splitlines()):
+        return None
+    found = [match.group(2) for match in _ANSWER.finditer(text)]
+    found += _SENTENCE.findall(text) if _SENTENCE.search(text.splitlines()[-1] if text else "") else []
+    found += _cells(text, known, field)
+    said = _MARKS.sub("", found[0]).strip(" \t*_`\"'“”‘’.!") if len(found) == 1 else ""
+    word = re.match(r"[a-z0-9]+", said.lower())
+    fits = len(said) <= LONGEST_LINE and not re.search(r"[{}<>:?|\n]|\[\[", said)
+    return ("", said) if fits and word and word.group() in verbs else None
+
+
+def _cells(text: str, known: Mapping[str, str], field: str) -> list[str]:
+    """List the cells of the field's column in a Markdown table."""
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split("|")]
+        for line in text.splitlines()
+        if line.strip().startswith("|") and not _RULER.match(line)
+    ]
+    names = [known.get(normalize_field_name(name)) for name in rows[0]] if rows else []
+    place = names.index(field) if names.count(field) == 1 and len(names) > 1 else None
+    return [] if place is None else [row[place] for row in rows[1:] if len(row) == len(names)]
 
 
 def _prose(completion: str, signature: type[dspy.Signature]) -> tuple[str, str] | None:
