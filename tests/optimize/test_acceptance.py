@@ -201,7 +201,6 @@ THREE = ("boil", "freeze", "find-plant")
         (THREE[:2], {}, ("12.6 points, is confirmed in 0 of 100", "; --seeds 6 (if scores differ from seed to seed)")),
         (THREE, {}, ("12.6 points, is confirmed in 9 of 100", "; --calib 3-per-task or --seeds 4")),
         (THREE[:2], {"seeds": 3}, ("in 30 of 100", "6 confirm variants with 3 seeds each", "; --calib 2-per-task or")),
-        (THREE[:2], {"calib": "3-per-task"}, ("in 59 of 100", "; --seeds 2 (if")),
     ],
 )
 def test_a_calibration_that_hardly_confirms_the_largest_gain_says_so_and_what_would_do(tasks, changes, said):
