@@ -127,6 +127,16 @@ def choose_candidate(rollouts: Rollouts) -> CandidateProgram | None:
     return None if best is start else best
 
 
+def explain_no_choice(candidates: Sequence[CandidateProgram], val: Sequence[Variant], seeds: int = 1) -> str:
+    """Why no candidate was chosen. `candidates` begin with the program to improve."""
+    others = [each for each in candidates[1:] if not each.placebo]
+    if any(each.dropped or each.mean_over(val, seeds=seeds) is not None for each in others):
+        return "no candidate did better on val than the program to improve"
+    if any(variant in each.rollouts for each in others for variant in val):
+        return "no candidate was played on all of val"
+    return "no candidate reached val"
+
+
 def confirm_candidate(
     rollouts: Rollouts, start: Agent, chosen: CandidateProgram, confirm: Sequence[Variant], jobs: int
 ) -> None:
@@ -143,10 +153,12 @@ def judge_candidate(
     confirm: Sequence[Variant],
     seeds: int = 1,
     unplayed: str = "",
+    none_chosen: str = "no candidate did better on val than the program to improve",
 ) -> Confirmation:
-    """The verdict on the chosen candidate. `unplayed` says why `confirm` was not played to its end, if it was not."""
+    """The verdict on the chosen candidate. `unplayed` says why `confirm` was not played to its end, if it was not, and
+    `none_chosen` why there is no candidate, if there is none."""
     if chosen is None:
-        return Confirmation("not better", "no candidate did better on val than the program to improve", seeds=seeds)
+        return Confirmation("not better", none_chosen, seeds=seeds)
     if not confirm:
         return Confirmation("unconfirmed", "the calibration has no confirm variants", seeds=seeds)
     scores = {each.key: (start.mean_on(each, seeds), chosen.mean_on(each, seeds)) for each in confirm}

@@ -1,50 +1,88 @@
 """Tells what a compile can confirm with its calibration and budget, before anything is spent."""
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, sqrt
 
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.optimize.calibration import CONFIRM_SHARE, Calibration, count_confirm_variants
 from rsso_dspy.optimize.compiled import Compiled
-from rsso_dspy.optimize.paired_test import LEVEL, USUAL, Discordance, count_needed_pairs, find_smallest_gain
-from rsso_dspy.optimize.request import SWEEPS, CompileRequest
+from rsso_dspy.optimize.paired_test import LEVEL, USUAL, Discordance
+from rsso_dspy.optimize.power import POWER, compute_power, count_needed_pairs, find_largest_gain, find_smallest_gain
+from rsso_dspy.optimize.request import MOST_SEEDS, SWEEPS, CompileRequest
 
 GAINS = (0.05, 0.10)
 """True gains for which the plan says how many confirm variants they take."""
 
 
 def describe_power(wanted: CompileRequest, start: Compiled | None = None) -> Iterator[str]:
-    """Lines: the smallest true gain that this compile confirms in four of five cases, or why it can confirm nothing,
-    and what gains of 5 and 10 points take. `start` is the compiled program to improve on, whose own confirmation tells
-    how often programs differ; without one, the values measured on the embedded backend are used."""
+    """Lines: the smallest true gain that this compile confirms in four of five cases once its candidate is chosen, or
+    why it confirms none, and what gains of 5 and 10 points take. `start` is the compiled program to improve on, whose
+    own confirmation tells how often programs differ; without one, the values measured on the embedded backend are
+    used."""
     if not wanted.optimizer.searches:
         return
-    usual = measure_discordance(start)
-    calibration, seeds = wanted.calibration, wanted.calibration.seeds
-    pairs = len(calibration.confirm)
-    gain = find_smallest_gain(pairs, seeds, usual)
+    usual, calibration = measure_discordance(start), wanted.calibration
     if why := find_hindrance(wanted):
         yield f"it can confirm nothing: {why}; whatever it finds stays unconfirmed"
-    elif gain is None:
-        yield f"it can confirm no gain but a huge one: {pairs} confirm variants are too few"
     else:
-        yield (
-            f"it confirms a true gain of {100 * gain:.1f} points or more in four of five such compiles: "
-            f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}, {usual.flipped:.0%} of which "
-            f"flip by {100 * usual.by:.0f} points, p < {LEVEL}"
+        yield _describe_smallest_gain(calibration, usual)
+    yield "; ".join(_describe_price(wished, calibration, usual) for wished in GAINS)
+
+
+def _describe_smallest_gain(calibration: Calibration, usual: Discordance) -> str:
+    """The smallest gain that is confirmed in four of five simulated compiles; if none is, how often the largest one is,
+    and what would do."""
+    pairs, seeds = len(calibration.confirm), calibration.seeds
+    played = f"{pairs} confirm variants{f' with {seeds} seeds each' if seeds > 1 else ''}"
+    flips = f"{usual.flipped:.0%} of rollouts flip by {100 * usual.by:.0f} points"
+    gain, most = find_smallest_gain(pairs, seeds, usual), find_largest_gain(usual)
+    if gain is not None:
+        given = f"; if scores differ from seed to seed, and {flips}" if seeds > 1 else f"; if {flips}"
+        return (
+            f"once the candidate is chosen, a true gain of {100 * gain:.1f} points or more is confirmed in four of "
+            f"five such compiles: {played}, p < {LEVEL}{given}"
         )
-    yield "; ".join(_describe_price(wished, calibration, count_needed_pairs(wished, seeds, usual)) for wished in GAINS)
+    enough = " or ".join(_list_what_would_do(calibration, usual))
+    return (
+        f"it can hardly confirm anything: where {flips}, even the largest possible gain, {100 * most:.1f} points, is "
+        f"confirmed in {100 * compute_power(most, pairs, seeds, usual):.0f} of 100 such compiles ({played}, "
+        f"p < {LEVEL}); " + (f"{enough} would do for four of five" if enough else "no --calib or --seeds would do")
+    )
 
 
-def _describe_price(wished: float, calibration: Calibration, needed: int) -> str:
-    """What confirming a true gain takes, or that the tasks have too few variants for it."""
-    tasks, seeds = {variant.task for variant in calibration.val}, calibration.seeds
-    of = get_benchmark(calibration.benchmark)
-    said, many, before = f"{100 * wished:.0f} points take {needed} confirm variants", 0, -1
-    while (there := count_confirm_variants(tasks, many, of) if many else 0) < needed:
-        if there == before:
-            return f"{said}, more than the {there} that these tasks have"
-        many, before = many + 1, there
+def _list_what_would_do(calibration: Calibration, usual: Discordance) -> Iterator[str]:
+    """The least `--calib` and the least `--seeds` that confirm the largest gain in four of five compiles."""
+    pairs, seeds, most = len(calibration.confirm), calibration.seeds, find_largest_gain(usual)
+    many, _ = _find_calibration(calibration, count_needed_pairs(most, seeds, usual) or 0)
+    if many:
+        yield f"--calib {many}-per-task"
+    for more in range(seeds + 1, MOST_SEEDS + 1):
+        if compute_power(most, pairs, more, usual) >= POWER:
+            yield f"--seeds {more} (if scores differ from seed to seed)"
+            return
+
+
+def _find_calibration(calibration: Calibration, needed: int) -> tuple[int | None, int]:
+    """The least K of ``K-per-task`` that gives so many confirm variants, None if there is none, and how many the tasks
+    have at most, or with that K."""
+    tasks, of = {variant.task for variant in calibration.val}, get_benchmark(calibration.benchmark)
+    many, before, there = 1, 0, count_confirm_variants(tasks, 1, of)
+    while there < needed and there > before:
+        many, before, there = many + 1, there, count_confirm_variants(tasks, many + 1, of)
+    return (many if there >= needed else None), there
+
+
+def _describe_price(wished: float, calibration: Calibration, usual: Discordance) -> str:
+    """What confirming a true gain takes, or why it cannot be confirmed."""
+    seeds = calibration.seeds
+    needed = count_needed_pairs(wished, seeds, usual)
+    if needed is None:
+        return f"{100 * wished:.0f} points are more than flips allow"
+    said = f"{100 * wished:.0f} points take about {needed} confirm variants"
+    many, there = _find_calibration(calibration, needed)
+    if many is None:
+        return f"{said}, more than the {there} that these tasks have"
+    tasks = {variant.task for variant in calibration.val}
     rollouts = (SWEEPS * (1 + seeds) + 2 * CONFIRM_SHARE * seeds) * many * len(tasks)
     return f"{said} (--calib {many}-per-task, {rollouts:,} rollouts)"
 
@@ -89,8 +127,12 @@ def find_hindrance(wanted: CompileRequest) -> str:
 
 
 def measure_discordance(start: Compiled | None) -> Discordance:
-    """How much programs differ from variant to variant: from this program's confirmation, else the usual values."""
+    """How much programs differ from rollout to rollout: from this program's confirmation, else the usual values."""
     if start is None or start.confirmation is None:
         return USUAL
-    pairs = start.confirmation.per_variant.values()
-    return Discordance.measure([other - one for one, other in pairs]) or USUAL
+    pairs, seeds = start.confirmation.per_variant.values(), start.confirmation.seeds
+    seen = Discordance.measure([other - one for one, other in pairs])
+    if seen is None or not find_largest_gain(seen):
+        return USUAL
+    flipped = 1 - (1 - seen.flipped) ** (1 / seeds)  # what was seen are means over the seeds
+    return Discordance(flipped, min(1.0, seen.deviation * sqrt(seeds / flipped)))

@@ -10,7 +10,7 @@ from rsso_dspy.experiment.protocols import NamedProtocol
 from rsso_dspy.experiment.provenance import make_run_identity
 from rsso_dspy.experiment.run_programs import CompileEnvironment
 from rsso_dspy.experiment.session import Session
-from rsso_dspy.optimize.acceptance import choose_candidate, judge_candidate, measure_noise
+from rsso_dspy.optimize.acceptance import choose_candidate, explain_no_choice, judge_candidate, measure_noise
 from rsso_dspy.optimize.candidates import CandidateProgram
 from rsso_dspy.optimize.compiled import Compiled, KeptCandidate, ProgramScores, TriedProgram
 from rsso_dspy.optimize.optimizers.search import BUDGET_SPENT, NOTHING_LEFT
@@ -39,11 +39,12 @@ def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts
     calibration, seeds = wanted.calibration, wanted.calibration.seeds
     chosen = choose_candidate(rollouts)
     cut_short = rollouts.unconfirmed or ENDED.get(rollouts.ended_by or "", "")
-    confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, cut_short)
+    candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
+    none_chosen = explain_no_choice(candidates, rollouts.val, seeds)
+    confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, cut_short, none_chosen)
     improved = confirmation.verdict == "confirmed"
     best = chosen or start
     kept = best if improved else start
-    candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
     models, played = live.backend.models, live.config.active_benchmark
     return Compiled(
         method=wanted.method.name,

@@ -14,7 +14,7 @@ thousandth of the largest among them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from statistics import NormalDist, fmean
+from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
@@ -26,8 +26,6 @@ FLIPPED = 0.28
 """Share of variants on which two equally good programs score differently (embedded backend, rollouts of two trials)."""
 FLIP = 0.45
 """By how much they then differ, on the scale of 0 to 1."""
-POWER = 0.80
-"""Share of compiles that must confirm a gain for it to be called confirmable: four of five."""
 
 _ONE_BY_ONE = 12
 """The largest differences, whose arrangements are counted one by one."""
@@ -160,25 +158,3 @@ class Discordance:
 
 
 USUAL = Discordance()
-
-
-def find_smallest_gain(pairs: int, seeds: int = 1, usual: Discordance = USUAL, level: float = LEVEL) -> float | None:
-    """The smallest true gain that so many pairs confirm in four of five compiles. None when they can confirm no gain,
-    however large: then even differences that all have one sign are no rarer than the level. Flips are assumed to be
-    independent between seeds."""
-    if pairs < 1 or 0.5**pairs >= level:
-        return None
-    gain = (_quantile(1 - level) + _quantile(POWER)) * usual.deviation / sqrt(pairs * seeds)
-    return gain if gain < 1 else None
-
-
-def count_needed_pairs(gain: float, seeds: int = 1, usual: Discordance = USUAL, level: float = LEVEL) -> int:
-    """How many confirm variants it takes to confirm a true gain in four of five compiles."""
-    pairs = 1
-    while (found := find_smallest_gain(pairs, seeds, usual, level)) is None or found > gain:
-        pairs += 1
-    return pairs
-
-
-def _quantile(share: float) -> float:
-    return NormalDist().inv_cdf(share)

@@ -115,7 +115,8 @@ class Teacher:
         who = "gold plays the solutions of" if self.backend is None else f"{self.name} ({self.model}) plays"
         parts = f"{variants} train variant{'s' * (variants != 1)}" + f" and {spare} spare ones at most" * bool(spare)
         free = "; no model is asked for that" if self.backend is None else ""
-        return f"teacher: {who} {parts}{free}; demonstrations take {self.demo_tokens:,} tokens at most"
+        shown = "" if optimizer == "clauses" else f"; demonstrations take {self.demo_tokens:,} tokens at most"
+        return f"teacher: {who} {parts}{free}{shown}"
 
     def describe(self) -> dict[str, Any]:
         """What the result of a compile depends on, as JSON data."""

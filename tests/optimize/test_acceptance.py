@@ -3,6 +3,7 @@
 import random
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,15 +11,17 @@ from benchmarks.junk import SimulatedRollouts, make_candidates, make_trier
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.optimize.acceptance import (
+    Confirmation,
     choose_candidate,
     estimate_score,
+    explain_no_choice,
     judge_candidate,
     measure_noise,
     order_by_contrast,
 )
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.candidates import CandidateProgram, Rollout
-from rsso_dspy.optimize.confirmable import describe_limits, describe_power
+from rsso_dspy.optimize.confirmable import describe_limits, describe_power, measure_discordance
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
 from rsso_dspy.optimize.optimizers.gepa import UnsolvedBatches
 from rsso_dspy.optimize.optimizers.search import SearchDone
@@ -27,6 +30,7 @@ from rsso_dspy.optimize.request import build_request
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import get_method
+from rsso_dspy.records import Variant
 
 
 def request(calib="1-per-task", tasks=None, **changes):
@@ -177,15 +181,64 @@ def test_the_default_budget_of_every_optimizer_leaves_room_to_confirm(name):
 
 def test_the_smallest_gain_and_the_price_of_others_are_told():
     first, prices = describe_power(request())
-    assert "8.1 points or more in four of five" in first
-    assert "5 points take 141 confirm variants (--calib 3-per-task, 756 rollouts)" in prices
-    assert "10 points take 36 confirm variants (--calib 1-per-task, 252 rollouts)" in prices
-    assert "4 confirm variants" not in next(describe_power(request(tasks=["boil", "freeze"])))
+    assert "once the candidate is chosen, a true gain of 7.9 points or more is confirmed in four of five" in first
+    assert "5 points take about 138 confirm variants (--calib 3-per-task, 756 rollouts)" in prices
+    assert "10 points take about 32 confirm variants (--calib 1-per-task, 252 rollouts)" in prices
     assert "it takes at least 5" in next(describe_power(request(tasks=["boil"])))
     assert not list(describe_power(request(optimizer_name="none")))
     assert (
-        "141 confirm variants, more than the 18 that these tasks have"
+        "138 confirm variants, more than the 18 that these tasks have"
         in list(describe_power(request(tasks=["boil", "freeze"])))[-1]
+    )
+
+
+THREE = ("boil", "freeze", "find-plant")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "changes", "said"),
+    [
+        (THREE[:2], {}, ("12.6 points, is confirmed in 0 of 100", "; --seeds 6 (if scores differ from seed to seed)")),
+        (THREE, {}, ("12.6 points, is confirmed in 9 of 100", "; --calib 3-per-task or --seeds 4")),
+        (THREE[:2], {"seeds": 3}, ("in 30 of 100", "6 confirm variants with 3 seeds each", "; --calib 2-per-task or")),
+    ],
+)
+def test_a_calibration_that_hardly_confirms_the_largest_gain_says_so_and_what_would_do(tasks, changes, said):
+    first = next(describe_power(request(tasks=list(tasks), **changes)))
+    assert first.startswith("it can hardly confirm anything: where 28% of rollouts flip by 45 points, even the largest")
+    assert [part for part in said if part not in first] == [], first
+
+
+def test_flips_of_a_file_are_reckoned_with_and_a_gain_that_they_do_not_allow_is_named():
+    def start(differences, seeds=1):
+        pairs = {str(place): (0.5, 0.5 + each) for place, each in enumerate(differences)}
+        return SimpleNamespace(confirmation=Confirmation("unconfirmed", "", per_variant=pairs, seeds=seeds))
+
+    few = list(describe_power(request(), start([0.4, -0.4] + [0.0] * 18)))
+    assert "10% of rollouts flip by 40 points, even the largest possible gain, 4.0 points" in few[0]
+    assert few[1] == "5 points are more than flips allow; 10 points are more than flips allow"
+    assert list(describe_power(request(), start([0.0] * 20))) == list(describe_power(request()))
+    means = measure_discordance(start([0.2, -0.2] * 5 + [0.0] * 10, seeds=2))
+    assert (means.flipped, means.by) == (pytest.approx(0.293, abs=0.001), pytest.approx(0.37, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("reached", "why"),
+    [
+        (0, "no candidate reached val"),
+        (1, "no candidate was played on all of val"),
+        (2, "no candidate did better on val than the program to improve"),
+    ],
+)
+def test_without_a_choice_the_verdict_says_how_far_candidates_came(reached, why):
+    train, *val = (Variant("boil", n) for n in range(3))
+    start, placebo, tried = (CandidateProgram(str(n), {}, number=n, placebo=n == 1) for n in range(3))
+    for each, met in ((start, [train, *val]), (placebo, val), (tried, [train, *val[:reached]])):
+        each.rollouts.update({variant: Rollout(variant, 0.5, (), (), ()) for variant in met})
+    assert explain_no_choice([start, placebo, tried], val) == why
+    tried.dropped = True
+    assert (
+        explain_no_choice([start, placebo, tried], val) == "no candidate did better on val than the program to improve"
     )
 
 
