@@ -38,8 +38,12 @@ def replay_file(
     from rsso_dspy.environments.transcripts import read_transcripts
 
     transcripts = read_transcripts(file)
+
+    def tell_episode(number: int) -> None:
+        echo(f"episode {number} of {len(transcripts.episodes)}", err=True)
+
     runs = steps = differences = 0
-    for played in replay_transcripts(transcripts, None if data is None else str(data)):
+    for played in replay_transcripts(transcripts, None if data is None else str(data), tell_episode):
         runs, steps = runs + bool(played.steps), steps + played.steps
         for each in played.differences:
             differences += 1

@@ -158,8 +158,13 @@ def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 
     """Report missing and stalled units, and exit with code 1 if there are any."""
     if outcome and outcome.untrained:
         print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    if outcome and outcome.errored:
-        print_status(f"{len(outcome.errored)} ended in errors; repeat the command to resume from their last good trial")
+    unplayable = outcome.unplayable if outcome else []
+    for record in unplayable:
+        print_status(f"{record.arm} {record.key} cannot be played, repeated or not: {record.trials[-1].failure}")
+    if unplayable:
+        print_status("leave these variants out (--variants), or mend their data; either takes another --out")
+    if outcome and (errored := len(outcome.errored) - len(unplayable)):
+        print_status(f"{errored} ended in errors; repeat the command to resume from their last good trial")
     if stalled:
         print_status(
             f"{format_plural(range(stalled), 'trial')} stalled: a step took longer than environment.step_seconds. "

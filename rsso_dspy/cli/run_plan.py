@@ -51,6 +51,8 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
         print_plan(f"      {describe_estimate(estimate)}")
         if time := describe_time(planned, estimate, jobs):
             print_plan(f"      {time}")
+    elif unknown := planned.list_unobserved_benchmarks():
+        print_plan(f"      expected: not known, as no units of {' and '.join(unknown)} are shipped; the most is above")
     if planned.left:
         for warning in list_retry_warnings(plan, Backend(settings.active_backend)):
             print_plan(f"      {warning}")

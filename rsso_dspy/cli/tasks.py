@@ -1,9 +1,12 @@
 """`rsso-dspy tasks`: list tasks and variants."""
 
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from rsso_dspy.cli.options import BenchmarkName, ConfigFile, build_config
 from rsso_dspy.cli.terminal_text import echo
+
+if TYPE_CHECKING:
+    from rsso_dspy.environments.benchmark import Benchmark
 
 
 def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
@@ -22,7 +25,7 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
         table.add_column(column, no_wrap=not column.startswith("held"), justify="left" if text else "right")
     for task in of.table.tasks():
         variants = of.table.held_out(task, selection)
-        budgets = [int(1.5 * of.gold_length(variant)) for variant in variants]
+        budgets = [of.limit_steps(variant, int(1.5 * of.gold_length(variant))) for variant in variants]
         table.add_row(
             task,
             *(str(len(of.table.indices(task, split))) for split in get_args(Split)),
@@ -31,4 +34,11 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
         )
     SafeConsole().print(table)
     sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
-    echo(f"Held-out: {sample}. Steps: floor(1.5 x gold length) per trial, smallest to largest of these.")
+    steps = f"floor(1.5 x gold length) per trial, smallest to largest of these.{_describe_limits(of)}"
+    echo(f"Held-out: {sample}. Steps: {steps}")
+
+
+def _describe_limits(of: "Benchmark") -> str:
+    """Say which environments end an episode by themselves; empty if none does."""
+    limits = [f"{part.name} ends a trial after {part.most_steps}" for part in of.parts or (of,) if part.most_steps]
+    return f" {'; '.join(limits)}." if limits else ""

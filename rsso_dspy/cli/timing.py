@@ -74,7 +74,7 @@ def _name_others(config: "Config") -> list[str]:
 
 def _describe_run(config: "Config", measured: "Measured") -> str:
     from rsso_dspy.config import make_price_lookup
-    from rsso_dspy.experiment.cost_estimate import estimate_cost
+    from rsso_dspy.experiment.cost_estimate import ExpectedRange, estimate_cost
     from rsso_dspy.experiment.pace import Pace, range_in_words
     from rsso_dspy.experiment.plan import plan_held_out
     from rsso_dspy.lm import Backend
@@ -83,8 +83,10 @@ def _describe_run(config: "Config", measured: "Measured") -> str:
     models = {str(role): model for role, model in Backend(config.active_backend).models.items()}
     found = estimate_cost(plan, plan.units, [], models, make_price_lookup(config.prices))
     pace = Pace(2, measured.first.seconds + measured.next.seconds)
-    assert found is not None
+    most = float(plan.forecast_calls().total_calls)
+    calls = found.calls if found else ExpectedRange(most, most, most)
     return (
-        f"a run of {METHOD} on one variant a task ({len(plan.units)} units of {plan.rules.trials} trials): about "
-        f"{found.calls.mean:,.0f} calls, {range_in_words(pace.take(found.calls))} one after the other"
+        f"a run of {METHOD} on one variant a task ({len(plan.units)} units of {plan.rules.trials} trials): "
+        f"{'about' if found else 'at most'} {calls.mean:,.0f} calls, {range_in_words(pace.take(calls))} one after the "
+        "other"
     )

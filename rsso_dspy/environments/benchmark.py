@@ -114,6 +114,8 @@ class Benchmark:
     """Number of actions of the variant's solution, or a substitute; step budgets are a multiple of it. May take
     minutes; raises ``GoldUnknown`` if there is none."""
 
+    most_steps: int | None = None
+    """Steps after which environments end an episode by themselves; no budget is larger."""
     known_length: Callable[[Variant], int | None] | None = None
     """The gold length if known without computing; None if `gold_length` is always fast."""
     simplifications: tuple[str, ...] = ()
@@ -149,6 +151,9 @@ class Benchmark:
     takes no such folder. Raises ``UsageError`` if the folder lacks what it should hold."""
     find_data: Callable[[], str | None] | None = None
     """Returns the user's data folder where the configuration names none, as from a variable of the environment."""
+    check_variants: Callable[[Sequence[Variant], str | None], None] | None = None
+    """Raises ``UsageError`` if the user's data folder, or its absence, leaves one of these variants unplayable. Asked
+    when a run is planned, before its folder is made."""
     count_variants: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
     """Returns how many variants of each task type and split the user's data folder holds, the first ones of the split;
     those of a pair that is not named, none. If None, a folder holds all of them or is refused."""
@@ -200,6 +205,17 @@ class Benchmark:
         if folder is None or self.count_variants is None:
             return self
         return replace(self, table=self.table.limit(self.count_variants(folder)))
+
+    def check_data(self, variants: Sequence[Variant], named: str | None) -> None:
+        """Raise `UsageError` if the user's data, in the folder that the configuration names or in none, leave one of
+        these variants unplayable."""
+        if self.check_variants is not None:
+            self.check_variants(variants, self.locate_data(named))
+
+    def limit_steps(self, variant: Variant, steps: int) -> int:
+        """Return this many steps, or as many as an episode of the variant has at most."""
+        most = self.find_part(variant.task).most_steps
+        return steps if most is None else min(steps, most)
 
     def identify_data(self, folder: str) -> str:
         """What results are bound to that depend on a folder of the user's. Raises `UsageError` for a benchmark that

@@ -48,6 +48,7 @@ def mix_benchmarks(parts: Sequence[Benchmark]) -> Benchmark:
         admissible=_find_worst_listing(parts),
         own_check=mixed.smoke_test,
         digest_data=mixed.digest_data,
+        check_variants=mixed.check_variants,
         count_variants=mixed.count_variants,
         find_data=lambda: mixed.complete_data(None),
         interfaces={
@@ -122,6 +123,11 @@ class _Mixed:
         parts = {part.name: part for part in self.parts}
         folders = sorted(self.read_folders(text).items())
         return ",".join(f"{name}={parts[name].identify_data(folder)}" for name, folder in folders)
+
+    def check_variants(self, variants: Sequence[Variant], text: str | None) -> None:
+        folders = self.read_folders(text)
+        for part in self.parts:
+            part.check_data([each for each in variants if self.owners[each.task] is part], folders.get(part.name))
 
     def count_variants(self, text: str) -> dict[tuple[str, Split], int]:
         folders = self.read_folders(text)

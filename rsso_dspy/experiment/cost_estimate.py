@@ -6,8 +6,8 @@
 A unit is expected to take as many calls and tokens per allowed step as observed units of its method, in the roles that
 it uses. The interval covers 90% of totals resampled from observed units. These are units of the run itself; while an
 arm has fewer than `ENOUGH`, units played on the embedded backend on the same benchmark (the default one's under its
-interface) are used, and the default one's for a benchmark without any (`benchmarks/observed.py` makes their table). An
-offline run of a few units uses what was expected within a factor of two; language models may differ more.
+interface) are used (`benchmarks/observed.py` makes their table); where there are none, nothing is estimated. An offline
+run of a few units uses what was expected within a factor of two; language models may differ more.
 """
 
 import json
@@ -126,22 +126,19 @@ def estimate_cost(
     played: Mapping[str, int] = NOTHING_PLAYED,
     seed: int = 0,
 ) -> CostEstimate | None:
-    """Estimate the cost of `work`; None if it is empty.
+    """Estimate the cost of `work`; None if it is empty, or rests on too few units (`list_unobserved_benchmarks`).
 
     `models` maps role to model; `played` holds the finished trials by key. Deterministic.
     """
-    if not work:
+    if not work or list_unobserved_benchmarks(plan, work, own):
         return None
     price_known = all(price_of(models[role]) is not None for role in plan.forecast_calls(work).calls)
     rng = np.random.default_rng(seed)
     draws = np.zeros((RESAMPLES, 4))
     judges = {"own": 0, "shipped": 0}
     on: dict[str, None] = {}
-    groups: dict[tuple[Arm, str], list[Job]] = {}
-    for each in work:
-        groups.setdefault((each.arm, _name_benchmark(each, plan.benchmark)), []).append(each)
-    for (arm, benchmark), mine in groups.items():
-        pool = [unit for unit in own if unit.arm == arm.name and unit.benchmark in ("", benchmark)]
+    for (arm, benchmark), mine in _group_work(plan, work).items():
+        pool = _select_own_units(arm, benchmark, own)
         whose = "own" if len(pool) >= ENOUGH else "shipped"
         if whose == "shipped":
             pool = _select_similar_units(arm.method, plan.rules.interface, benchmark)
@@ -161,6 +158,25 @@ def estimate_cost(
     return CostEstimate(calls, sent, answered, dollars if price_known else None, **judges, on=tuple(on))
 
 
+def list_unobserved_benchmarks(plan: Plan, work: Sequence[Job], own: Sequence[ObservedUnit]) -> list[str]:
+    """Return the benchmarks of `work` that no units are shipped of, and too few are `own`."""
+    shipped = {unit.benchmark for unit in load_shipped_units()}
+    asked = [key for key in _group_work(plan, work) if key[1] not in shipped]
+    return sorted({name for arm, name in asked if len(_select_own_units(arm, name, own)) < ENOUGH})
+
+
+def _group_work(plan: Plan, work: Sequence[Job]) -> dict[tuple[Arm, str], list[Job]]:
+    """Group work by arm and benchmark."""
+    groups: dict[tuple[Arm, str], list[Job]] = {}
+    for each in work:
+        groups.setdefault((each.arm, _name_benchmark(each, plan.benchmark)), []).append(each)
+    return groups
+
+
+def _select_own_units(arm: Arm, benchmark: str, own: Sequence[ObservedUnit]) -> list[ObservedUnit]:
+    return [unit for unit in own if unit.arm == arm.name and unit.benchmark in ("", benchmark)]
+
+
 def _name_benchmark(work: Job, benchmark: str) -> str:
     """Name the benchmark that work is on: one of several in a mixed run."""
     if "," not in benchmark:
@@ -169,12 +185,10 @@ def _name_benchmark(work: Job, benchmark: str) -> str:
 
 
 def _select_similar_units(method: Method, interface: Interface, benchmark: str) -> list[ObservedUnit]:
-    """Return the shipped units of the method, or of the method without its added constitution, on this benchmark.
-
-    Units of the default benchmark, in this interface, stand in for a benchmark without any.
-    """
-    units = [unit for unit in load_shipped_units() if benchmark == unit.benchmark != DEFAULT]
-    units = units or [u for u in load_shipped_units() if u.benchmark == DEFAULT and u.interface == interface]
+    """Return the shipped units of the method, or of the method without its added constitution, on this benchmark (the
+    default one's: in this interface)."""
+    units = [unit for unit in load_shipped_units() if unit.benchmark == benchmark]
+    units = [unit for unit in units if benchmark != DEFAULT or unit.interface == interface]
     known = {unit.method for unit in units}
     bare = "react" if method.scaffold == "flat" else "react-sso"
     name = next(name for name in (method.name, method.name.partition("+")[0], bare) if name in known)

@@ -70,6 +70,12 @@ class RunOutcome:
     untrained: list[Unit] = field(default_factory=list)
     """Units not played because their training or the previous unit of their stream errored."""
 
+    @property
+    def unplayable(self) -> list[UnitRecord | TrainingRecord]:
+        """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""
+        failures = ((record, record.trials[-1].failure) for record in self.errored)
+        return [record for record, failure in failures if failure and failure.kind == EnvironmentFailure.__name__]
+
 
 @contextmanager
 def announced(events: EventStream, started: RunStarted) -> Iterator[Callable[[RunOutcome], None]]:

@@ -207,7 +207,8 @@ def plan_held_out(
 ) -> Plan:
     """Plan a held-out run: each method with every program on the selected variants, under the configured protocol.
 
-    `say` receives a note on gold lengths that must be computed. Raises `UnknownName` and `SplitError`.
+    `say` receives a note on gold lengths that must be computed. Raises `UnknownName` and `SplitError`, and
+    `UsageError` for variants that the user's data do not let play.
     """
     if not methods:
         raise UsageError("no method is named, so nothing would be played; name at least one, such as rsso")
@@ -222,6 +223,7 @@ def plan_held_out(
     chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
     if missing := describe_missing_data(chosen, tasks, variants, per_task, config):
         say(missing)
+    config.active_benchmark.check_data(chosen, config.environment.data)
     plan = make_plan(
         protocol.id,
         protocol.rules,

@@ -17,7 +17,12 @@ from rsso_dspy.config import Config, make_price_lookup
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.experiment.action_choice import check_action_choice
 from rsso_dspy.experiment.constitutions import check_examples, check_streams, load_initial_constitution
-from rsso_dspy.experiment.cost_estimate import CostEstimate, estimate_cost, load_observed_units
+from rsso_dspy.experiment.cost_estimate import (
+    CostEstimate,
+    estimate_cost,
+    list_unobserved_benchmarks,
+    load_observed_units,
+)
 from rsso_dspy.experiment.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
 from rsso_dspy.experiment.executor import (
     EngineFactory,
@@ -95,11 +100,15 @@ class Run:
         return {role: model for role, model in Backend(self.config.active_backend).models.items() if role in roles}
 
     def estimate_cost(self) -> CostEstimate | None:
-        """Estimate the cost of the pending work; None if there is none."""
+        """Estimate the cost of the pending work; None if there is none, or too little is known of its benchmark."""
         own = load_observed_units(self.store, self.plan)
         return estimate_cost(
             self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
         )
+
+    def list_unobserved_benchmarks(self) -> list[str]:
+        """Return the benchmarks of the pending work of which too few units are known for an estimate."""
+        return list_unobserved_benchmarks(self.plan, self.left, load_observed_units(self.store, self.plan))
 
     def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
         """Return all finished units and trainings, including errored ones and those taken over."""

@@ -4,21 +4,29 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import typer
 
+from rsso_dspy.cli.play import exit_if_incomplete
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl.game import Game, load_domain
 from rsso_dspy.environments.pddl.grounding import World
 from rsso_dspy.environments.pddl.search import find_plan
 from rsso_dspy.environments.pddl.tasks import load_setup
+from rsso_dspy.experiment.executor import RunOutcome
+from rsso_dspy.programs.methods import METHODS
+from rsso_dspy.records import Failure
 from rsso_dspy.store.unit_store import Store
+from rsso_dspy.store.units import Arm, Unit
 from tests.cli.test_benchmark import answered_by
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_server import provider
+from tests.records import record
 
 NO_MINIGRID = pytest.mark.skipif(find_spec("minigrid") is None, reason="the extra babyai is not installed")
 NO_ALFWORLD = pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
@@ -39,6 +47,8 @@ def test_tasks_are_listed_and_a_little_is_played(rsso, name):
     code, out, _ = rsso("tasks", "--benchmark", name)
     assert code == 0
     assert len(out.splitlines()) == 2 + len(get_benchmark(name).table.tasks())
+    most = get_benchmark(name).most_steps
+    assert (f"{name} ends a trial after 50" in " ".join(out.split()), f" {most}-{most}" in out) == (most == 50,) * 2
     assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--benchmark", name, *FAST)[1]
     assert f"{name} {get_benchmark(name).version}: " in rsso("benchmarks", "list")[1]
 
@@ -151,14 +161,18 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     code, _, err = rsso("evaluate", "mine.json", "--tasks", task, "--per-task", "1", "--trials", "1", *FAST,
                         "--benchmark", name, "--out", "e")  # fmt: skip
     assert code == 0, err
-    code, _, err = rsso("compile", *words, "--benchmark", name, "--calib", held_out, "-o", "other.json")
-    assert (code, held_out in err) == (2, True)
+    Path("leaking.json").write_text(json.dumps({"train": [f"{task}::0", held_out], "val": [f"{task}::1"]}))
+    leak = f"of the held-out test split: {held_out}; take train"
+    code, _, err = rsso("compile", *words, "--benchmark", name, "--calib", "leaking.json", "-o", "other.json")
+    assert (code, leak in " ".join(err.split())) == (2, True), err
     build = ("constitution", "build", "--benchmark", name, "--writer", "symbolic", "--explore", "1", "--tasks", task)
     code, _, err = rsso(*build, *FAST, "-o", "c.json")
     assert code == 0, err
     assert "rules" in Path("c.json").read_text()
-    code, _, err = rsso(*build, "--calib", held_out, *FAST, "-o", "d.json")
-    assert (code, held_out in err) == (2, True)
+    code, _, err = rsso(*build, "--calib", "leaking.json", *FAST, "-o", "d.json")
+    assert (code, leak in " ".join(err.split())) == (2, True), err
+    assert not Path("other.json").exists()
+    assert not Path("d.json").exists()
 
 
 def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_plans(rsso):
@@ -181,6 +195,26 @@ def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_pla
     assert code == 0, err
     units = list(Store(Path("solved")).units())
     assert (len(units), {unit.trajectories[0].outcome for unit in units}) == (4, {"solved"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (
+            "EnvironmentFailure",
+            ["react boil::22 cannot be played, repeated or not: EnvironmentFailure: no", "--variants"],
+        ),
+        ("SimulatorDied", ["1 ended in errors; repeat the command"]),
+    ],
+)
+def test_repeating_is_advised_only_where_it_may_help(capsys, kind, says):
+    errored = record("react", "boil", 22, [None])
+    errored = replace(errored, trials=(replace(errored.trials[0], failure=Failure(kind, "no")),))
+    with pytest.raises(typer.Exit):
+        exit_if_incomplete(RunOutcome(1, [errored], [Unit(Arm(METHODS["react"]), errored.variant, 0, 9)]), "")
+    said = " ".join(capsys.readouterr().err.split())
+    assert all(text in said for text in says), said
+    assert ("repeat the command" in said) == (kind == "SimulatorDied")
 
 
 TRANSCRIPT = {
@@ -207,7 +241,7 @@ TRANSCRIPT = {
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
-        (lambda data: data.update(kept=1), 0, ["pddl: 1 episodes, 1 runs, 1 steps, 0 differences"]),
+        (lambda data: data.update(kept=1), 0, ["episode 1 of 1", "pddl: 1 episodes, 1 runs, 1 steps, 0 differences"]),
         (lambda data: data["episodes"][0]["runs"][0]["steps"][0].__setitem__(2, 0.5), 1,
          ["step 1 'pick ball1 rooma left': progress", "recorded 0.5", "played   0.0", "1 differences"]),
         (lambda data: data["text"].__setitem__(2, "no such thing"), 1, ["observation", "recorded 'no such thing'"]),

@@ -18,6 +18,7 @@ from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
 from rsso_dspy.environments.alfworld.maker import make_game
 from rsso_dspy.environments.alfworld.subgoals import parse_goal
 from rsso_dspy.environments.alfworld.wording import split_first, to_engine, to_published, to_recent
+from rsso_dspy.environments.benchmark import PlainSettings
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.goals import GoalProgress
 from rsso_dspy.errors import EnvironmentFailure, SimulatorDied, SplitError, UsageError
@@ -29,6 +30,7 @@ from rsso_dspy.records import State, Step
 
 TABLE = BENCHMARK.table
 PUT = "pick_and_place_simple"
+CUT = make_game(PUT, 2)["pddl_problem"][:300]
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +58,8 @@ def data(tmp_path):
         f"{PUT}-PenSliced-None-Desk-7": json.dumps(make_game(PUT, 2)),
         "fly-Pen-None-Desk-7": json.dumps(make_game(PUT, 2)),
         f"{PUT}-Pen-None-Desk-8": json.dumps(make_game(PUT, 2) | {"solvable": False}),
+        f"{PUT}-Pen-None-Desk-9": json.dumps(make_game(PUT, 2) | {"pddl_problem": CUT}),
+        f"{PUT}-Pen-None-Desk-10": json.dumps(make_game(PUT, 2) | {"grammar": " "}),
     }
     for name, text in broken.items():
         (root / "train" / name / "trial_T1").mkdir(parents=True)
@@ -189,9 +193,9 @@ def test_a_killed_process_is_reported_and_a_grown_one_replaced():
         played.reset(variant)
 
 
-def test_a_game_that_the_engine_cannot_load_is_skipped_with_its_name_and_the_next_is_played():
+def test_a_game_that_the_engine_cannot_load_is_named_and_the_next_is_played():
     engine = Engine(20, 1 << 40)
-    with pytest.raises(EnvironmentFailure, match=r"cannot load a made game, which is skipped: \w+") as raised:
+    with pytest.raises(EnvironmentFailure, match=r"cannot load a made game: \w+") as raised:
         engine.load(None, make_game(PUT, 0) | {"pddl_problem": "(define (problem x)"})
     assert not isinstance(raised.value, SimulatorDied), "it would be played again"
     assert engine.load(None, make_game(PUT, 0)).commands
@@ -200,17 +204,21 @@ def test_a_game_that_the_engine_cannot_load_is_skipped_with_its_name_and_the_nex
 
 def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_counted(data, monkeypatch):
     games = tasks.read_games(str(data))
-    assert (games.total, len(games.skipped)) == (2, 4)
+    assert (games.total, len(games.skipped)) == (2, 6)
     said = games.describe()
-    for text in ("4 skipped", "damaged: no whole game", "sliced", "fly is none of the six types", "no solution"):
+    for text in ("6 skipped", "damaged: no whole game", "sliced", "fly is none of the six types", "no solution",
+                 "pddl_problem is cut off: it has ", "grammar is empty"):  # fmt: skip
         assert text in said
+    monkeypatch.setenv("ALFWORLD_DATA", str(data))
+    assert said in BENCHMARK.smoke_test(PlainSettings())
+    monkeypatch.delenv("ALFWORLD_DATA")
     played = AlfWorld(str(data))
     played.reset(TABLE.variant(PUT, 0))
     for action in make_game(PUT, 0)["walkthrough"]:
         moved = played.step(action)
     assert moved.score == 100
     with pytest.raises(
-        UsageError, match=r"::1 is game 2 of pick_and_place_simple in .*train, which holds 1.*4 skipped"
+        UsageError, match=r"::1 is game 2 of pick_and_place_simple in .*train, which holds 1.*6 skipped"
     ):
         played.reset(TABLE.variant(PUT, 1))
     played.close()
@@ -295,7 +303,7 @@ def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data
 
 
 def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
-    for index, game in ((2, {"pddl_problem": "(define (problem x)"}), (3, {})):
+    for index, game in ((2, {"pddl_problem": "(define (problem x))"}), (3, {})):
         folder = data / "json_2.1.1" / "train" / f"{PUT}-Pen-None-Desk-0{index}" / "trial_T1"
         folder.mkdir(parents=True)
         (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index) | game))

@@ -1,5 +1,6 @@
 from collections import defaultdict
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import get_args
 
 import pytest
@@ -13,6 +14,7 @@ from rsso_dspy.experiment.cost_estimate import (
     ObservedUnit,
     dump_observed_units,
     estimate_cost,
+    list_unobserved_benchmarks,
     load_shipped_units,
     make_observed_unit,
 )
@@ -112,8 +114,24 @@ def test_a_forecast_goes_by_units_of_the_benchmark_and_names_it():
     assert mixed == max(("babyai", "pddl"), key=lambda name: load_token_sizes()[name]["actor"])
     assert set(both.on) == {"babyai", "pddl"}
     assert choose_sizes("mine", "sso") == "sso"
+
+
+def test_nothing_is_estimated_of_a_benchmark_without_units_until_the_run_has_its_own():
     other = replace(planned("react", [20]), benchmark="mine")
-    assert estimate_cost(other, other.units, [], MODELS, FREE).on == (DEFAULT,)
+    own = [ObservedUnit("react", "react", 30, {"actor": Usage(calls=3, input=300, output=30)})] * cost_estimate.ENOUGH
+    assert list_unobserved_benchmarks(other, other.units, own[1:]) == ["mine"]
+    assert estimate_cost(other, other.units, own[1:], MODELS, FREE) is None
+    assert list_unobserved_benchmarks(other, other.units, own) == []
+    assert estimate_cost(other, other.units, own, MODELS, FREE).calls.mean == pytest.approx(6)
+
+
+@pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
+def test_a_mixed_run_is_estimated_only_where_units_of_all_its_benchmarks_are_known():
+    mixed = plan_held_out(
+        load_config(overrides=["benchmark=alfworld,pddl"]), ["react"], ["gripper", "pick_and_place_simple"], per_task=1
+    )
+    assert list_unobserved_benchmarks(mixed, mixed.units, []) == ["alfworld"]
+    assert {unit.variant.task: unit.budget for unit in mixed.units}["pick_and_place_simple"] == 50
 
 
 def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():

@@ -1,6 +1,7 @@
 """Files of the user's that benchmarks play: what is wrong with them is told with its line, and nothing is played."""
 
 import json
+import shutil
 import sys
 from importlib import metadata
 from importlib.util import find_spec
@@ -29,7 +30,10 @@ EXTRAS = {"babyai": "minigrid", "alfworld": "alfworld"}
         ("; nothing but a remark\n", "line 1: it is empty"),
         ("define", r"line 1: expected \( in place of define"),
         ("(define (domain x))", r"line 1: expected \(define \(problem NAME\) ...\)"),
-        ("(define (problem x) (:objects a)\n(:init)", r"line 1: a \( without its \)"),
+        ("(define (problem x) (:objects a)\n(:init)", r"line 2: a \( without its \), here or below"),
+        (BLOCKS.replace("(:init", "((\n(:init"), r"line 2: a \( without its \) before :init in line 3"),
+        (BLOCKS.replace("(:init", "(:init\n(("), r"line 3: a \( without its \) before :goal in line 4"),
+        (BLOCKS.replace("(on b3 b2)", "((\non b3 b2)"), r"line 3: a \( without its \)"),
         (BLOCKS + "\n)", r"line 4: something stands after the last \)"),
         ("(" * 60, r"line 1: more than 50 \( in one another"),
         (BLOCKS.replace("(:goal", "(:goals"), "line 3: unknown section :goals"),
@@ -86,8 +90,14 @@ def own(tmp_path) -> Path:
 def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rsso, own):
     words = ("run", "--benchmark", "pddl", "--methods", "react", "--trials", "1", *FAST)
     theirs = (*words, "--variants", "gripper::70", "--out", "r")
-    code, _, err = rsso(*theirs[:-1], "none")
+    code, _, err = rsso(*theirs)
     assert (code, "name your folder of them, --set environment.data=DIR" in " ".join(err.split())) == (2, True)
+    (own / "gripper" / "p02.pddl").write_text("(define")
+    for more, says in (("gripper::71", "p02.pddl cannot be read: line 1"), ("gripper::72", "is problem 3 of gripper")):
+        code, _, err = rsso(*theirs, "--variants", f"gripper::70,{more}", "--set", f"environment.data={own}")
+        assert (code, says in " ".join(err.split())) == (2, True), err
+    (own / "gripper" / "p02.pddl").unlink()
+    assert not Path("r").exists(), "data are checked before a folder is bound to them"
     code, _, err = rsso(*theirs, "--set", f"environment.data={own}")
     assert code == 0, err
     (unit,) = Store(Path("r")).units()
@@ -98,6 +108,21 @@ def test_the_users_problems_are_played_and_results_are_bound_to_what_they_say(rs
     (own / "gripper" / "p01.pddl").write_text(GRIPPER.replace("at-robby rooma", "at-robby roomb"))
     code, _, err = rsso(*theirs, "--set", f"environment.data={own}")
     assert (code, "environment.data" in err) == (2, True), "other files are another run"
+
+
+def test_doctor_reads_the_users_problems_and_names_those_that_cannot_be_played(rsso, own):
+    words = ("doctor", "--benchmark", "pddl", "--set", f"environment.data={own}", *FAST)
+    said = " ".join(rsso(*words)[1].split())
+    assert f"ok simulator: pddl 1 plays: problems in {own}: gripper 1 of 20, blockworld 1 of 10" in said
+    (own / "gripper" / "p02.pddl").write_text("(define")
+    (own / "blockworld" / "p02.pddl").write_text(BLOCKS.replace("(on b3 b2) (on b1 b3)", "(on b1 b2) (on b2 b1)"))
+    shutil.rmtree(own / "barman")
+    code, out, _ = rsso(*words)
+    said = " ".join(out.split())
+    assert (code, "failed simulator" in said, "gripper 2 of 20" in said) == (1, True, True)
+    for why in ("3 cannot be played", "gripper/p02.pddl cannot be read: line 1", "blockworld/p02.pddl cannot be read: "
+                "line 3: nothing solves it", "no problems of barman"):  # fmt: skip
+        assert why in said
 
 
 @pytest.mark.parametrize(
@@ -147,6 +172,13 @@ def test_labels_of_another_mission_are_refused_and_those_that_fit_count(tmp_path
     (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(DamagedFile, match="line 5: it is of 'open the moon', and GoToRedBall::1234 of"):
         labelled.reset(variant)
+    with pytest.raises(DamagedFile, match="line 5: it is of 'open the moon'"):
+        BABYAI.check_data([variant], str(tmp_path))
+    rows[4] = {"goal": plain.task, "subgoals": [1]}
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DamagedFile, match="line 5: "):
+        BABYAI.check_data([variant], str(tmp_path))
+    BABYAI.check_data([variant], None)
 
 
 @pytest.mark.parametrize(("name", "package"), [("babyai", "minigrid"), ("alfworld", "alfworld")])

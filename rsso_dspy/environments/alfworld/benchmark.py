@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rsso_dspy.environments.alfworld import lessons, tasks
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
-from rsso_dspy.environments.alfworld.environment import AlfWorld
+from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
 from rsso_dspy.environments.alfworld.replay import replay_episode
 from rsso_dspy.environments.alfworld.wording import word_action
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
@@ -59,6 +59,7 @@ BENCHMARK = Benchmark(
     environment=_make_environment,
     action_templates=PUBLISHED,
     gold_length=lambda _: tasks.GOLD_LENGTH,
+    most_steps=MOST_STEPS,
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
@@ -68,6 +69,7 @@ BENCHMARK = Benchmark(
     gold_path_in=tasks.find_walkthrough,
     word_solution=word_action,
     digest_data=tasks.digest_games,
+    check_variants=tasks.check_games,
     count_variants=tasks.count_games,
     find_data=tasks.find_data,
     replay=replay_episode,

@@ -85,7 +85,7 @@ class Engine:
             raise SimulatorDied(f"loading {path or 'a made game'} took over {LOAD_SECONDS:g} s") from None
         if why := told.get("error"):
             self._end_process()  # what it left behind is not known
-            raise EnvironmentFailure(f"the engine cannot load {path or 'a made game'}, which is skipped: {why}")
+            raise EnvironmentFailure(f"the engine cannot load {path or 'a made game'}: {why}")
         return self._read(told)
 
     def step(self, action: str) -> Answer:

@@ -8,7 +8,8 @@ the same indices are played in their place (`maker.py`).
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,6 +38,11 @@ VERSIONS = ("json_2.1.1", "json_2.1.2", "json_2.1.3")
 
 GOLD_LENGTH = 34
 """What stands for the gold length of every variant: half as many again are 51, and a game ends at 50."""
+
+PARTS = frozenset({"grammar", "pddl_domain", "pddl_problem"})
+"""Texts of a game file that the engine loads."""
+
+_COMMENT = re.compile(";.*")
 
 VARIABLE = "ALFWORLD_DATA"
 """Names the folder where `alfworld-download` has put the games."""
@@ -88,6 +94,12 @@ def count_games(folder: str) -> dict[tuple[str, Split], int]:
     return {key: len(files) for key, files in read_games(folder).files.items()}
 
 
+def check_games(variants: Iterable[Variant], folder: str | None) -> None:
+    """Raise what `find_game` raises for one of the variants; without a folder, games are made."""
+    for variant in variants if folder else ():
+        find_game(variant, str(folder))
+
+
 def find_game(variant: Variant, folder: str) -> Path:
     """The file of a variant. Raises ``UsageError`` where the folder has fewer games."""
     games = read_games(folder)
@@ -108,8 +120,8 @@ def read_game(path: Path) -> dict[str, Any]:
         game = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise DamagedFile(path, str(error)) from None
-    if not isinstance(game, dict) or not {"pddl_problem", "grammar"} <= game.keys():
-        raise DamagedFile(path, "it is no game of ALFWorld: pddl_problem or grammar is missing")
+    if not isinstance(game, dict) or PARTS - game.keys():
+        raise DamagedFile(path, f"it is no game of ALFWorld, which has {', '.join(sorted(PARTS))}")
     return game
 
 
@@ -156,8 +168,7 @@ def _read_games(folder: str, absolute: str) -> Games:  # noqa: ARG001 - what a r
 
 
 def _check_file(path: Path, kind: str, short: str) -> tuple[bytes, str]:
-    """Return the content of a file and why it is not played. It is searched, not parsed: there may be thousands.
-    ``short``: its path below the folder of games."""
+    """Return the content of a file and why it is not played. ``short``: its path below the folder of games."""
     if kind not in COUNTS:
         return b"", f"{kind} is none of the six types"
     if "movable" in short or "Sliced" in short:
@@ -166,9 +177,26 @@ def _check_file(path: Path, kind: str, short: str) -> tuple[bytes, str]:
         raw = read_bytes(path)
     except (OSError, DamagedFile) as error:
         return b"", str(error)
-    if b'"pddl_problem"' not in raw or b'"grammar"' not in raw or not raw.rstrip().endswith(b"}"):
-        return raw, "damaged: no whole game"
-    return raw, "" if b'"solvable": false' not in raw else "known to have no solution"
+    return raw, _explain_unplayable(raw)
+
+
+def _explain_unplayable(raw: bytes) -> str:
+    """Return why the engine would not load the content of a game file, or an empty string. The engine is not asked:
+    there may be thousands of files, and each takes it seconds."""
+    try:
+        game = json.loads(raw)
+    except (ValueError, RecursionError):
+        return "damaged: no whole game"
+    if not isinstance(game, dict) or PARTS - game.keys():
+        return "damaged: no whole game"
+    if empty := [part for part in sorted(PARTS) if not isinstance(game[part], str) or not game[part].strip()]:
+        return f"damaged: {empty[0]} is empty"
+    for part in ("pddl_domain", "pddl_problem"):
+        text = _COMMENT.sub("", game[part])
+        opened, closed = text.count("("), text.count(")")
+        if opened != closed or not opened:
+            return f"damaged: {part} is cut off: it has {opened} ( and {closed} )"
+    return "known to have no solution" if game.get("solvable") is False else ""
 
 
 def _find_root(folder: Path) -> Path:

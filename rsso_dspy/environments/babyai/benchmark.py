@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rsso_dspy.environments.babyai import lessons, tasks
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
-from rsso_dspy.environments.babyai.environment import BabyAi
+from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
 from rsso_dspy.environments.babyai.labels import digest_labels
 from rsso_dspy.environments.babyai.replay import replay_episode
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
@@ -43,5 +43,6 @@ BENCHMARK = Benchmark(
     own_gold_path=tasks.find_solution,
     admissible="short",
     digest_data=digest_labels,
+    check_variants=check_labels,
     replay=replay_episode,
 )

@@ -9,7 +9,7 @@ that failed ends the episode. Patterns made from the mission count what came bef
 variant counts as AgentBoard has it: an end with more than half of the patterns is a success, whatever minigrid says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rsso_dspy.environments import Transition
@@ -122,6 +122,14 @@ class BabyAi:
         if self._game is None:
             raise SimulatorDied("no variant is being played: reset the environment first.")
         return self._game
+
+
+def check_labels(variants: Iterable[Variant], folder: str | None) -> None:
+    """Raise what `get_patterns` raises for one of the test variants."""
+    for variant in variants if folder else ():
+        if variant.split == "test":
+            mission = Game(make_world(variant.task), get_seed(variant), None).mission
+            get_patterns(str(folder), variant, mission)
 
 
 def _list_locked(world: Any) -> list[str]:

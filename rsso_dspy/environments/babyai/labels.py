@@ -40,7 +40,10 @@ def get_patterns(folder: str, variant: Variant, mission: str) -> list[list[str]]
     if said not in (None, mission, rewrite_mission(mission)):
         raise DamagedFile(path, f"line {place + 1}: it is of {said!r}, and {variant.key} of {mission!r}")
     about = row.get("additional_info")
-    return read_patterns({**(about if isinstance(about, dict) else {}), **row})
+    try:
+        return read_patterns({**(about if isinstance(about, dict) else {}), **row})
+    except (LookupError, TypeError, ValueError) as error:
+        raise DamagedFile(path, f"line {place + 1}: {error}") from None
 
 
 def _find_file(folder: str) -> Path:

@@ -33,6 +33,14 @@ def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> PddlEn
     return PddlEnvironment(settings.data)
 
 
+def _check(settings: Settings) -> str:
+    """Reset a made problem, and read all of the user's. Raises ``UsageError`` that names those that are refused."""
+    environment = PddlEnvironment()
+    environment.reset(tasks.TABLE.variant(next(iter(tasks.FILES)), 0))
+    held = f": {tasks.describe_files(settings.data)}" if settings.data else ""
+    return f"pddl {VERSION} plays{held}"
+
+
 BENCHMARK = Benchmark(
     name="pddl",
     version=VERSION,
@@ -47,6 +55,8 @@ BENCHMARK = Benchmark(
     golds=GoldLengths(),
     own_gold_path=find_solution,
     admissible="short",
+    own_check=_check,
     digest_data=tasks.digest_files,
+    check_variants=tasks.check_files,
     replay=replay_episode,
 )

@@ -131,7 +131,8 @@ class _Reader:
             raise self.fail(self._tokens[self._at].line, "something stands after the last )")
         return whole
 
-    def _read_part(self, depth: int) -> _Part:
+    def _read_part(self, depth: int, within: int = 1) -> _Part:
+        """``within``: the line of the group that the part stands in."""
         word = self._tokens[self._at]
         self._at += 1
         if word.text == ")":
@@ -140,14 +141,17 @@ class _Reader:
             return word
         if depth >= MOST_DEPTH:
             raise self.fail(word.line, f"more than {MOST_DEPTH} ( in one another")
+        if depth > 1 and self._at < len(self._tokens) and (first := self._tokens[self._at]).text.startswith(":"):
+            raise self.fail(within, f"a ( without its ) before {first.text} in line {first.line}")
         parts: list[_Part] = []
         while True:
             if self._at >= len(self._tokens):
-                raise self.fail(word.line, "a ( without its )")
+                latest = parts[-1].line if parts and not depth else word.line
+                raise self.fail(latest, f"a ( without its ){', here or below' if latest != word.line else ''}")
             if self._tokens[self._at].text == ")":
                 self._at += 1
                 return _Form(tuple(parts), word.line)
-            parts.append(self._read_part(depth + 1))
+            parts.append(self._read_part(depth + 1, word.line))
 
 
 def read_domain(text: str, name: str) -> Domain:

@@ -8,7 +8,7 @@ the made ones; ``agentboard`` is those of the user.
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -78,6 +78,35 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
     return _read_made(variant.task, _get_row(variant)[1], variant.key)
+
+
+def check_files(variants: Iterable[Variant], folder: str | None) -> None:
+    """Raise what `load_setup` raises for one of the variants."""
+    for variant in variants:
+        if variant.index >= _FIRST_FILE:
+            load_setup(variant, folder)
+
+
+def describe_files(folder: str) -> str:
+    """One line: how many problems of each domain a folder holds. Raises ``UsageError`` that names all which cannot be
+    played, with line and reason."""
+    counts, wrong = [], []
+    for domain, wanted in FILES.items():
+        try:
+            files = list_files(domain, Path(folder))
+        except UsageError as error:
+            wrong.append(str(error))
+            continue
+        counts.append(f"{domain} {len(files)} of {wanted}")
+        for path in files:
+            try:
+                read_file(domain, path)
+            except UsageError as error:
+                wrong.append(str(error))
+    held = f"problems in {folder}: {', '.join(counts) or 'none'}"
+    if wrong:
+        raise UsageError(f"{held}; {len(wrong)} cannot be played: {'; '.join(wrong)}")
+    return held
 
 
 def list_files(domain: str, folder: Path) -> list[Path]:
