@@ -9,7 +9,7 @@ metric.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import signature
+from inspect import Parameter, signature
 from math import isfinite
 from statistics import fmean
 from typing import Any
@@ -101,12 +101,13 @@ def confirm(
     pairs = [tuple(_set_rollout(program, n) for program in (program_a, program_b)) for n in range(seeds)]
     jobs = [(program, example, n) for example in examples for n, pair in enumerate(pairs) for program in pair]
     failed: list[BaseException] = []
+    untold = (None,) * (_count_required(metric) - 2)  # trace and the like, as optimizers of DSPy take them
 
     def score_one(job: tuple[dspy.Module, dspy.Example, int]) -> float:
         if failed:
             return 0.0
         try:
-            return _read_number(metric(job[1], _play(*job)))
+            return _read_number(metric(job[1], _play(*job), *untold))
         except Exception as error:
             failed.append(error)
             return 0.0
@@ -119,6 +120,16 @@ def confirm(
     rows = [scores[at : at + wide] for at in range(0, len(scores), wide)]
     a, b = (tuple(fmean(row[side::2]) for row in rows) for side in (0, 1))
     return Comparison(compare_pairs([y - x for x, y in zip(a, b, strict=True)], level), seeds, a, b)
+
+
+def _count_required(metric: Callable[..., Any]) -> int:
+    """Return the number of positional parameters without a default; 2 if it cannot be told."""
+    try:
+        parameters = signature(metric).parameters.values()
+    except (TypeError, ValueError):
+        return 2
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in positional and each.default is Parameter.empty for each in parameters)
 
 
 def _set_rollout(program: dspy.Module, seed: int) -> dspy.Module:

@@ -106,7 +106,8 @@ def describe_noise(compiled: Compiled) -> Iterator[str]:
     if noise is None or not noise.gains:
         return
     gains = ", ".join(f"{100 * gain:+.1f}" for gain in noise.gains)
-    yield f"noise: a rewording that means nothing gained {gains} points on val; so much is luck"
+    told = "the rule-based player heeds none, so this shows no luck" if compiled.rule_based else "so much is luck"
+    yield f"noise: a rewording that means nothing gained {gains} points on val; {told}"
     if noise.won:
         yield (
             "WARNING: that placebo did better on val than every candidate: what val tells here is noise. It is not "

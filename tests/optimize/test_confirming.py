@@ -117,6 +117,18 @@ def test_two_programs_are_compared_example_by_example(threads):
     assert confirm(Knows(5), Knows(7), EXAMPLES, right).verdict == "unconfirmed"
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [
+        lambda _gold, said, _trace: said.right,
+        lambda _gold, said, trace=None: said.right and trace is None,
+        lambda _gold, said, _trace, _name, _pred_trace: said.right,
+    ],
+)
+def test_a_metric_may_take_what_optimizers_of_dspy_give(metric):
+    assert confirm(Knows(5), Knows(12), EXAMPLES, metric).difference == pytest.approx(0.35)
+
+
 def test_seeds_are_means_and_not_examples():
     found = confirm(Knows(5), Knows(5, wobble=2), EXAMPLES, right, seeds=3)
     assert found.test.pairs == 20
