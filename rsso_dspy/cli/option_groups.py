@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -87,6 +88,16 @@ def _complete_backends(incomplete: str) -> list[str]:
     from rsso_dspy.config import load_config
 
     return [name for name in load_config().backends if name.startswith(incomplete)]
+
+
+def complete_units(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the units and trainings of the folder of a run, by the names of their files."""
+    from rsso_dspy.store.record_files import find_record_files
+
+    folder = Path(ctx.params.get("folder") or "")
+    units = {f"{file.parent.name}::{file.stem.rpartition('-s')[0]}" for file in find_record_files(folder / "units")}
+    trainings = {file.parent.name for file in find_record_files(folder / "trainings")}
+    return sorted(name for name in units | trainings if name.startswith(incomplete))
 
 
 def complete_words(*words: str) -> Callable[[str], list[str]]:

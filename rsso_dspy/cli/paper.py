@@ -10,6 +10,9 @@ from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rsso_dspy.records import UnitRecord
     from rsso_dspy.report.omnireflect import OwnRow
 
 
@@ -84,9 +87,10 @@ def _print_omnireflect(table: int | None, folders: list[Path], figure: Path | No
     from rsso_dspy.report.terminal import print_renderable
 
     published = load_published_tables("omnireflect")
-    ours = [row for folder in folders for row in _read_rows(folder)]
+    arms = [found for folder in folders for found in _read_arms(folder)]
+    ours = [_make_row(records) for _, records in arms]
     if figure is not None:
-        _write_figure(figure, ours)
+        _write_figure(figure, arms)
     if json_:
         echo(json.dumps({**published, "ours": [_serialize_row(row) for row in ours]}, indent=1))
         return
@@ -135,25 +139,27 @@ def _forecast(name: str, benchmark: str) -> str:
     return f"{units:,} units, at most {calls:,} model calls, and what building constitutions takes"
 
 
-def _read_rows(folder: Path) -> "list[OwnRow]":
-    from rsso_dspy.environments.benchmark import named_in
+def _read_arms(folder: Path) -> "list[tuple[Path, list[UnitRecord]]]":
+    """Read the arms of a run, or of the points of a sweep, each with the folder that holds it."""
     from rsso_dspy.report.metrics import group_by_arm
-    from rsso_dspy.report.task_measures import measure_tasks
     from rsso_dspy.store.unit_store import Store
 
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder of a run")
     points = sorted(path.parent for path in folder.glob("*/run.json")) or [folder]  # of a sweep, or the run itself
-    found: list[OwnRow] = []
-    for point in points:
-        store = Store(point, read_only=True)
-        for arm, records in group_by_arm(store.units()).items():
-            first = records[0]
-            about = named_in(first.provenance) or ""
-            found.append((about, first.protocol, first.model, arm, measure_tasks(records)))
+    stores = [(point, Store(point, read_only=True)) for point in points]
+    found = [(point, records) for point, store in stores for records in group_by_arm(store.units()).values()]
     if not found:
         raise UsageError(f"{folder} holds no finished unit")
     return found
+
+
+def _make_row(records: "Sequence[UnitRecord]") -> "OwnRow":
+    from rsso_dspy.environments.benchmark import named_in
+    from rsso_dspy.report.task_measures import measure_tasks
+
+    first = records[0]
+    return named_in(first.provenance) or "", first.protocol, first.model, first.arm, measure_tasks(records)
 
 
 def _serialize_row(row: "OwnRow") -> dict[str, Any]:
@@ -163,14 +169,19 @@ def _serialize_row(row: "OwnRow") -> dict[str, Any]:
     return {"benchmark": benchmark, "protocol": protocol, "model": model, "arm": arm, **asdict(measures)}
 
 
-def _write_figure(file: Path, rows: "list[OwnRow]") -> None:
+def _write_figure(file: Path, arms: "Sequence[tuple[Path, list[UnitRecord]]]") -> None:
     from rsso_dspy.atomic import check_output_path
+    from rsso_dspy.environments.benchmark import named_in
+    from rsso_dspy.report.figures import save_figure
     from rsso_dspy.report.figures.efficiency import draw_efficiency_figure
 
-    if not rows:
+    if not arms:
         raise UsageError("--figure draws our runs: add --with DIR")
     if file.suffix not in (".svg", ".png"):
         raise UsageError(f"{file}: a figure's file ends in .svg or .png")
     check_output_path(file, "--figure")
-    named = [(f"{arm} ({benchmark})", measures) for benchmark, _, _, arm, measures in rows]
-    draw_efficiency_figure(named).savefig(file, dpi=200)
+    named: dict[str, list[UnitRecord]] = {}
+    for point, records in arms:
+        name = f"{records[0].arm} ({named_in(records[0].provenance) or ''})"
+        named[f"{name}, {point}" if name in named else name] = records
+    save_figure(draw_efficiency_figure(named), file)

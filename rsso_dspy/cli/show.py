@@ -7,6 +7,7 @@ import typer
 
 from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.cli.exchanges import Shown, indent_text, load_exchanges
+from rsso_dspy.cli.option_groups import complete_units
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UnknownName, UsageError
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 def show_unit(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the run.")],
     unit: Annotated[
-        str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
+        str,
+        typer.Argument(
+            metavar="TASK::VARIANT",
+            help="Variant, e.g. find-plant::228, or TASK for a training.",
+            autocompletion=complete_units,
+        ),
     ],
     arm: Annotated[str | None, typer.Option(help="Arm (default: the first).")] = None,
     trial: Annotated[int | None, typer.Option(min=1, max=MOST_TRIALS, help="Show only this trial.")] = None,

@@ -66,10 +66,9 @@ def format_share(part: int, of: int) -> Cell:
 
 
 def format_sign_counts(up: int, down: int, ties: int | None = None) -> Cell:
-    """Format a cell of numbers of units that went up, went down and, if given, stayed equal."""
-    last = [] if ties is None else [ties]
-    signs = [f"+{up}", f"-{down}", *(f"={number}" for number in last)]
-    return Cell("/".join(map(str, [up, down, *last])), up - down, counts=" ".join(signs))
+    """Format a cell of numbers of units that went up, went down and, if given, stayed equal: "+3 -0 =1"."""
+    said = f"+{up} -{down}" + ("" if ties is None else f" ={ties}")
+    return Cell(said, up - down, counts=said)
 
 
 def format_interval(found: "BootstrapInterval | None") -> tuple[Cell, Cell]:

@@ -182,5 +182,5 @@ def _make_detectable_cell(interval: BootstrapInterval | None) -> Cell:
     if interval is None or interval.detectable_difference is None:
         return Cell(NOTHING)
     if interval.detectable_difference > MOST_POINTS:
-        return Cell(f">{MOST_POINTS:.0f}", interval.detectable_difference)
+        return Cell(f">{MOST_POINTS:.0f}")  # no difference of scores: CSV, too, holds no number for it
     return cells.format_points(interval.detectable_difference, 1)

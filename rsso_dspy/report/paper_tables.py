@@ -40,6 +40,9 @@ def build_paper_tables() -> Group:
         f"types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are never a reward, so "
         f"the sum of rewards cannot exceed {CEILING}: the 91.7 of SSO and rSSO is that ceiling, and the 100.0 of the "
         "flat methods follows another rule.",
+        "The rows of GPT-4 are for orientation, not for comparison with those of Claude: they are quoted from SSO's "
+        "own table, which averages over task types under another protocol, and ReAct's 29.6 and Reflexion's 39.4 in it "
+        "come from runs of other authors (SwiftSage, CLIN).",
         load_published_tables()["source"] + ".",
     ]
     tables = (_build_table1(), _build_gains_table(), _build_table2(), _build_means_table())

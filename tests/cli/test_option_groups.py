@@ -1,6 +1,7 @@
 """Options in groups, and what a shell completes."""
 
 import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -37,10 +38,22 @@ def test_a_command_with_many_options_shows_them_in_groups(verb):
         ("constitution build --writer neuro", ["neuro-symbolic"]),
         ("hooks install --agent cl", ["claude-code"]),
         ("paper omni", ["omnireflect"]),
+        ("show run find", ["find-plant::2", "find-plant::30"]),
+        ("show run m", ["melt"]),
+        ("show other find", []),
     ],
 )
 def test_a_shell_completes_values(line, completed, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    for name in (
+        "units/rsso/find-plant/2-s0",
+        "units/sso/find-plant/30-s1",
+        "units/sso/boil/1-s0",
+        "trainings/a/melt/s0",
+    ):
+        file = Path("run", f"{name}.json")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
     words = ["rsso-dspy", *line.split()]
     asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     env = {**os.environ, **asked, "_RSSO_DSPY_COMPLETE": "complete_bash"}

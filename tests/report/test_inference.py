@@ -44,7 +44,17 @@ def test_the_papers_statistics_come_out_of_its_table():
 def test_the_paper_is_printed_with_what_follows_from_it(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     said = CliRunner().invoke(app, ["paper"]).stdout
-    for text in ("W = 12", "0.0085", "0.0129", "88.42", "87.46", "12 up, 2 down", "92", "134/164"):
+    for text in (
+        "W = 12",
+        "0.0085",
+        "0.0129",
+        "88.42",
+        "87.46",
+        "12 up, 2 down",
+        "92",
+        "134/164",
+        "runs of other authors",
+    ):
         assert text in " ".join(said.split())
     data = json.loads(CliRunner().invoke(app, ["paper", "--json"]).stdout)
     assert data["recomputed"]["wilcoxon"]["statistic"] == 12

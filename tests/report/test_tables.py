@@ -79,6 +79,15 @@ def test_a_table_says_what_its_numbers_mean_and_promises_no_more(played, name, c
     assert note in " ".join(sheet.notes)
 
 
+def test_csv_says_of_a_difference_what_the_table_says():
+    played = NOTES["a difference that no run of this size can show"][0]
+    sheet = by_name(played)["differences"]
+    (told,) = csv.DictReader(StringIO(as_csv(sheet)))
+    said = dict(zip(sheet.columns, (cell.text for cell in sheet.rows[0]), strict=True))
+    assert (said["min. detectable difference"], told["min. detectable difference"]) == (">100", "")
+    assert said["units +/-"] == told["units +/-"] == "+2 -0"
+
+
 @pytest.mark.parametrize(
     ("seeds", "said"),
     [((1,), "seed 1"), ((1, 2), "seed 1, 2"), ((5, 1, 2, 3, 4), "seed 1-5"), ((10, 9, 2, 8), "seed 2, 8-10")],

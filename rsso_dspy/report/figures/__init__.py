@@ -5,8 +5,8 @@
         page += render_figure_svg(picture.figure, picture.name, themed=True)
 
 One file per kind of figure: `trial_curves`, `survival`, `paired_differences`, `factorial_2x2`, `cost_vs_score`,
-`memory_counts`, `candidates`. `style` and `canvas` define their look. `draw_report_figures`
-draws those that a run has data for.
+`efficiency`, `memory_counts`, `candidates`. `style` and `canvas` define their look. `draw_report_figures` draws
+those that a run has data for.
 """
 
 from rsso_dspy.report.figures.candidates import ScoredCandidate, draw_candidates_figure

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
 
-from rsso_dspy.report.figures.style import FAINT, FONT, INK, ArmStyle, import_figure_class
+from rsso_dspy.report.figures.style import FAINT, FONT, INK, ArmStyle, import_figure_class, measure_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +24,9 @@ WIDTHS: dict[FigureSize, float] = {"page": 7.2, "column": 3.5}
 
 LETTER_SIZES: dict[FigureSize, float] = {"page": 9, "column": 7}
 """Size of letters in points."""
+
+NOTE_SIZE = 6.25
+"""Size of the letters of notes in points, at either width: about the least that a reader of paper can read."""
 
 _size: ContextVar[FigureSize] = ContextVar("size", default="page")
 
@@ -53,10 +56,12 @@ SETTINGS: dict[str, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "text.hinting": "none",
     "svg.fonttype": "path",
     "svg.hashsalt": "rsso-dspy",
 }
-"""`text.parse_math` is off because names of arms may contain a dollar sign."""
+"""`text.parse_math` is off because names of arms may contain a dollar sign, and hinting because it widens letters by
+another share at each resolution, so that what fits in the layout would not fit in the file."""
 
 
 @contextmanager
@@ -67,6 +72,11 @@ def use_figure_size(size: FigureSize) -> Iterator[None]:
         yield
     finally:
         _size.reset(before)
+
+
+def is_column() -> bool:
+    """Return whether figures are drawn for one of two columns."""
+    return _size.get() == "column"
 
 
 def get_width() -> float:
@@ -134,7 +144,7 @@ def add_legend_and_notes(figure: "Figure", notes: Sequence[str] = (), entries: S
     engine.set(rect=(0, (noted + listed) / whole, 1, height / whole))
     left = 0.08 / width
     if said:
-        figure.text(left, 0.06 / whole, said, fontsize="x-small", color=FAINT, va="bottom", linespacing=1.25)
+        figure.text(left, 0.06 / whole, said, fontsize=NOTE_SIZE, color=FAINT, va="bottom", linespacing=1.25)
     if entries:
         # names come after the legend is made: it would hide those that begin with an underscore
         handles = [handle for handle, _ in entries]
@@ -206,10 +216,5 @@ def compute_side_offsets(names: Sequence[str]) -> Mapping[str, float]:
 
 def _count_legend_columns(names: Sequence[str], width: float) -> int:
     """Return the number of columns that fit, without needless ones."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
-    font = FontProperties(family=FONT)
-    longest = max((TextPath((0, 0), name, size=8, prop=font).get_extents().width for name in names), default=0.0) / 72
-    most = max(1, int((width - 0.1) / (longest + 0.62)))
+    most = max(1, int((width - 0.1) / (measure_names(names) + 0.62)))
     return -(-len(names) // -(-len(names) // most)) if names else 1

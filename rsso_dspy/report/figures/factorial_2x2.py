@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.report.comparison import FACTORIAL_METHODS, compute_factorial, count_common_trials
-from rsso_dspy.report.figures.canvas import finish_figure, get_width, make_legend_line, open_axes, widen_points_axis
+from rsso_dspy.report.figures.canvas import (
+    finish_figure,
+    get_width,
+    is_column,
+    make_legend_entry,
+    make_legend_line,
+    mark_axis_start,
+    open_axes,
+    widen_points_axis,
+)
 from rsso_dspy.report.figures.labels import LINE, SIZE, separate_values
 from rsso_dspy.report.figures.score_estimates import (
     MeanEstimate,
@@ -52,13 +61,19 @@ def draw_interaction_figure(arms: UnitsByArm, corners: UnitsByArm) -> "Figure":
                 axes.plot([x, x], [found.low, found.high], color=colour, linewidth=1)
                 axes.plot(x, found.mean, marker, color=colour, markersize=7)
         widen_points_axis(axes)
-        _label_corners(axes, means, [look[arm].name if arm in look else arm for arm in arm_of])
-        axes.set_xlim(-0.9, 1.9)
+        names = [look[arm].name if arm in look else arm for arm in arm_of]
+        _label_corners(axes, means, [""] * len(names) if is_column() else names)
+        room = 0.5 if is_column() else 0.9
+        axes.set_xlim(-room, 1 + room)
         axes.set_xticks([0, 1], ["without reflections", "with reflections"])
         axes.set_ylabel("Mean, points of 100")
         axes.grid(axis="y")
         entries = [(make_legend_line(INK, linestyle=dashes), name) for name, dashes, _ in LINES]
-        notes = [_describe_interaction(corners), *describe_bars(means), *list_figure_notes(corners, paired=True)]
+        if is_column():  # beside the corners, names would leave the axes no room
+            entries += [make_legend_entry(look[arm]) for arm in arm_of if arm in look]
+        starts = mark_axis_start(axes)
+        notes = [_describe_interaction(corners), *starts, *describe_bars(means)]
+        notes += list_figure_notes(corners, paired=True)
         return finish_figure(figure, notes, entries)
 
 
@@ -100,9 +115,11 @@ def _describe_interaction(corners: UnitsByArm) -> str:
 def _label_corners(axes: "Axes", means: Sequence[MeanEstimate], names: Sequence[str]) -> None:
     """Names and means left of what is without reflections, right of what is with them."""
     low, high = axes.get_ylim()
+    aside = 0.14 if is_column() else 0.08
     gap = LINE / 2.9 * (high - low)
-    for places, x, across in (((0, 2), -0.08, "right"), ((1, 3), 1.08, "left")):
+    for places, x, across in (((0, 2), -aside, "right"), ((1, 3), 1 + aside, "left")):
         heights = separate_values([means[place].mean for place in places], gap, low, high)
         for place, height in zip(places, heights, strict=True):
-            axes.text(x, height, f"{names[place]} {means[place].mean:.1f}", ha=across, va="center", fontsize=SIZE)
+            said = f"{names[place]} {means[place].mean:.1f}".strip()
+            axes.text(x, height, said, ha=across, va="center", fontsize=SIZE)
     axes.set_ylim(low, high)

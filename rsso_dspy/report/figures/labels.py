@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.report.figures.style import FAINT, INK
+from rsso_dspy.report.figures.style import FAINT, INK, measure_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,9 +33,13 @@ _AROUND = (
 """Where a name may stand: points to the right and upwards, and what part of it stands there."""
 
 
-def has_label_room(count: int, height: float) -> bool:
-    """Return whether this many labels fit into the height in inches."""
-    return 0 < count * LINE <= height
+BESIDE = 0.32
+"""Share of a figure's width that names beside its axes may take."""
+
+
+def has_label_room(names: Sequence[str], height: float, width: float) -> bool:
+    """Return whether these names fit beside axes of this height in a figure of this width, in inches."""
+    return 0 < len(names) * LINE <= height and measure_names(names, SIZE) <= BESIDE * width
 
 
 def separate_values(values: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -6,6 +6,7 @@ draw_memories_figure(by_arm(records))
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from rsso_dspy.errors import UsageError
@@ -14,6 +15,7 @@ from rsso_dspy.report.figures.canvas import (
     compute_side_offsets,
     finish_figure,
     get_width,
+    is_column,
     make_legend_entry,
     set_trial_axis,
     use_figure_style,
@@ -33,6 +35,9 @@ from rsso_dspy.report.metrics import count_max_trials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+TITLE_LETTERS = 18
+"""In a line of a title, where three panels stand in a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +62,16 @@ def draw_memories_figure(arms: UnitsByArm) -> "Figure":
     trials = max(count_max_trials(select_scored_arms(arms)[arm]) for arm in drawn)
     aside = compute_side_offsets(drawn)
     with use_figure_style() as new_figure:
-        figure = new_figure(figsize=(get_width() * max(2, len(panels)) / 3, 2.5), layout="constrained")
+        width = get_width() * (1 if is_column() else max(2, len(panels)) / 3)
+        figure = new_figure(figsize=(width, 2.5), layout="constrained")
         for axes, (count, lines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             for arm, values in lines.items():
                 known = [(number + aside[arm], v) for number, v in enumerate(values, start=1) if v is not None]
                 style = look[arm]
                 look_of = {"marker": style.marker, "linewidth": 1.3, "markeredgewidth": 0, **style.line_options}
                 axes.plot(*zip(*known, strict=True), **look_of)
-            axes.set_title(count.title, loc="left", fontsize=8.5)
+            title = fill(count.title, TITLE_LETTERS) if is_column() else count.title
+            axes.set_title(title, loc="left", fontsize=7 if is_column() else 8.5)
             most = max(1.0, axes.get_ylim()[1])
             axes.set_ylim(-0.05 * most, most)
             axes.set_xlabel("trial")

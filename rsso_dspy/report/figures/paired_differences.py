@@ -16,6 +16,7 @@ from rsso_dspy.report.comparison import Comparison, count_common_trials
 from rsso_dspy.report.figures.canvas import (
     finish_figure,
     get_width,
+    is_column,
     make_legend_line,
     open_axes,
     widen_points_axis,
@@ -44,8 +45,8 @@ WAYS: tuple[tuple[str, str, str], ...] = (("up", UP, "-"), ("down", DOWN, "--"),
 WIDEST = 4.0
 """Points, of the line of several units that go the same way."""
 
-WIDE = 34
-"""Letters of two names that stand on one line."""
+WIDE = {"page": 34, "column": 24}
+"""Letters of two names that stand on one line, by the width of figures."""
 
 ROW = 0.3
 """Inches of a row of the forest, and of every further line in it."""
@@ -104,15 +105,21 @@ def draw_forest_figure(comparisons: Sequence[Comparison], notes: Sequence[str] =
         raise UsageError("no two arms share a finished unit, so there is nothing to draw")
     look = assign_arm_styles(dict.fromkeys(name for each in drawn for name in (each.first, each.second)))
     names = [_format_row_label(look[each.second].name, look[each.first].name) for each in drawn]
+    if is_column():  # beside the axes, numbers would leave them no room
+        names = [f"{name}\n{_describe_row(each)}" for name, each in zip(names, drawn, strict=True)]
     height = ROW * sum(name.count("\n") * 0.5 + 1 for name in names) + 0.75
     with open_axes(get_width(), height) as (figure, axes):
         axes.axvline(0, color=INK, linewidth=0.8)
-        places = _draw_forest_rows(axes, drawn, names)
+        places = _draw_forest_rows(axes, drawn, names, beside=not is_column())
         axes.set_yticks(places, names)
         axes.set_ylim(places[-1] + 0.7, places[0] - 0.7)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_xlabel(wrap_label("mean paired difference, points of 100; right of 0 the arm named first did better"))
+        about = wrap_label("mean paired difference, points of 100; right of 0 the arm named first did better")
+        if is_column():  # it is wider than the axes
+            axes.set_xlabel(about, x=1, ha="right")
+        else:
+            axes.set_xlabel(about)
         axes.margins(x=0.06)
         widen_points_axis(axes, "x")
         axes.grid(axis="x")
@@ -161,11 +168,17 @@ def _describe_slopes(arms: UnitsByArm, against: ArmPair, trials: int, lines: Cou
 def _format_row_label(second: str, first: str) -> str:
     """The name of a row: on two lines when long, or when a name runs from right to left and would draw in the other."""
     turned = any(bidirectional(letter) in ("R", "AL") for letter in first + second)
-    return f"{second}\n− {first}" if turned or len(first + second) > WIDE else f"{second} − {first}"
+    return (
+        f"{second}\n− {first}"
+        if turned or len(first + second) > WIDE["column" if is_column() else "page"]
+        else f"{second} − {first}"
+    )
 
 
-def _draw_forest_rows(axes: "Axes", drawn: Sequence[Comparison], names: Sequence[str]) -> list[float]:
-    """Draw the rows from the top; where they stand."""
+def _draw_forest_rows(
+    axes: "Axes", drawn: Sequence[Comparison], names: Sequence[str], beside: bool = True
+) -> list[float]:
+    """Draw the rows from the top, with their numbers `beside` the axes or not; where they stand."""
     places, place = [], 0.0
     for each, name in zip(drawn, names, strict=True):
         half = (1 + 0.5 * name.count("\n")) / 2
@@ -175,10 +188,15 @@ def _draw_forest_rows(axes: "Axes", drawn: Sequence[Comparison], names: Sequence
             axes.plot([each.interval.low, each.interval.high], [place, place], color=INK, linewidth=1.4)
         filling = INK if each.interval else "none"
         axes.plot([each.difference or 0.0], [place], "o", color=INK, markersize=5, markerfacecolor=filling)
-        words = f"{_format_interval(each)}, n = {each.pairs}"
-        axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+        if beside:
+            words = _describe_row(each)
+            axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8)
         place += half
     return places
+
+
+def _describe_row(comparison: Comparison) -> str:
+    return f"{_format_interval(comparison)}, n = {comparison.pairs}"
 
 
 def _format_interval(comparison: Comparison) -> str:

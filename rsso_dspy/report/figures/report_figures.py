@@ -68,10 +68,9 @@ def draw_report_figures(
     if len(kept) > 1 and any(cost_vs_score.compute_unit_costs(arms, price_of).of.values()):
         words = _join_notes(cost_vs_score.describe_cost_figure(arms, price_of), arms, best=True)
         found.append(ReportFigure("cost", "Cost against score", words, cost_vs_score.draw_cost_figure(arms, price_of)))
-    measured = [(arm, measure_tasks(records)) for arm, records in kept.items()]
-    if len(measured) > 1 and any(row.calls for _, row in measured):
-        words = _join_notes(efficiency.describe_efficiency_figure(measured), arms)
-        figure = efficiency.draw_efficiency_figure(measured)
+    if len(kept) > 1 and any(measure_tasks(records).calls for records in kept.values()):
+        words = _join_notes(efficiency.describe_efficiency_figure(arms), arms, best=True)
+        figure = efficiency.draw_efficiency_figure(arms)
         found.append(ReportFigure("efficiency", "Success against calls", words, figure))
     if memory_counts.has_memory_counts(arms):
         words = _join_notes(memory_counts.describe_memories_figure(arms), memory_counts.select_memory_arms(arms))

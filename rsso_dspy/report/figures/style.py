@@ -83,6 +83,17 @@ def clean_name(text: str) -> str:
     return " ".join(replace_controls(text).split())
 
 
+def measure_names(names: Iterable[str], size: float = 8) -> float:
+    """Return the width in inches of the widest name in letters of `size` points; 0 without names."""
+    import_figure_class()
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(family=FONT)
+    widths = (TextPath((0, 0), name, size=size, prop=font).get_extents().width for name in names)
+    return max(widths, default=0.0) / 72
+
+
 def import_figure_class() -> "type[Figure]":
     """Return matplotlib's class of figures. Raises `NotInstalled` without matplotlib."""
     require_extra("matplotlib.figure", "figures need matplotlib", "figures")

@@ -46,7 +46,7 @@ def draw_survival_figure(arms: UnitsByArm) -> "Figure":
         axes.set_xlabel("x: best accumulator of the unit, points of 100")
         axes.set_ylabel("units that reach x, %")
         axes.grid(axis="y")
-        direct = has_label_room(len(ends), HEIGHT - 0.9)
+        direct = has_label_room([name for *_, name, _ in ends], HEIGHT - 0.9, get_width())
         if direct:
             label_line_ends(axes, ends, HEIGHT - 0.9)
         entries = () if direct else [make_legend_entry(look[arm]) for arm in kept]

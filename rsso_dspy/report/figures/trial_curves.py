@@ -9,13 +9,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.report.figures.canvas import (
-    WIDTHS,
     LegendEntry,
     add_legend_and_notes,
     compute_side_offsets,
     finish_figure,
     freeze_layout,
     get_width,
+    is_column,
     make_legend_entry,
     make_legend_line,
     mark_axis_start,
@@ -47,8 +47,8 @@ PublishedCurves = Mapping[str, Sequence[float | None]]
 """Method to its Mean after 1, 2, ... trials, None where it was not said."""
 
 HEIGHT = 3.6
-COLUMNS, PAGE = 3, WIDTHS["page"]
-"""Panels in a row of this width."""
+COLUMNS = 3
+"""Panels in a row of a page's width."""
 
 
 def draw_best_of_t_figure(arms: UnitsByArm, published: PublishedCurves | None = None, source: str = "") -> "Figure":
@@ -66,9 +66,8 @@ def draw_best_of_t_figure(arms: UnitsByArm, published: PublishedCurves | None = 
         axes.set_ylabel("Mean of the best so far, points of 100")
         axes.grid(axis="y")
         widen_points_axis(axes)
-        direct = (
-            not told and all(each == trials for each in allowed.values()) and has_label_room(len(ends), HEIGHT - 0.9)
-        )
+        room = has_label_room([name for *_, name, _ in ends], HEIGHT - 0.9, get_width())
+        direct = room and not told and all(each == trials for each in allowed.values())
         if direct:
             label_line_ends(axes, ends, HEIGHT - 0.9)
         said_of = [f"Dashed: published, another model. {clean_name(source)}."] if told else []
@@ -99,7 +98,7 @@ def draw_tasks_figure(arms: UnitsByArm) -> "Figure":
     kept, look = require_scored_arms(arms), assign_arm_styles(arms)
     tasks = sorted({record.variant.task for records in kept.values() for record in records})
     trials = max(map_allowed_trials(kept).values())
-    columns = min(max(1, round(COLUMNS * get_width() / PAGE)), len(tasks))
+    columns = min(2 if is_column() else COLUMNS, len(tasks))
     rows = -(-len(tasks) // columns)
     with use_figure_style() as new_figure:
         figure = new_figure(figsize=(get_width(), 1.32 * rows + 0.5), layout="constrained")
@@ -183,7 +182,7 @@ def _draw_task_panel(axes: "Axes", task: str, kept: UnitsByArm, look: Mapping[st
     mine = {arm: [record for record in records if record.variant.task == task] for arm, records in kept.items()}
     mine = {arm: records for arm, records in mine.items() if records}
     _draw_arm_lines(axes, {arm: look[arm] for arm in kept}, mine, allowed, small=True)
-    axes.set_title(fill(shorten_name(task, 78), 39), fontsize=7, loc="left", pad=4)
+    axes.set_title(fill(shorten_name(task, 78), 26 if is_column() else 39), fontsize=7, loc="left", pad=4)
     axes.set_ylim(-6, 106)
     axes.set_yticks([0, 50, 100])
     set_trial_axis(axes, trials)
