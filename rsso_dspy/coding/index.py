@@ -20,7 +20,7 @@ from rsso_dspy.coding.entry_files import get_folder, list_files, load
 from rsso_dspy.coding.sessions import Sessions
 from rsso_dspy.coding.user_files import get_limit, get_project_folder, is_own, make_private_folder, reads_others
 
-VERSION = "2"
+VERSION = "3"
 MOST_READ = 300
 """Files that one call reads again; the rest waits for the next call, or for `rebuild-index`."""
 MOST_CANDIDATES = 24
@@ -33,8 +33,8 @@ CREATE INDEX IF NOT EXISTS by_command ON entry(command);
 CREATE TABLE IF NOT EXISTS word(word TEXT, id TEXT, PRIMARY KEY(word, id)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS word_of ON word(id);
 CREATE TABLE IF NOT EXISTS note(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS ran(number INTEGER PRIMARY KEY, session TEXT, command TEXT, ok INT, at REAL);
-CREATE TABLE IF NOT EXISTS open_failure(session TEXT, id TEXT, command TEXT, number INT, at REAL,
+CREATE TABLE IF NOT EXISTS ran(number INTEGER PRIMARY KEY, session TEXT, command TEXT, ok INT, typed TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS open_failure(session TEXT, id TEXT, command TEXT, typed TEXT, number INT, at REAL,
   PRIMARY KEY(session, id));
 CREATE TABLE IF NOT EXISTS shown(session TEXT, id TEXT, place TEXT, times INT, number INT, at REAL,
   PRIMARY KEY(session, id));
@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS waiting(number INTEGER PRIMARY KEY, session TEXT, blo
 CREATE TABLE IF NOT EXISTS silent_call(session TEXT, call TEXT, command TEXT, at REAL, PRIMARY KEY(session, call));
 CREATE TABLE IF NOT EXISTS tally(what TEXT PRIMARY KEY, times INT) WITHOUT ROWID;
 """
+_OUTDATED = "DROP TABLE IF EXISTS ran;DROP TABLE IF EXISTS open_failure;DROP TABLE IF EXISTS shown;"
+"""What an older version kept of sessions, in another form."""
 
 
 class Index(Sessions):
@@ -232,7 +234,9 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=OFF")
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found != int(VERSION):
-            connection.executescript("BEGIN IMMEDIATE;" + _TABLES + f"PRAGMA user_version={VERSION};COMMIT;")
+            connection.executescript(
+                "BEGIN IMMEDIATE;" + (_OUTDATED if found else "") + _TABLES + f"PRAGMA user_version={VERSION};COMMIT;"
+            )
     except sqlite3.Error:
         connection.close()
         raise
