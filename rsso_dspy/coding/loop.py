@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from rsso_dspy.coding.block import render_block
 from rsso_dspy.coding.commands import answers_no, normalize_command
-from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, SUCCEEDED, Event
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 from rsso_dspy.coding.folder import find_root, has_folder, read_settings
-from rsso_dspy.coding.index import Index, open_index
+from rsso_dspy.coding.index import MOST_CHECKED, Index, open_index
 from rsso_dspy.coding.recall import Match, match_entry, recall_for_command, recall_for_prompt
 
 MOST_BEFORE = 3
@@ -36,7 +36,7 @@ def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
         return ""
     if not has_folder(root) and event.kind != FAILED and not event.transcript:
         return ""
-    with open_index(root) as index:
+    with open_index(root, checks=MOST_CHECKED if event.kind == START else 0) as index:
         block = _follow_silent_calls(index, event, now) if event.call or event.transcript else ""
         block = _follow_kind(index, event, now) or block
         if tells:

@@ -11,12 +11,15 @@ from rsso_dspy.coding.block import count_tokens
 from rsso_dspy.coding.commands import normalize_command
 from rsso_dspy.coding.confidence import FADED, HALF_LIFE, compute_confidence, resolve
 from rsso_dspy.coding.entry import PROPOSED, Entry, dump_entry, read_entry
+from rsso_dspy.coding.index import EVERY, open_index
+from rsso_dspy.coding.install import plan_install, write_plan
 from rsso_dspy.coding.nearness import are_near
 from rsso_dspy.coding.resolution import UNCHANGED
 from rsso_dspy.coding.status import examine
 from rsso_dspy.coding.triggers import normalize_trigger
 from tests.coding import payloads
 from tests.coding.conftest import NOW, read_entries
+from tests.coding.entries import make_entry, put
 
 MISSING = 'npm error Missing script: "build"'
 HOSTS = {
@@ -307,6 +310,48 @@ def test_an_index_of_an_older_version_is_taken_over(tell, project, home):
     shell.run("pnpm run build")
     (entry,) = read_entries(project)
     assert (entry["occurrences"], entry["resolution"]) == (2, "use `pnpm run build`")
+
+
+@pytest.mark.parametrize("seen_by", ["a session that starts", "a verb", "doctor"])
+def test_an_entry_that_is_edited_in_place_is_recalled(tell, project, seen_by):
+    """Written over, the file is newer and its folder is not."""
+    shell = Shell(tell)
+    shell.run("npm run build", 1, MISSING)
+    assert shell.prompt("do an npm build") == ""
+    (file,) = (project / ".reflexion/entries").glob("*.json")
+    file.write_text(file.read_text().replace('"resolution": ""', '"resolution": "use `pnpm run build`"'))
+    if seen_by == "a session that starts":
+        start = {**payloads.PROMPTS["claude-code"](""), "hook_event_name": "SessionStart", "source": "startup"}
+        assert tell("claude-code", start) == ""
+    elif seen_by == "doctor":
+        examine(str(project), NOW)
+    else:
+        with open_index(str(project), checks=EVERY):
+            pass
+    assert "pnpm run build" in Shell(tell, session="two").prompt("do an npm build")
+
+
+def test_files_are_looked_at_in_turns(project):
+    root = put(project, *(make_entry(number, resolution="") for number in range(5)))
+    with open_index(root):
+        pass
+    for file in (project / ".reflexion/entries").glob("*.json"):
+        file.write_text(file.read_text().replace('"resolution": ""', '"resolution": "use `pnpm run build`"'))
+    found = []
+    for _ in range(4):
+        with open_index(root, checks=2) as index:
+            found.append(len(index.list_recallable()))
+    assert found == [2, 4, 5, 5]
+
+
+def test_doctor_names_hooks_that_are_called_twice(project):
+    for scope in ("project", "user"):
+        assert not [said for _, said, _ in examine(str(project), NOW) if "twice" in said]
+        write_plan(plan_install("claude-code", str(project), scope), installs=True)
+    ((well, said, mend),) = [line for line in examine(str(project), NOW) if "twice" in line[1]]
+    assert not well
+    assert "settings.local.json and in " in said
+    assert "hooks uninstall --agent claude-code" in mend
 
 
 def test_a_resolution_that_does_not_help_loses_confidence(tell, project):
