@@ -161,7 +161,7 @@ class Shell:
         self.counts["recalls"] += 1
         found = re.search(r'(?:May help|Helped): "(.*)"', block)
         resolution = found[1] if found else ""
-        if not any(command in resolution for command in mistake.right) and "run it again" not in resolution:
+        if not any(command in resolution for command in mistake.right) and "it worked" not in resolution:
             self.counts["false recalls"] += 1
             return ""
         return resolution

@@ -44,7 +44,7 @@ def find_project_root() -> str:
 @contextmanager
 def open_project(make: bool = False) -> "Iterator[Index]":
     """The index of the project one is in. `make`: begin the loop where it has not begun."""
-    from rsso_dspy.coding.index import open_index
+    from rsso_dspy.coding.index import EVERY, open_index
 
     if make:
         root = find_root(os.getcwd()) or os.getcwd()
@@ -52,7 +52,7 @@ def open_project(make: bool = False) -> "Iterator[Index]":
     else:
         root = find_project_root()
     try:
-        with open_index(root) as index:
+        with open_index(root, checks=EVERY) as index:
             yield index
     except sqlite3.Error as error:
         raise RssoError(f"the index cannot be used ({error}); try `rsso-dspy coding rebuild-index`") from None

@@ -12,7 +12,8 @@ from rsso_dspy.coding.event import Event
 from rsso_dspy.coding.folder import make_folder, read_settings
 from rsso_dspy.coding.index import Index, make_trigger_key
 from rsso_dspy.coding.resolution import was_applied
-from rsso_dspy.coding.secrets import clean_command, strike_out_secrets
+from rsso_dspy.coding.secrets import clean_command, clean_typed, strike_out_secrets
+from rsso_dspy.coding.sessions import Failure
 from rsso_dspy.coding.triggers import LONGEST, list_keywords, normalize_trigger, pick_trigger
 from rsso_dspy.coding.user_files import sign
 from rsso_dspy.errors import UsageError
@@ -27,16 +28,17 @@ def capture_failure(index: Index, event: Event, now: float) -> Entry:
     command = clean_command(event.command, index.root)
     trigger = strike_out_secrets(shorten_places(pick_trigger(event.output, event.code), index.root))[:LONGEST].rstrip()
     key = make_trigger_key(name_program(command), normalize_trigger(trigger))
-    number = index.add_command(event.session, command, False, now)
+    typed = clean_typed(event.command, index.root)
     known = index.find_by_trigger(key)
     entry = load(index.root, known) if known else None
     if entry is None:
         entry = create_entry(index, "error", trigger, command, "", now, event.agent, event.cwd)
     else:
-        entry = count_up(_verify_failure(index, event.session, entry, command, now), now)
+        entry = count_up(_verify_failure(index, event.session, entry, command, typed, now), now)
         write_entry(index, entry)
+    number = index.add_command(event.session, command, False, typed, now)
     if not entry.promoted:
-        index.open_failure(event.session, entry.id, command, number, now)
+        index.open_failure(event.session, Failure(entry.id, command, typed, number), now)
     index.tally("captured")
     return entry
 
@@ -78,11 +80,11 @@ def write_entry(index: Index, entry: Entry) -> Entry:
     return entry
 
 
-def _verify_failure(index: Index, session: str, entry: Entry, command: str, now: float) -> Entry:
+def _verify_failure(index: Index, session: str, entry: Entry, command: str, typed: str, now: float) -> Entry:
     """What a failure says of a resolution that was recalled before it: that it did not work, if it was applied. The
     command that failed before, run as it was, says nothing: nothing was applied."""
     shown = next((shown for shown in index.list_shown(session) if shown.id == entry.id), None)
-    if shown is None or not entry.resolution or not was_applied(index, session, entry, command, shown.number):
+    if shown is None or not entry.resolution or not was_applied(index, session, entry, command, typed, shown.number):
         return entry
     index.settle_shown(session, entry.id)
     index.tally("did not work")

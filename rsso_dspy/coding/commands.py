@@ -1,27 +1,39 @@
 """Commands of a shell, so that the same one is known again.
 
 normalize_command("cd web && npm run build 2>&1 | tail -5")    # "npm run build"
+show_command("cd web && npm run build 2>&1 | tail -5")         # "cd web && npm run build"
 name_program("git push origin main")                           # "git push"
-are_near("npm run build", "pnpm run build")                    # True: one may be what the other should have been
 """
 
 import os
 import re
 
 LONGEST = 300
-"""Characters of a command that are kept."""
+"""Characters of a command as it is compared."""
+LONGEST_TYPED = 600
+"""Characters of a command as it was typed."""
+LONGEST_SHOWN = 200
+"""Characters of a command that is proposed: a longer one would be cut where it is shown, and half of one is none."""
 
 _WORD = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"']+")
+_PIECE = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[<>]&|&>|&&|\|\||[|;&\n]|[^\"'|;&<>\n]+|.", re.S)
 _BEFORE = re.compile(
-    r"^\s*(?:cd\s+[^;&|]+(?:&&|;)\s*|(?:sudo|time|nice|command|exec)\s+|export\s+\w+=\S*\s*(?:&&|;)\s*|\w+=\S*\s+)"
+    r"^\s*(?:cd\s+[^;&|]+(?:&&|;)\s*|(?:sudo(?:\s+-[EHnS]+)*|time|nice|command|exec)\s+"
+    r"|export\s+\w+=\S*\s*(?:&&|;)\s*|\w+=(?:\"[^\"]*\"|'[^']*'|[^\s\"'])*\s+)"
 )
 _BEHIND = re.compile(
     r"\s*(?:2>&1|2>\s*/dev/null|[12]?>\s*/dev/null|\|\s*(?:tail|head|cat|less|tee)\b[^|;&]*|;\s*echo\b[^;&|]*)\s*$"
 )
-_CHANGING = re.compile(
+_HIDING = re.compile(
+    r"(?:\|\s*(?:tail|head|cat|less|tee)\b[^|;&]*|;\s*echo\b[^;&|]*|\|\|\s*(?:true|:|echo\b[^;&|]*))\s*$"
+)
+"""Ends of a line whose exit code is theirs, and not that of what stands before them."""
+_PASSING = re.compile(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"
-    r"|/tmp/\S+|/var/folders/\S+|(?<![\w.-])\d{3,}(?![\w.-])"
+    r"|/tmp/[^\s;&|]+|/var/folders/[^\s;&|]+"
 )  # fmt: skip
+"""Ids, hashes and temporary places, which are others the next time."""
+_CHANGING = re.compile(_PASSING.pattern + r"|(?<![\w.-])\d{3,}(?![\w.-])")
 
 _WITH_VERBS = """
 apt apt-get aws brew bundle cargo conda docker docker-compose dotnet gcloud gem gh git go helm hg kubectl mvn npm
@@ -37,6 +49,8 @@ rg stat tail tree type uname wc which whoami
 QUERIES = frozenset(_QUERIES.split())
 """Commands that look and change nothing: none of them is what helped."""
 
+_TESTS = r"(?:^|/)(?:py\.test|pytest|jest|vitest|mocha|tox|nox|unittest|rspec|phpunit|ctest|tests?)$"
+
 SAYS_NO = {
     "grep": {1}, "egrep": {1}, "fgrep": {1}, "rg": {1}, "ag": {1}, "zgrep": {1}, "pgrep": {1}, "diff": {1}, "cmp": {1},
     "test": {1}, "[": {1}, "[[": {1}, "which": {1}, "type": {1}, "command": {1}, "false": {1}, "expr": {1},
@@ -51,14 +65,57 @@ def split_words(command: str) -> list[str]:
     return [word.strip("\"'") or word for word in _WORD.findall(command[: 4 * LONGEST])]
 
 
+def split_parts(command: str) -> list[str]:
+    """The commands of a line, roughly, without the signs between them; quotes hold together."""
+    parts = [""]
+    for piece in _PIECE.findall(command[: 4 * LONGEST]):
+        if piece in ("&&", "||", "|", ";", "&", "\n"):
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts if part.strip()]
+
+
 def normalize_command(command: str, root: str = "") -> str:
     """One line that is equal for calls that are the same: no `cd` or settings before it, no `| tail` behind it, no
     temporary paths, hashes and large numbers, places relative to `root` and to the home folder."""
-    line = " ".join(command[: 8 * LONGEST].split())
-    line = shorten_places(line, root)
-    while (shorter := _BEHIND.sub("", _BEFORE.sub("", line, count=1), count=1)) != line and shorter:
-        line = shorter
+    line = split_before(shorten_places(command[: 8 * LONGEST], root))[1]
     return _CHANGING.sub("<*>", line)[:LONGEST].strip()
+
+
+def split_before(command: str) -> tuple[list[str], str]:
+    """What stands before a command in one line (`cd X &&`, `sudo`, `NAME=value`), and the command itself, without what
+    only shortens or hides its output."""
+    line = " ".join(command.split())
+    parts: list[str] = []
+    while True:
+        found = _BEFORE.match(line)
+        shorter = _BEHIND.sub("", line[found.end() :] if found else line, count=1)
+        if shorter == line or not shorter:
+            return parts, line
+        if found:
+            parts.append(found[0].strip())
+        line = shorter
+
+
+def list_before(command: str) -> list[str]:
+    """Parts that stand before a command and may have helped it, in the form in which they are compared."""
+    parts = [_PASSING.sub("<*>", re.sub(r"\s*(?:&&|;)$", "", part)) for part in split_before(command)[0]]
+    return [part for part in parts if part not in ("time", "nice", "command", "exec", "cd .", "cd ./")]
+
+
+def show_command(command: str) -> str:
+    """A command as it can be run again: what stands before it too, nothing of what passes. Empty for one that does not
+    fit into one short line, or between backquotes."""
+    parts, line = split_before(command)
+    shown = " ".join([*(_PASSING.sub("<*>", part) for part in parts), _CHANGING.sub("<*>", line)])
+    fits = len(shown) <= LONGEST_SHOWN and not re.search(r"[\n`]|<<", command.strip())
+    return shown if fits else ""
+
+
+def hides_end(command: str) -> bool:
+    """Whether the exit code is that of a `| tail` and the like: that of the command is not known."""
+    return bool(_HIDING.search(command)) and "pipefail" not in command
 
 
 def shorten_places(text: str, root: str = "") -> str:
@@ -86,6 +143,11 @@ def name_program(command: str) -> str:
     return program
 
 
+def is_test_run(command: str) -> bool:
+    """Whether a command runs tests: it changes nothing, and fewer or other tests are no remedy for one that fails."""
+    return any(re.search(_TESTS, word) for word in split_words(command)[:3])
+
+
 def answers_no(command: str, code: int | None, output: str = "") -> bool:
     """Whether this exit code is an answer of this command, as grep's 1 is, and no failure. Where a host says that it
     failed and not how, it is one unless the program complains in its own name."""
@@ -102,45 +164,3 @@ def is_query(command: str) -> bool:
     """Whether a command only looks."""
     program = name_program(command)
     return program in QUERIES or program.replace(" ", "-") in QUERIES
-
-
-def are_near(one: str, other: str) -> bool:
-    """Whether one of two normalized commands may be what the other one should have been: the same but for the program
-    (`npm run build`, `pnpm run build`), or the same program with other arguments that share something, or are few."""
-    if one == other:
-        return True
-    mine, theirs = split_words(one), split_words(other)
-    if not mine or not theirs:
-        return False
-    shared, every = set(mine) & set(theirs), set(mine) | set(theirs)
-    if mine[1:] == theirs[1:] and len(mine) > 1:
-        return True
-    named, named_other = name_program(one), name_program(other)
-    if named == named_other:
-        return (
-            len(shared) / len(every) >= 0.34 or shared in (set(mine), set(theirs)) or _have_like_arguments(mine, theirs)
-        )
-    if named.partition(" ")[0] == named_other.partition(" ")[0] and named.partition(" ")[0] in WITH_VERBS:
-        return _is_misspelled(named, named_other) or len(shared) / len(every) >= 0.6
-    return len(shared) / len(every) >= 0.5 or (_is_misspelled(mine[0], theirs[0]) and len(every) <= 4)
-
-
-def _have_like_arguments(mine: list[str], theirs: list[str]) -> bool:
-    """Whether an argument of one is a misspelling of one of the other's, or the same file elsewhere."""
-    pairs = [(a, b) for a in mine[1:] for b in theirs[1:] if a != b and len(a) > 4]
-    return any(
-        _is_misspelled(a, b) or ("/" in a + b and os.path.basename(a) == os.path.basename(b) != "") for a, b in pairs
-    )
-
-
-def _is_misspelled(one: str, other: str) -> bool:
-    """Whether two words differ by one letter that is missing, wrong or swapped with the next, or two such."""
-    if one == other or abs(len(one) - len(other)) > 2 or min(len(one), len(other)) < 3:
-        return False
-    before = list(range(len(other) + 1))
-    for row, letter in enumerate(one, 1):
-        now = [row]
-        for column, against in enumerate(other, 1):
-            now.append(min(before[column] + 1, now[-1] + 1, before[column - 1] + (letter != against)))
-        before = now
-    return before[-1] <= 2

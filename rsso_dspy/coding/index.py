@@ -3,9 +3,10 @@
     with open_index(root) as index:
         index.find_by_words(["npm", "build"])
 
-It can be deleted, is rebuilt when it is damaged, and follows the folder by itself: when files came or changed there (a
-git pull, an editor), those are read again. Writers take turns by its lock. Nothing in it is trusted more than files: an
-entry is read from its file before it is shown.
+It can be deleted, is rebuilt when it is damaged, and follows the folder by itself: when files came, went or were
+replaced there (a git pull, most editors), those are read again. A file that was written over in place leaves no trace
+in its folder: files are looked at one by one when a session starts, and by the verbs. Writers take turns by its lock.
+Nothing in it is trusted more than files: an entry is read from its file before it is shown.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from rsso_dspy.coding.entry_files import get_folder, list_files, load
 from rsso_dspy.coding.sessions import Sessions
 from rsso_dspy.coding.user_files import get_limit, get_project_folder, is_own, make_private_folder, reads_others
 
-VERSION = "2"
+VERSION = "3"
 MOST_READ = 300
 """Files that one call reads again; the rest waits for the next call, or for `rebuild-index`."""
+MOST_CHECKED = 2_000
+"""Files that are looked at one by one when a session starts: with more of them it takes as many starts."""
+EVERY = 1_000_000
+"""Files that a verb looks at: all."""
 MOST_CANDIDATES = 24
 """Entries that are scored for one prompt."""
 
@@ -33,8 +38,8 @@ CREATE INDEX IF NOT EXISTS by_command ON entry(command);
 CREATE TABLE IF NOT EXISTS word(word TEXT, id TEXT, PRIMARY KEY(word, id)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS word_of ON word(id);
 CREATE TABLE IF NOT EXISTS note(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS ran(number INTEGER PRIMARY KEY, session TEXT, command TEXT, ok INT, at REAL);
-CREATE TABLE IF NOT EXISTS open_failure(session TEXT, id TEXT, command TEXT, number INT, at REAL,
+CREATE TABLE IF NOT EXISTS ran(number INTEGER PRIMARY KEY, session TEXT, command TEXT, ok INT, typed TEXT, at REAL);
+CREATE TABLE IF NOT EXISTS open_failure(session TEXT, id TEXT, command TEXT, typed TEXT, number INT, at REAL,
   PRIMARY KEY(session, id));
 CREATE TABLE IF NOT EXISTS shown(session TEXT, id TEXT, place TEXT, times INT, number INT, at REAL,
   PRIMARY KEY(session, id));
@@ -42,6 +47,8 @@ CREATE TABLE IF NOT EXISTS waiting(number INTEGER PRIMARY KEY, session TEXT, blo
 CREATE TABLE IF NOT EXISTS silent_call(session TEXT, call TEXT, command TEXT, at REAL, PRIMARY KEY(session, call));
 CREATE TABLE IF NOT EXISTS tally(what TEXT PRIMARY KEY, times INT) WITHOUT ROWID;
 """
+_OUTDATED = "DROP TABLE IF EXISTS ran;DROP TABLE IF EXISTS open_failure;DROP TABLE IF EXISTS shown;"
+"""What an older version kept of sessions, in another form."""
 
 
 class Index(Sessions):
@@ -69,6 +76,22 @@ class Index(Sessions):
             entry = load(self.root, entry_id)
             self.put(entry) if entry else self._put_damaged(entry_id, files[entry_id])
         self._set_note("folder", str(seen) if len(changed) <= MOST_READ else "")
+
+    def check_files(self, most: int) -> None:
+        """Look at so many files one by one, behind those that were looked at the last time, and read what was written
+        over in place."""
+        query = "SELECT id, stamp FROM entry WHERE id > ? ORDER BY id LIMIT ?"
+        known = self._all.execute(query, (self._get_note("checked"), most)).fetchall()
+        known += self._all.execute(query, ("", most - len(known))).fetchall()  # and from the beginning
+        folder = get_folder(self.root)
+        changed = []
+        for entry_id, stamp in dict(known).items():
+            if (now := self._stamp(f"{entry_id}.json", folder)) not in ("", stamp):
+                changed.append((entry_id, now))
+        for entry_id, now in changed[:MOST_READ]:
+            entry = load(self.root, entry_id)
+            self.put(entry) if entry else self._put_damaged(entry_id, now)
+        self._set_note("checked", known[-1][0] if known else "")
 
     def rebuild(self) -> int:
         """Read every file again; how many entries there are."""
@@ -168,9 +191,9 @@ class Index(Sessions):
         self._forget([entry_id])
         self._all.execute("INSERT INTO entry VALUES(?,?,0,NULL,NULL,0)", (entry_id, stamp))
 
-    def _stamp(self, name: str) -> str:
+    def _stamp(self, name: str, folder: str = "") -> str:
         try:
-            found = os.stat(os.path.join(get_folder(self.root), name))
+            found = os.stat(os.path.join(folder or get_folder(self.root), name))
         except OSError:
             return ""
         return f"{found.st_mtime_ns}:{found.st_size}"
@@ -189,9 +212,9 @@ def make_trigger_key(program: str, trigger: str) -> str:
 
 
 @contextlib.contextmanager
-def open_index(root: str) -> Iterator[Index]:
-    """The project's index, followed to what the folder holds. Raises `OSError` and `sqlite3.Error` where it cannot be
-    opened within half of a hook's limit; a damaged one is made anew."""
+def open_index(root: str, checks: int = 0) -> Iterator[Index]:
+    """The project's index, followed to what the folder holds; `checks` files in it are looked at one by one. Raises
+    `OSError` and `sqlite3.Error` where it cannot be opened in half of a hook's limit; a damaged one is made anew."""
     folder = get_project_folder(root)
     make_private_folder(folder)
     path = os.path.join(folder, "index.db")
@@ -207,6 +230,8 @@ def open_index(root: str) -> Iterator[Index]:
         index = Index(root, connection)
         try:
             index.follow_folder()
+            if checks:
+                index.check_files(checks)
             yield index
         except sqlite3.OperationalError:
             raise
@@ -232,7 +257,9 @@ def _connect(path: str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=OFF")
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found != int(VERSION):
-            connection.executescript("BEGIN IMMEDIATE;" + _TABLES + f"PRAGMA user_version={VERSION};COMMIT;")
+            connection.executescript(
+                "BEGIN IMMEDIATE;" + (_OUTDATED if found else "") + _TABLES + f"PRAGMA user_version={VERSION};COMMIT;"
+            )
     except sqlite3.Error:
         connection.close()
         raise

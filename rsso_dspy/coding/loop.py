@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from rsso_dspy.coding.block import render_block
 from rsso_dspy.coding.commands import answers_no, normalize_command
-from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, SUCCEEDED, Event
+from rsso_dspy.coding.event import BEFORE, FAILED, NOTHING, PROMPT, START, SUCCEEDED, Event
 from rsso_dspy.coding.folder import find_root, has_folder, read_settings
-from rsso_dspy.coding.index import Index, open_index
+from rsso_dspy.coding.index import MOST_CHECKED, Index, open_index
 from rsso_dspy.coding.recall import Match, match_entry, recall_for_command, recall_for_prompt
 
 MOST_BEFORE = 3
@@ -36,7 +36,7 @@ def follow(event: Event, root: str, now: float, tells: bool = True) -> str:
         return ""
     if not has_folder(root) and event.kind != FAILED and not event.transcript:
         return ""
-    with open_index(root) as index:
+    with open_index(root, checks=MOST_CHECKED if event.kind == START else 0) as index:
         block = _follow_silent_calls(index, event, now) if event.call or event.transcript else ""
         block = _follow_kind(index, event, now) or block
         if tells:
@@ -52,11 +52,11 @@ def _follow_silent_calls(index: Index, event: Event, now: float) -> str:
     the block of the last one that has one."""
     from rsso_dspy.coding.hosts import get_host
     from rsso_dspy.coding.hosts.reading import tell_outcome
-    from rsso_dspy.coding.secrets import clean_command
+    from rsso_dspy.coding.secrets import clean_typed
 
     if event.call:
         index.tally(f"silent {event.agent}")
-        index.add_silent_call(event.session, event.call, clean_command(event.command, index.root), now)
+        index.add_silent_call(event.session, event.call, clean_typed(event.command, index.root), now)
     block, calls = "", index.list_silent_calls(event.session)
     outcomes = get_host(event.agent).find_outcomes(event.transcript, calls) if calls and event.transcript else {}
     for call, command in calls.items():
@@ -82,7 +82,8 @@ def _follow_kind(index: Index, event: Event, now: float) -> str:
         return show(index, event.session, matches, "prompt", settings, now, most=1)
     if event.kind == BEFORE:
         command = _clean_command(index, event.command)
-        return show(index, event.session, recall_for_command(index, command, now), "before", settings, now, MOST_BEFORE)
+        matches = [m for m in recall_for_command(index, command, now) if not _is_heeded(index, m, event.command)]
+        return show(index, event.session, matches, "before", settings, now, MOST_BEFORE)
     if event.kind == FAILED:
         from rsso_dspy.coding.capture import capture_failure
 
@@ -120,6 +121,16 @@ def _clean_command(index: Index, command: str) -> str:
     from rsso_dspy.coding.secrets import clean_command
 
     return clean_command(command, index.root)
+
+
+def _is_heeded(index: Index, match: Match, command: str) -> bool:
+    """Whether a command that is about to run is the very one that a resolution says to use (`sudo X` for `X`)."""
+    if not match.entry.resolution.startswith("use `"):
+        return False
+    from rsso_dspy.coding.resolution import is_named
+    from rsso_dspy.coding.secrets import clean_command, clean_typed
+
+    return is_named(match.entry, index.root, clean_command(command, index.root), clean_typed(command, index.root))
 
 
 def _promote(index: Index, now: float) -> None:

@@ -56,6 +56,13 @@ def clean_command(command: str, root: str = "") -> str:
     return normalize_command(strike_out_secrets(command[: 8 * LONGEST]), root)
 
 
+def clean_typed(command: str, root: str = "") -> str:
+    """A command as it was typed, without secrets, cut."""
+    from rsso_dspy.coding.commands import LONGEST, LONGEST_TYPED, shorten_places
+
+    return shorten_places(strike_out_secrets(command[: 8 * LONGEST]), root).strip()[:LONGEST_TYPED]
+
+
 @cache
 def _compile(number: int) -> re.Pattern[str]:
     return re.compile(load_kinds()[number][2])

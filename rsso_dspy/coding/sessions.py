@@ -16,7 +16,28 @@ class Shown(NamedTuple):
     place: str
     """`prompt`, `before` (its command) or `after` (its failure)."""
     number: int
-    """How many commands had been run by then."""
+    """How many commands had been run by then, the one whose failure it was recalled with among them."""
+
+
+class Ran(NamedTuple):
+    """A command that a session ran."""
+
+    command: str
+    """As it is compared."""
+    ok: bool
+    typed: str
+    """As it was typed, without secrets."""
+    number: int
+
+
+class Failure(NamedTuple):
+    """A command that failed and waits for what will help."""
+
+    id: str
+    """Its entry's."""
+    command: str
+    typed: str
+    number: int
 
 
 class Sessions:
@@ -25,10 +46,10 @@ class Sessions:
     def __init__(self, connection: sqlite3.Connection):
         self._all = connection
 
-    def add_command(self, session: str, command: str, ok: bool, now: float) -> int:
+    def add_command(self, session: str, command: str, ok: bool, typed: str, now: float) -> int:
         """A command was run; its number. Old sessions are forgotten."""
         made = self._all.execute(
-            "INSERT INTO ran(session, command, ok, at) VALUES(?,?,?,?)", (session, command, ok, now)
+            "INSERT INTO ran(session, command, ok, typed, at) VALUES(?,?,?,?,?)", (session, command, ok, typed, now)
         )
         number = int(made.lastrowid or 0)
         if number % 50 == 0:
@@ -36,31 +57,33 @@ class Sessions:
                 self._all.execute(f"DELETE FROM {table} WHERE at < ?", (now - KEPT,))
         return number
 
-    def list_commands(self, session: str, after: int) -> list[tuple[str, bool]]:
-        """Commands that a session ran after that number, and whether they succeeded."""
-        query = "SELECT command, ok FROM ran WHERE session=? AND number>? ORDER BY number LIMIT 40"
-        return [(command, bool(ok)) for command, ok in self._all.execute(query, (session, after))]
+    def list_commands(self, session: str, after: int) -> list[Ran]:
+        """Commands that a session ran after that number, the newest ones, in their order."""
+        query = "SELECT command, ok, typed, number FROM ran WHERE session=? AND number>? ORDER BY number DESC LIMIT 40"
+        found = self._all.execute(query, (session, after)).fetchall()
+        return [Ran(command, bool(ok), typed, number) for command, ok, typed, number in reversed(found)]
 
-    def open_failure(self, session: str, entry_id: str, command: str, number: int, now: float) -> None:
+    def open_failure(self, session: str, failure: Failure, now: float) -> None:
         """A command failed and waits for what will help."""
-        self._all.execute(
-            "INSERT OR REPLACE INTO open_failure VALUES(?,?,?,?,?)", (session, entry_id, command, number, now)
-        )
+        self._all.execute("INSERT OR REPLACE INTO open_failure VALUES(?,?,?,?,?,?)", (session, *failure, now))
 
-    def list_open_failures(self, session: str, since: float) -> list[tuple[str, str, int]]:
-        """Id, command and number of what waits, newest first."""
-        query = "SELECT id, command, number FROM open_failure WHERE session=? AND at>=? ORDER BY number DESC LIMIT 5"
-        return list(self._all.execute(query, (session, since)))
+    def list_open_failures(self, session: str, since: float) -> list[Failure]:
+        """What waits, newest first."""
+        query = (
+            "SELECT id, command, typed, number FROM open_failure WHERE session=? AND at>=? ORDER BY number DESC LIMIT 5"
+        )
+        return [Failure(*row) for row in self._all.execute(query, (session, since))]
 
     def close_failure(self, session: str, entry_id: str) -> None:
         self._all.execute("DELETE FROM open_failure WHERE session=? AND id=?", (session, entry_id))
 
     def add_shown(self, session: str, entry_id: str, place: str, now: float) -> None:
-        """An entry was recalled."""
+        """An entry was recalled. What was run since the first recall that is not settled counts as run after it."""
         number = self._all.execute("SELECT coalesce(max(number),0) FROM ran").fetchone()[0]
         self._all.execute(
             "INSERT INTO shown VALUES(?,?,?,1,?,?) ON CONFLICT(session,id) DO UPDATE SET place=excluded.place, "
-            "times=times+1, number=excluded.number, at=excluded.at",
+            "times=times+1, number=CASE shown.place WHEN 'settled' THEN excluded.number ELSE shown.number END, "
+            "at=excluded.at",
             (session, entry_id, place, number, now),
         )
 

@@ -11,7 +11,7 @@ from rsso_dspy.coding.confidence import FADED, compute_confidence
 from rsso_dspy.coding.entry import PROPOSED, TYPES
 from rsso_dspy.coding.entry_files import get_folder, load_all
 from rsso_dspy.coding.folder import check_folder, has_folder, is_private, read_settings
-from rsso_dspy.coding.index import open_index
+from rsso_dspy.coding.index import EVERY, open_index
 from rsso_dspy.coding.promote import find_rules_file, list_ready
 from rsso_dspy.coding.user_files import get_home, is_own, reads_others, sign
 
@@ -22,7 +22,7 @@ MOST_SILENT = 5
 def collect_status(root: str, now: float) -> dict[str, Any]:
     """What the dashboard shows. Raises `OSError` and `sqlite3.Error`."""
     entries, damaged = load_all(root)
-    with open_index(root) as index:
+    with open_index(root, checks=EVERY) as index:
         tallies = index.get_tallies()
     return {
         "project": root,
@@ -88,6 +88,10 @@ def examine(root: str, now: float) -> list[tuple[bool, str, str]]:
     places = [(agent, scope, path) for agent in NAMES for scope, path in find_installed(agent, root)]
     said = ", ".join(f"{agent} ({scope})" for agent, scope, _ in places) or "none"
     found.append((bool(places), f"hooks: {said}", "" if places else "rsso-dspy hooks install --agent claude-code"))
+    for agent in dict.fromkeys(agent for agent, _, _ in places):
+        if len(twice := [path for name, _, path in places if name == agent]) > 1:
+            mend = f"take one out: rsso-dspy hooks uninstall --agent {agent} --user (or without --user: this project's)"
+            found.append((False, f"hooks of {agent} stand in {' and in '.join(twice)}: each event arrives twice", mend))
     found += _examine_commands(places)
     if began:
         found += _examine_silent_calls(root)
@@ -101,7 +105,7 @@ def examine(root: str, now: float) -> list[tuple[bool, str, str]]:
 def _examine_index(root: str) -> tuple[bool, str, str]:
     start = time.perf_counter()
     try:
-        with open_index(root) as index:
+        with open_index(root, checks=EVERY) as index:
             count = index.count_entries()
     except (OSError, sqlite3.Error) as error:
         return False, f"the index: {error}", "rsso-dspy coding rebuild-index"

@@ -1,5 +1,5 @@
-"""A fresh folder, README's four lines, and a host that calls the hooks that were installed: from a failed command to
-its rule, by processes alone."""
+"""A fresh folder, the four lines of docs/CODING.md, and a host that calls the hooks that were installed: from a failed
+command to its rule, by processes alone."""
 
 import json
 import os
@@ -20,7 +20,7 @@ MISSING = 'npm error Missing script: "build"'
 
 
 def type_line(line: str, folder: Path) -> str:
-    """A command of the README, as a person types it."""
+    """A command of docs/CODING.md, as a person types it."""
     assert line.startswith("rsso-dspy ")
     done = subprocess.run(
         [sys.executable, "-c", "from rsso_dspy.cli import main; main()", *shlex.split(line)[1:]],

@@ -1,18 +1,25 @@
 """The loop, event by event: what is captured, proposed, recalled, verified and made a rule."""
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from rsso_dspy.coding.block import count_tokens
-from rsso_dspy.coding.commands import are_near, normalize_command
+from rsso_dspy.coding.commands import normalize_command
 from rsso_dspy.coding.confidence import FADED, HALF_LIFE, compute_confidence, resolve
 from rsso_dspy.coding.entry import PROPOSED, Entry, dump_entry, read_entry
+from rsso_dspy.coding.index import EVERY, open_index
+from rsso_dspy.coding.install import plan_install, write_plan
+from rsso_dspy.coding.nearness import are_near
+from rsso_dspy.coding.resolution import UNCHANGED
 from rsso_dspy.coding.status import examine
 from rsso_dspy.coding.triggers import normalize_trigger
 from tests.coding import payloads
 from tests.coding.conftest import NOW, read_entries
+from tests.coding.entries import make_entry, put
 
 MISSING = 'npm error Missing script: "build"'
 HOSTS = {
@@ -140,20 +147,63 @@ def test_nothing_is_told_and_nothing_made_without_a_reason(tell, project):
         ("pytest test/", ["ls", "pytest tests/"], "use `pytest tests/`"),
         ("python app.py", ["pip install flask", "python app.py"], "first run `pip install flask`"),
         ("make", ["./configure", "ls", "make deps", "make"], "first run `./configure`, then `make deps`"),
-        ("pytest -q", ["pytest -q"], "run it again: it worked unchanged"),
-        ("pytest -q", ["cat a.py", "pytest -q"], "it worked after a change to files"),
+        ("pytest -q", ["pytest -q"], UNCHANGED),
+        ("pytest -q", ["cat a.py", "pytest tests/test_b.py", "pytest -q"], UNCHANGED),
         ("tar --extrct -f a.tar", ["tar --extract -f a.tar"], "use `tar --extract -f a.tar`"),
-        ("cd web && npm run build 2>&1 | tail", ["npm ci", "FOO=1 npm run build"], "first run `npm ci`"),
+        ("cd web && npm run build 2>&1 | tail", ["npm ci", "FOO=1 npm run build"], "first run `npm ci`, then `FOO=1 npm run build`"),
+        ("apt-get install jq", ["sudo apt-get install jq"], "use `sudo apt-get install jq`"),
+        ("npm run build", ["NODE_OPTIONS=--max-old-space-size=4096 npm run build"], "use `NODE_OPTIONS=--max-old-space-size=4096 npm run build`"),
+        ("npm test", ["cd sub && npm test"], "use `cd sub && npm test`"),
+        ("npm test", ["cd PROJECT/sub && npm test 2>/dev/null"], "use `cd ./sub && npm test`"),
+        ("npm test", ["cd sub", "npm test"], "first run `cd sub`"),
+        ("npm test", ["npm ci 2>&1 | tail -3", "cd sub && npm test"], "first run `npm ci`, then `cd sub && npm test`"),
+        ("npm publish", [f"TOKEN={payloads.SECRET} npm publish"], "use `TOKEN=*** npm publish`"),
+        ("npm run biuld", ["cd sub && npm run build"], "use `cd sub && npm run build`"),
+        ("pytest -q", [". env/bin/activate && pytest -q"], "use `. env/bin/activate && pytest -q`"),
+        ("cd web && npm test", ["npm test"], ""),
+        ("npm test", ["cd PROJECT && npm test"], ""),
+        ("sudo make", ["sudo make"], UNCHANGED),
+        ("curl localhost:8000", ["curl localhost:8001"], ""),
+        ("sleep 1000", ["sleep 2000"], ""),
+        ("npm run build", ["npm run build 2>&1 | tail -5"], ""),
+        ("npm run build", ["npm run build; echo done"], ""),
+        ("npm run build", ["set -o pipefail; npm run build | tail -5"], "use `set -o pipefail; npm run build`"),
+        ("git push", ["git push --force origin main"], ""),
+        ("git push", ["git push -uf origin HEAD"], ""),
+        ("git push", ["git push origin +main"], ""),
+        ("git push", ["git push -u origin HEAD"], "use `git push -u origin HEAD`"),
+        ("git push --force origin mian", ["git push --force origin main"], "use `git push --force origin main`"),
+        ("rm -i build/a", ["sudo rm -rf build"], ""),
+        ("rm build/a", ["rm -r build/a"], ""),
+        ("npm ci", ["rm -rf node_modules", "npm ci"], ""),
+        ("make", ["sh -c 'cd x && rm -rf y'", "make"], ""),
+        ("git pull", ["git reset --hard", "git pull"], ""),
+        ("git checkout dev", ["git clean -fd", "git checkout dev"], ""),
+        ("./run.sh", ["chmod 777 run.sh", "./run.sh"], ""),
+        ("./run.sh", ["chmod +x run.sh", "./run.sh"], "first run `chmod +x run.sh`"),
+        ("git commit -m x", ["git commit --no-verify -m x"], ""),
+        ("pytest tests/test_a.py", ["pytest tests/test_b.py"], ""),
+        ("pytest tests/test_a.py", ["pytest -x tests/test_b.py"], ""),
+        ("pytest -q", ["pytest -q -k fast"], ""),
+        ("pytest", ["pip install pytest"], ""),
+        ("npm install left-pad", ["npm install right-pad"], ""),
+        ("npm install left-pad", ["npm uninstall left-pad"], ""),
+        ("npm install lodahs", ["npm install lodash"], "use `npm install lodash`"),
+        ("cat conf.json", ["touch conf.json"], ""),
+        ("mypy src tests", ["black src tests"], ""),
+        ("python test/check.py", ["python tools/check.py"], "use `python tools/check.py`"),
+        ("python x.py", ["cat > x.py <<EOF\nprint(1)\nEOF", "python x.py"], UNCHANGED),
+        ("make", ["./configure --with=" + "x" * 300, "make"], ""),
         ("python x.py", ["ls", "git status", "echo done"], ""),
         ("git push", ["git add .", "git commit -m x"], ""),
         ("cargo build", ["docker build ."], ""),
     ],
-)
+)  # fmt: skip
 def test_what_helped_is_proposed(tell, project, failed, then, resolution):
     shell = Shell(tell)
     shell.run(failed, 1, "error: it does not work")
     for command in then:
-        shell.run(command)
+        shell.run(command.replace("PROJECT", str(project)))
     assert read_entries(project)[0]["resolution"] == resolution
 
 
@@ -184,6 +234,124 @@ def test_a_recall_that_was_applied_and_failed_is_counted(tell, project):
     assert entry is not None
     fourth.run("yarn run build", 1, "Usage Error: gone")
     assert {e["context"] for e in read_entries(project)} == {"npm run build", "yarn run build"}
+
+
+OLDER = ["run it again: it worked unchanged", "it worked after a change to files"]
+
+
+@pytest.mark.parametrize("said", [UNCHANGED, *OLDER])
+@pytest.mark.parametrize(
+    ("runs", "counts"),
+    [
+        ([("pytest -q", 0)], (1, 0, 0)),
+        ([("pytest -q", 0), ("pytest -q", 0)], (1, 0, 0)),
+        ([("pytest -q", 1)], (2, 0, 0)),
+        ([("pytest -q", 1), ("pytest -q", 0)], (3, 1, 0)),
+        ([("pytest -q", 1), ("ls", 0), ("pytest -q", 1)], (3, 0, 1)),
+        ([("pytest -q", 1), ("pip install x", 0), ("pytest -q", 0)], (2, 0, 0)),
+        ([("pytest -q", 1), ("FOO=1 pytest -q", 0)], (2, 0, 0)),
+        ([("pytest -q", 0), ("pytest -q", 1)], (2, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize("recalled", ["prompt", "before", "with the failure"])
+def test_what_never_failed_is_no_proof_that_running_it_again_helps(tell, project, said, runs, counts, recalled):
+    shell = Shell(tell)
+    for code in (1, 0):
+        shell.run("pytest -q", code, "FAILED the timer timed out")
+    (file,) = (project / ".reflexion/entries").glob("*.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "resolution": said}))
+    again = Shell(tell, session="two")
+    if recalled == "prompt":
+        assert again.prompt("why is pytest timed out by its timer")
+    for command, code in runs:
+        if recalled == "before":
+            again.before(command)
+        again.run(command, code, "FAILED the timer timed out")
+    (entry,) = read_entries(project)
+    assert (entry["occurrences"], entry["worked"], entry["failed"]) == counts
+
+
+@pytest.mark.parametrize(("command", "worked"), [("apt-get install jq", 0), ("cd x && sudo apt-get install jq", 1)])
+def test_what_stands_before_a_command_is_verified_with_it(tell, project, command, worked):
+    shell = Shell(tell)
+    shell.run("apt-get install jq", 100, "E: Could not open lock file")
+    shell.run("sudo apt-get install jq")
+    again = Shell(tell, session="two")
+    assert "sudo apt-get install jq" in again.prompt("install jq with apt-get")
+    assert again.before("sudo apt-get install jq") == ""  # it does that already
+    assert "sudo apt-get" in again.before("apt-get install jq")
+    again.run(command)
+    assert read_entries(project)[0]["worked"] == worked
+
+
+def test_what_was_done_between_two_recalls_counts(tell, project):
+    """A host that asks before every command recalls the entry again, behind what it said to run first."""
+    shell = Shell(tell)
+    shell.run("python app.py", 1, "ModuleNotFoundError: No module named 'flask'")
+    shell.run("pip install flask")
+    shell.run("python app.py")
+    again = Shell(tell, session="two")
+    assert again.prompt("python app.py needs flask")
+    again.run("pip install flask")
+    assert again.before("python app.py")
+    again.run("python app.py")
+    assert read_entries(project)[0]["worked"] == 1
+
+
+def test_an_index_of_an_older_version_is_taken_over(tell, project, home):
+    shell = Shell(tell)
+    shell.run("npm run build", 1, MISSING)
+    (path,) = home.rglob("index.db")
+    with contextlib.closing(sqlite3.connect(path)) as index:
+        index.executescript(
+            "ALTER TABLE ran DROP COLUMN typed; ALTER TABLE open_failure DROP COLUMN typed; PRAGMA user_version=2"
+        )
+    shell.run("npm run build", 1, MISSING)
+    shell.run("pnpm run build")
+    (entry,) = read_entries(project)
+    assert (entry["occurrences"], entry["resolution"]) == (2, "use `pnpm run build`")
+
+
+@pytest.mark.parametrize("seen_by", ["a session that starts", "a verb", "doctor"])
+def test_an_entry_that_is_edited_in_place_is_recalled(tell, project, seen_by):
+    """Written over, the file is newer and its folder is not."""
+    shell = Shell(tell)
+    shell.run("npm run build", 1, MISSING)
+    assert shell.prompt("do an npm build") == ""
+    (file,) = (project / ".reflexion/entries").glob("*.json")
+    file.write_text(file.read_text().replace('"resolution": ""', '"resolution": "use `pnpm run build`"'))
+    if seen_by == "a session that starts":
+        start = {**payloads.PROMPTS["claude-code"](""), "hook_event_name": "SessionStart", "source": "startup"}
+        assert tell("claude-code", start) == ""
+    elif seen_by == "doctor":
+        examine(str(project), NOW)
+    else:
+        with open_index(str(project), checks=EVERY):
+            pass
+    assert "pnpm run build" in Shell(tell, session="two").prompt("do an npm build")
+
+
+def test_files_are_looked_at_in_turns(project):
+    root = put(project, *(make_entry(number, resolution="") for number in range(5)))
+    with open_index(root):
+        pass
+    for file in (project / ".reflexion/entries").glob("*.json"):
+        file.write_text(file.read_text().replace('"resolution": ""', '"resolution": "use `pnpm run build`"'))
+    found = []
+    for _ in range(4):
+        with open_index(root, checks=2) as index:
+            found.append(len(index.list_recallable()))
+    assert found == [2, 4, 5, 5]
+
+
+def test_doctor_names_hooks_that_are_called_twice(project):
+    for scope in ("project", "user"):
+        assert not [said for _, said, _ in examine(str(project), NOW) if "twice" in said]
+        write_plan(plan_install("claude-code", str(project), scope), installs=True)
+    ((well, said, mend),) = [line for line in examine(str(project), NOW) if "twice" in line[1]]
+    assert not well
+    assert "settings.local.json and in " in said
+    assert "hooks uninstall --agent claude-code" in mend
 
 
 def test_a_resolution_that_does_not_help_loses_confidence(tell, project):
@@ -299,6 +467,13 @@ def test_commands_are_known_again(command, normal):
         ("grep --recurse x .", "grep -r x .", True),
         ("make biuld", "make build", True),
         ("ls", "pwd", False),
+        ("git push", "git pull", False),
+        ("yarn run build", "yarn build", False),
+        ("npm run build", "yarn build", True),
+        ("jest a", "npx jest a", True),
+        ("make x; make y", "make x; make -B y", True),
+        ("make", "make | wc", False),
+        ("node app2.js", "node app3.js", False),
     ],
 )
 def test_which_commands_explain_each_other(one, other, near):
