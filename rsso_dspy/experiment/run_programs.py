@@ -105,7 +105,7 @@ def make_agents(plan: Plan, programs: Programs, say: Callable[[str], None] = lam
             check_held_out(program.calibration, [unit.variant for unit in plan.units])
             if not program.calibration:
                 say(f"{name} was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants")
-            if program.environment and program.protocol != plan.protocol:
+            elif program.environment and program.protocol != plan.protocol:
                 say(f"{name} was compiled under {program.protocol}, and is played under {plan.protocol}")
     return {
         arm: program.agent(arm.method.name) if (program := programs.get(arm.program)) else agent
