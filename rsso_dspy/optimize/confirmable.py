@@ -44,9 +44,9 @@ def _describe_smallest_gain(calibration: Calibration, usual: Discordance) -> str
         )
     enough = " or ".join(_list_what_would_do(calibration, usual))
     return (
-        f"it can hardly confirm anything: where {flips}, even the largest possible gain, {100 * most:.1f} points, is "
-        f"confirmed in {100 * compute_power(most, pairs, seeds, usual):.0f} of 100 such compiles ({played}, "
-        f"p < {LEVEL}); " + (f"{enough} would do for four of five" if enough else "no --calib or --seeds would do")
+        f"no gain is confirmed in four of five such compiles: where {flips}, even the largest possible gain, "
+        f"{100 * most:.1f} points, is confirmed in {100 * compute_power(most, pairs, seeds, usual):.0f} of 100 "
+        f"({played}, p < {LEVEL}); " + (f"{enough} would do" if enough else "no --calib or --seeds would do")
     )
 
 

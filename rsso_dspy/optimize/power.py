@@ -1,8 +1,8 @@
 """How large a gain must be for a compile to confirm it, found by simulating confirmations.
 
-    find_smallest_gain(53)              # 0.081: confirmed in four of five, once the candidate is chosen
-    compute_power(0.126, 6)             # 0.0125: even the largest gain is hardly ever confirmed by six pairs
-    count_needed_pairs(0.05, seeds=3)   # 48 or so
+    find_smallest_gain(53)              # 0.079: confirmed in four of five, once the candidate is chosen
+    compute_power(0.126, 6)             # 0.005: even the largest gain is hardly ever confirmed by six pairs
+    count_needed_pairs(0.05, seeds=3)   # 49
 
 Programs differ as measured (`Discordance`): a share of rollouts flips, by about as much, up as often as down without a
 gain, and always up at the largest gain that such flips allow. Flips are independent between variants and between seeds.
@@ -96,7 +96,7 @@ def _simulate(gain: float, pairs: int, seeds: int, usual: Discordance, draws: It
     up = min(1.0, 0.5 + gain / (2 * usual.flipped * usual.by))
     chosen = np.fromiter(draws, dtype=int)
     sums = np.where(dice[chosen] < up, sizes[chosen], -sizes[chosen]).sum(axis=2)
-    return _ask_of_each(sums)
+    return _decide_each(sums)
 
 
 @lru_cache(maxsize=8)
@@ -109,7 +109,7 @@ def _roll_dice(pairs: int, seeds: int, flipped: float) -> tuple[Any, Any]:
     return sizes, random.random(shape)
 
 
-def _ask_of_each(rows: Any) -> list[bool]:
+def _decide_each(rows: Any) -> list[bool]:
     """Whether the test confirms each of these rows of differences. It is asked where its answer is not plain."""
     count = (rows != 0).sum(axis=1)
     z = rows.sum(axis=1) / np.sqrt(np.maximum((rows**2).sum(axis=1), 1))

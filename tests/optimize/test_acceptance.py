@@ -205,7 +205,9 @@ THREE = ("boil", "freeze", "find-plant")
 )
 def test_a_calibration_that_hardly_confirms_the_largest_gain_says_so_and_what_would_do(tasks, changes, said):
     first = next(describe_power(request(tasks=list(tasks), **changes)))
-    assert first.startswith("it can hardly confirm anything: where 28% of rollouts flip by 45 points, even the largest")
+    assert first.startswith(
+        "no gain is confirmed in four of five such compiles: where 28% of rollouts flip by 45 points, even the largest"
+    )
     assert [part for part in said if part not in first] == [], first
 
 
