@@ -43,7 +43,7 @@ def test_a_path_does_not_depend_on_what_was_solved_before():
 def test_recomputing_finds_the_wrong_entry_and_only_that(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gold_lengths, "_read_shipped_table", lambda: SHIPPED)
     wrong = tasks.parse("lifespan-longest-lived::106")
-    checks = list(gold_lengths.recompute())
+    checks = list(gold_lengths.recompute_lengths())
     assert len(checks) == 2
     assert [check for check in checks if not check.holds] == [GoldCheck(wrong, shipped=5, computed=4)]
 

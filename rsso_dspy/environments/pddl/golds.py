@@ -27,7 +27,7 @@ class GoldLengths:
     def shipped_lengths(self) -> Mapping[Variant, int]:
         return {variant: get_gold_length(variant) for task in TABLE.tasks() for variant in list_made(task)}
 
-    def recompute(self, sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]:
+    def recompute_lengths(self, sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]:
         return check_lengths(self.shipped_lengths(), _compute_length, sample, seed)
 
 

@@ -2,7 +2,7 @@
 
 A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so the package
 ships lengths of the held-out variants and of ten training and ten development variants a task; others are computed on
-demand and kept in the user's cache. `recompute` checks shipped ones.
+demand and kept in the user's cache. `recompute_lengths` checks shipped ones.
 
 A length counts the actions of the simulator's solver, whether or not it succeeded: of the 569 shipped variants it fails
 two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
@@ -44,7 +44,7 @@ def find_known_length(variant: Variant) -> int | None:
         kept = read_json(_get_cache_file(variant))["gold_length"]
     except (OSError, DamagedFile, KeyError, TypeError):
         kept = None
-    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # recompute and overwrite
+    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # recompute_lengths and overwrite
 
 
 def get_gold_length(variant: Variant) -> int:
@@ -72,7 +72,7 @@ def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
     return paths
 
 
-def recompute(sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]:
+def recompute_lengths(sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]:
     """Recompute ``sample`` shipped lengths one by one, each in a fresh simulator (all: about 20 minutes)."""
     return check_lengths(shipped_lengths(), lambda variant: len(compute_gold_paths([variant])[0]), sample, seed)
 
