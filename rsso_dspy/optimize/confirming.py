@@ -101,13 +101,13 @@ def confirm(
     pairs = [tuple(_set_rollout(program, n) for program in (program_a, program_b)) for n in range(seeds)]
     jobs = [(program, example, n) for example in examples for n, pair in enumerate(pairs) for program in pair]
     failed: list[BaseException] = []
-    untold = (None,) * (_count_required(metric) - 2)  # trace and the like, as optimizers of DSPy take them
+    extra = (None,) * (_count_required(metric) - 2)  # trace and the like, as optimizers of DSPy take them
 
     def score_one(job: tuple[dspy.Module, dspy.Example, int]) -> float:
         if failed:
             return 0.0
         try:
-            return _read_number(metric(job[1], _play(*job), *untold))
+            return _read_number(metric(job[1], _play(*job), *extra))
         except Exception as error:
             failed.append(error)
             return 0.0

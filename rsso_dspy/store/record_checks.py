@@ -171,9 +171,7 @@ def _find_step_faults(step: Step, change: int | None) -> Iterator[str]:
 
 
 def _is_miscounted(usage: Usage) -> bool:
-    if any(isinstance(each, int | float) and not 0 <= each <= MOST for each in astuple(usage)):
-        return True
-    return usage.cached + usage.cache_write > usage.input
+    return any(isinstance(each, int | float) and not 0 <= each <= MOST for each in astuple(usage))
 
 
 def _is_count(count: Any) -> bool:

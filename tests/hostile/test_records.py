@@ -63,7 +63,6 @@ IMPOSSIBLE = {
     "an error in the middle": lambda data: data["trials"][0].update(trajectory=None, error="x"),
     "negative tokens": at("trials", 0, "usage", "actor", "input", -5),
     "negative calls": at("trials", 0, "usage", "actor", "calls", -1),
-    "more tokens from the cache than were sent": at("trials", 0, "usage", "actor", "cached", 10**9),
     "tokens without end": at("trials", 0, "usage", "actor", "output", 10**40),
     "negative failures": trial("failures", {"Timeout": -1}),
     "less than no replay": trial("replayed", -1),

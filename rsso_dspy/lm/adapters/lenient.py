@@ -51,7 +51,7 @@ def repair_leniently(signature: type[dspy.Signature], completion: str, verbs: Co
     bare = (
         _prose(completion, spared)
         if required[0] in PROSE
-        else _line(completion, verbs) or _told(completion, verbs, map_names_to_fields(spared), required[0])
+        else _line(completion, verbs) or _find_told_action(completion, verbs, map_names_to_fields(spared), required[0])
     )
     if (fields := repair_answer(spared, completion)) is not None:
         value = fields[required[0]]
@@ -102,7 +102,9 @@ def _line(completion: str, verbs: Collection[str]) -> tuple[str, str] | None:
     return "\n".join(line.strip() for line in lines[:-1]), said
 
 
-def _told(completion: str, verbs: Collection[str], known: Mapping[str, str], field: str) -> tuple[str, str] | None:
+def _find_told_action(
+    completion: str, verbs: Collection[str], known: Mapping[str, str], field: str
+) -> tuple[str, str] | None:
     """Return an empty text and the action in an `<answer>` tag, in the last sentence ("My next action is to ...") or in
     the field's column of a table with one row; None if there is none, or more than one."""
     text = _THINKING.sub("", completion).strip()
