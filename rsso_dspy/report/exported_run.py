@@ -20,6 +20,7 @@ from rsso_dspy.redaction import make_redactor
 from rsso_dspy.report.analysis import Analysis, RunRecords
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
 from rsso_dspy.report.parquet_export import clean_value
+from rsso_dspy.report.reference_scores import ReferenceScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class ExportedRun:
     """Day of the first play, ``2026-11-01T00:00:00+00:00``."""
     settings: Mapping[str, Any]
     """The configuration that its results are bound to."""
+    references: ReferenceScores | None = None
+    """What random actions and gold paths gain on its variants; None if they were not played."""
 
     @property
     def arms(self) -> dict[str, list[UnitRecord]]:

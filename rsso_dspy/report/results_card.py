@@ -17,6 +17,7 @@ from rsso_dspy.report.table_data import Sheet, to_markdown
 from rsso_dspy.report.tables import describe_uneven_trials
 
 NO_MEMORY = ("react", "react-sso")
+NOT_PLAYED = "not played; `rsso-dspy export` with `--references` plays {} on these variants"
 MARK = "<!-- results card of rsso-dspy -->"
 
 
@@ -67,7 +68,7 @@ def _list_facts(run: ExportedRun) -> Iterator[tuple[str, str]]:
     budgets = sorted({record.budget for record in records})
     yield "allowed", f"trials of a unit: {trials}; steps of a trial: {budgets[0]} to {budgets[-1]}"
     yield "trivial-agent baseline", _describe_baseline(run)
-    yield "oracle", "none played in this run; gold solutions are known to compiles on training variants alone"
+    yield "oracle", run.references.describe_oracle() if run.references else NOT_PLAYED.format("gold paths")
     yield "isolation", _describe_isolation(run)
     for name in ("configuration", "prompts", "rsso-dspy", "dspy", "python", "commit", "played"):
         if name in facts:
@@ -75,11 +76,12 @@ def _list_facts(run: ExportedRun) -> Iterator[tuple[str, str]]:
 
 
 def _describe_baseline(run: ExportedRun) -> str:
-    """Describe the lowest bar that the run itself has: first trials of the arms without a memory."""
+    """Describe the lowest bars: random actions, and first trials of the arms without a memory."""
     first = {row.arm: row.trial_1 for row in run.analysis.arms}
     alone = [arm for arm, units in run.arms.items() if units[0].method in NO_MEMORY]
     floors = [f"{arm}, no memory, first trial: {_round(first[arm])} points" for arm in alone]
-    return "; ".join(["no trivial agent played in this run", *floors])
+    random = run.references.describe_random() if run.references else NOT_PLAYED.format("random actions")
+    return "; ".join([random, *floors])
 
 
 def _describe_isolation(run: ExportedRun) -> str:

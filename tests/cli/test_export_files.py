@@ -81,8 +81,9 @@ def test_the_card_says_how_much_to_believe(rsso, folder):
         "> **The embedded rule-based model answered here",
         "**protocol**: sso-adapt/1",
         "**n**: 9 units = variants x seeds x arms: 5 variants of 3 task types, 1 seed (0), 2 arms",
-        "**trivial-agent baseline**: no trivial agent played in this run; react, no memory, first trial: 38.75 points",
-        "**oracle**: none played",
+        "**trivial-agent baseline**: not played; `rsso-dspy export` with `--references` plays random actions on these "
+        "variants; react, no memory, first trial: 38.75 points",
+        "**oracle**: not played; ",
         "**isolation**: one simulator per unit at a time",
         "| reflexion - react | 4 | +28.25 | ",
         "46 calls, 230 tokens in, 69 tokens out",

@@ -1,6 +1,7 @@
 """Several benchmarks in one run: each plays as it does alone, and is reported apart and together."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,10 @@ def test_a_mixed_run_plays_each_as_alone_and_goes_through_the_verbs(rsso):
     assert (code, "4 of 4 records are equal" in out) == (0, True), err
 
     told = json.loads(rsso("report", "mixed", "--json")[1])
+    assert rsso("export", "mixed", "--format", "card", "--references", "-o", "card.md")[0] == 0
+    card = Path("card.md").read_text()
+    assert re.search(r"\*\*: actions drawn uniformly .*: best of 2 trials [\d.]+ points.* on 1 of 2 variants; re", card)
+    assert "**oracle**: gold paths within the same steps, a ceiling that no agent has seen: 100.00 points" in card
     each = {part["name"]: {row["arm"]: row["mean"] for row in part["arms"]} for part in told["benchmarks"]["each"]}
     for arm, mean in told["benchmarks"]["means"].items():
         assert mean == pytest.approx((each["toy"][arm] + each["pddl"][arm]) / 2)
