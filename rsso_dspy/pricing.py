@@ -72,13 +72,20 @@ def itemize_costs(records: Iterable[TrialsRecord], price_of: PriceOf) -> list[Co
         for trial in record.trials:
             for role, usage in trial.usage.items():
                 totals[record.arm, role, record.models.get(role, record.model), taken_over] += usage
-    entries = []
-    for (arm, role, model, taken_over), usage in totals.items():
-        price = price_of(model)
-        known = price is not None and (price.is_free or not usage.unmetered)
-        amounts = (compute_cost(usage, price), compute_uncached_cost(usage, price)) if price and known else (None, None)
-        entries.append(CostEntry(arm, role, model, usage, amounts[0], amounts[1], taken_over))
-    return entries
+    return [
+        price_usage(arm, role, model, usage, price_of, taken_over)
+        for (arm, role, model, taken_over), usage in totals.items()
+    ]
+
+
+def price_usage(
+    arm: str, role: str, model: str, usage: Usage, price_of: PriceOf, taken_over: bool = False
+) -> CostEntry:
+    """Return the cost of what one role of an arm used."""
+    price = price_of(model)
+    known = price is not None and (price.is_free or not usage.unmetered)
+    amounts = (compute_cost(usage, price), compute_uncached_cost(usage, price)) if price and known else (None, None)
+    return CostEntry(arm, role, model, usage, amounts[0], amounts[1], taken_over)
 
 
 def sum_amounts(amounts: Iterable[float | None]) -> float | None:

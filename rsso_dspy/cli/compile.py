@@ -34,17 +34,14 @@ from rsso_dspy.cli.options import (
     print_status,
     split_names,
 )
-from rsso_dspy.cli.run_plan import describe_forecast, describe_models
+from rsso_dspy.cli.run_plan import describe_forecast, describe_models, describe_spending
 from rsso_dspy.cli.terminal_text import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rsso_dspy.config import Config
     from rsso_dspy.experiment.forecast import Forecast
     from rsso_dspy.optimize.compiled import Compiled
     from rsso_dspy.optimize.request import CompileRequest
-    from rsso_dspy.records import Usage
 
 
 def compile_program(
@@ -259,7 +256,6 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
 
     before, after = compiled.before, compiled.after
     start = "the zero-shot program" if compiled.start == ZERO_SHOT else "the program it started from"
-    spent = ", ".join(f"{role} {usage.calls:,}" for role, usage in compiled.usage.items())
     found = compiled.improved or compiled.candidate
     if before is None or after is None:
         said = f"the budget ended before {start} was scored"
@@ -275,13 +271,11 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     for line in describe_noise(compiled):
         echo(line)
     echo(
-        f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, {compiled.lm_calls:,} model calls ({spent}), "
-        f"{_format_tokens_sent(compiled.usage.values())}"
+        f"spent: {compiled.rollouts} of {compiled.max_rollouts} rollouts, "
+        f"{describe_spending(compiled.usage, calls=compiled.lm_calls)}"
     )
     if compiled.abandoned:
-        calls = sum(each.calls for each in compiled.abandoned.values())
-        lost = _format_tokens_sent(compiled.abandoned.values())
-        echo(f"attempts that were cut short cost {calls:,} model calls more, {lost}")
+        echo(f"attempts that were cut short cost more: {describe_spending(compiled.abandoned)}")
     if found:
         echo(f"{'changed' if compiled.improved else 'the candidate changes'}: {', '.join(compiled.changes)}")
     if not compiled.improved:
@@ -293,11 +287,3 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
         echo(RULE_BASED_NOTE)
     flag = " --unconfirmed" if compiled.candidate else ""
     echo(f"\nprogram: {out}  ({format_command('evaluate', out)}{flag})")
-
-
-def _format_tokens_sent(spent: "Iterable[Usage]") -> str:
-    from rsso_dspy.pricing import format_tokens
-
-    both = list(spent)
-    sent, answered = sum(usage.input for usage in both), sum(usage.output for usage in both)
-    return f"{format_tokens(sent)} tokens in, {format_tokens(answered)} out"

@@ -15,6 +15,7 @@ from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import LimitReached, UnknownName, UsageError
 
 if TYPE_CHECKING:
+    from rsso_dspy.config import Config
     from rsso_dspy.memory.constitution.file import ConstitutionFile
     from rsso_dspy.workflows.build_constitution import ConstitutionBuild
 
@@ -82,7 +83,9 @@ def build(
         check_new_file(out)
         print_build_plan(built, writer, calib, drawn.notes)
     if not dry_run:
-        print_constitution(finished or play_build(built, max_cost, max_tokens, record))
+        book = finished or play_build(built, max_cost, max_tokens, record)
+        print_constitution(book)
+        echo(describe_build_costs(book, settings))
         read = format_command("run", "--methods", "rsso", "--constitution", out)
         echo(f"\nconstitution: {out}  ({read})")
 
@@ -133,6 +136,17 @@ def play_build(
             except KeyboardInterrupt:
                 watch.print_line("interrupted: finished episodes are kept; repeat the command to resume")
                 raise typer.Exit(ending.code) from None
+
+
+def describe_build_costs(book: "ConstitutionFile", config: "Config") -> str:
+    """Describe what building a constitution under a configuration took."""
+    from rsso_dspy.cli.run_plan import describe_spending
+    from rsso_dspy.pricing import sum_amounts
+    from rsso_dspy.workflows.build_constitution import itemize_build_costs
+
+    entries = itemize_build_costs(book, config)
+    usage = {entry.role: entry.usage for entry in entries}
+    return f"spent: {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}"
 
 
 def check_new_file(out: Path) -> None:

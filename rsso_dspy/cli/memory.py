@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rsso_dspy.cli.option_groups import complete_units
 from rsso_dspy.cli.options import Json
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
@@ -18,7 +19,12 @@ app = typer.Typer(help="Memories of a run that keep entries: show them with thei
 def show(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")],
     unit: Annotated[
-        str | None, typer.Argument(metavar="[TASK::VARIANT]", help="Variant (default: the last one of every arm).")
+        str | None,
+        typer.Argument(
+            metavar="[TASK::VARIANT]",
+            help="Variant (default: the last one of every arm).",
+            autocompletion=complete_units,
+        ),
     ] = None,
     arm: Annotated[str | None, typer.Option(help="Arm (default: all whose memories keep entries).")] = None,
     json_: Json = False,

@@ -94,7 +94,7 @@ def complete_units(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the units and trainings of the folder of a run, by the names of their files."""
     from rsso_dspy.store.record_files import find_record_files
 
-    folder = Path(ctx.params.get("folder") or "")
+    folder = Path(ctx.params.get("folder") or ctx.params.get("run") or "")
     units = {f"{file.parent.name}::{file.stem.rpartition('-s')[0]}" for file in find_record_files(folder / "units")}
     trainings = {file.parent.name for file in find_record_files(folder / "trainings")}
     return sorted(name for name in units | trainings if name.startswith(incomplete))

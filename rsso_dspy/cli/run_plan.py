@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING
 from rsso_dspy.cli.options import format_plural, print_plan
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rsso_dspy.config import Config
     from rsso_dspy.experiment.cost_estimate import CostEstimate
     from rsso_dspy.experiment.forecast import Forecast
     from rsso_dspy.experiment.run import Run
+    from rsso_dspy.records import Usage
 
 
 def print_run_plan(planned: "Run", jobs: int = 1) -> None:
@@ -71,16 +74,24 @@ def describe_units_beside(planned: "Run") -> str:
 
 
 def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
-    """Describe the expected time, based on finished work in the folder; empty for the offline player."""
+    """Describe the expected time, based on finished work in the folder, or else on assumed speeds; empty for the
+    offline player."""
     from rsso_dspy.config import EMBEDDED
-    from rsso_dspy.experiment.pace import measured, range_in_words
+    from rsso_dspy.experiment.pace import READ_RATE, WRITE_RATES, assume_seconds, in_words, measured, range_in_words
 
     if set(planned.models_in_use.values()) == {EMBEDDED}:
         return ""
     pace = measured(planned.store)
-    if pace is None:
-        return "time: known after the first answers; `rsso-dspy doctor --model ...` measures it in advance"
     at_once = f", {jobs} at once" if jobs > 1 else ""
+    if pace is None:
+        *most, last = WRITE_RATES
+        *longer, shortest = (in_words(assume_seconds(estimate, rate, jobs)) for rate in WRITE_RATES)
+        return (
+            f"time: about {', '.join(longer)} or {shortest}{at_once}, if the model writes "
+            f"{', '.join(map(str, most))} or {last} tokens a second and reads {READ_RATE:,} of a prompt. These speeds "
+            "are assumed, and a model that thinks before it answers takes longer: `rsso-dspy doctor --model ...` "
+            "measures yours"
+        )
     return (
         f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as in the "
         f"{pace.calls:,} calls of this run so far"
@@ -122,6 +133,24 @@ def describe_forecast(forecast: "Forecast") -> str:
     return (
         f"at most {forecast.total_calls:,} model calls ({per_role}) if every answer can be parsed; "
         f"about {sent} tokens in and {answered} out if every trial uses all its steps"
+    )
+
+
+def describe_spending(usage: "Mapping[str, Usage]", amount: float | None = 0.0, calls: int | None = None) -> str:
+    """Describe what was used by role, with the dollars unless it was free; None is an unknown price.
+
+    `calls` are the requests sent, where some had no answer.
+    """
+    from rsso_dspy.pricing import format_dollars, format_tokens
+    from rsso_dspy.records import Usage
+
+    spent = sum(usage.values(), Usage())
+    per_role = ", ".join(f"{role} {each.calls:,}" for role, each in usage.items())
+    dollars = f", {format_dollars(amount)}" if amount is None or amount else ""
+    return (
+        f"{format_plural(range(spent.calls if calls is None else calls), 'model call')} ({per_role}), "
+        f"{format_tokens(spent.input)} tokens in, "
+        f"{format_tokens(spent.output)} out{dollars}"
     )
 
 

@@ -7,6 +7,7 @@ import typer
 
 from rsso_dspy.atomic import check_output_path
 from rsso_dspy.bounds import MOST_STATES, MOST_TRIALS
+from rsso_dspy.cli.option_groups import complete_units
 from rsso_dspy.cli.options import Json, format_plural, print_status
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
@@ -22,7 +23,12 @@ ROWS = 12
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.")]
 UnitKey = Annotated[
-    str, typer.Argument(metavar="TASK::VARIANT", help="Variant, e.g. find-plant::228, or TASK for a training.")
+    str,
+    typer.Argument(
+        metavar="TASK::VARIANT",
+        help="Variant, e.g. find-plant::228, or TASK for a training.",
+        autocompletion=complete_units,
+    ),
 ]
 SkillArm = Annotated[str | None, typer.Option(help="Arm (default: the first with skills).")]
 

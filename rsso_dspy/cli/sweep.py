@@ -102,11 +102,12 @@ def _prepare_constitution(
     """Return the constitution file of a point and its cost in dollars; build it first if the point says how."""
     from typing import get_args
 
-    from rsso_dspy.cli.constitution_build import play_build, print_build_plan
+    from rsso_dspy.cli.constitution_build import describe_build_costs, play_build, print_build_plan
     from rsso_dspy.errors import UnknownName
+    from rsso_dspy.memory.constitution.file import read_constitution
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.programs.methods import Writing
-    from rsso_dspy.workflows.build_constitution import plan_constitution_build
+    from rsso_dspy.workflows.build_constitution import itemize_build_costs, plan_constitution_build
 
     if not point.build_settings:
         return Path(point.constitution) if point.constitution else None, 0.0
@@ -120,27 +121,14 @@ def _prepare_constitution(
     name = "-".join(re.sub(r"[^A-Za-z0-9_-]+", "-", part) for part in point.build_settings.values())
     made = out / "constitutions" / f"{name}-{hashlib.sha256(what.encode()).hexdigest()[:8]}.json"
     if made.exists():
-        return made, compute_build_cost(made, advisor)
+        return made, sum(entry.billed or 0.0 for entry in itemize_build_costs(read_constitution(made), advisor))
     planned = plan_constitution_build(advisor, drawn.train, writing, made, explore=1, say=print_status)
     print_build_plan(planned, writing, point.build_settings["calib"], drawn.notes)
     if dry_run:
         return None, 0.0
-    play_build(planned, max_cost, None, record)
-    return made, compute_build_cost(made, advisor)
-
-
-def compute_build_cost(file: Path, advisor: "Config") -> float:
-    """Return the cost of building a constitution in dollars, as far as prices are known."""
-    from rsso_dspy.config import make_price_lookup
-    from rsso_dspy.lm import Backend
-    from rsso_dspy.memory.constitution.file import read_constitution
-    from rsso_dspy.pricing import compute_cost
-    from rsso_dspy.records import Usage
-
-    price_of, models = make_price_lookup(advisor.prices), dict(Backend(advisor.active_backend).models)
-    usage = read_constitution(file).provenance.get("usage", {})
-    known = [(Usage(**spent), price) for role, spent in usage.items() if (price := price_of(models[role]))]
-    return sum(compute_cost(spent, price) for spent, price in known)
+    book = play_build(planned, max_cost, None, record)
+    print_status(f"{made}: {describe_build_costs(book, advisor)}")
+    return made, sum(entry.billed or 0.0 for entry in itemize_build_costs(book, advisor))
 
 
 def _play_point(

@@ -21,6 +21,9 @@ from rsso_dspy.store.usage_ledger import get_job_key
 FEW = 5
 """Number of answers before a prediction."""
 
+READ_RATE, WRITE_RATES = 2000, (20, 60, 200)
+"""Tokens a second that a plan assumes of a server that nobody measured: of a prompt, and of an answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -37,6 +40,12 @@ class Pace:
         """Return the seconds for this many calls with this many parallel units, assuming no slowdown."""
         each = self.per_call / max(1, jobs)
         return ExpectedRange(calls.mean * each, calls.low * each, calls.high * each)
+
+
+def assume_seconds(estimate: CostEstimate, write_rate: float, jobs: int = 1) -> float:
+    """Return the seconds at `READ_RATE` and this many tokens of an answer a second, without a cache of prompts, and
+    without slowdown by parallel units."""
+    return (estimate.tokens_in.mean / READ_RATE + estimate.tokens_out.mean / write_rate) / max(1, jobs)
 
 
 def measured(store: Store) -> Pace | None:

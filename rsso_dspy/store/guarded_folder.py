@@ -15,8 +15,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rsso_dspy.atomic import atomic_path, atomic_write_text
-from rsso_dspy.errors import FolderGone
+from rsso_dspy.errors import FolderGone, UsageError
 from rsso_dspy.redaction import redact_json
+from rsso_dspy.resource_shortage import find_shortage
 
 Identity = tuple[int, int]
 """Device and inode."""
@@ -36,9 +37,12 @@ class GuardedFolder:
         self._open: int | None = None
 
     def hold(self, identity: Identity | None = None) -> None:
-        """Remember the identity of the folder, creating it if missing. With `identity`, it must be that folder."""
+        """Remember the identity of the folder, creating it if missing. With `identity`, it must be that folder.
+
+        Raises `UsageError` for a place where no folder can be made.
+        """
         if identity is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._create_folder()
         self.release()
         with suppress(OSError):  # while open, its inode is not reused, even after deletion
             self._open = os.open(self.folder, os.O_RDONLY)
@@ -107,6 +111,16 @@ class GuardedFolder:
         except OSError:
             self.check_exists()  # it disappeared just now
             raise
+
+    def _create_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if find_shortage(error):  # nothing is wrong with the place
+                raise
+            raise UsageError(
+                f"{self.folder} cannot be created ({error.strerror}); name another {self.option or 'folder'}"
+            ) from None
 
     def _make_folder(self, folder: Path) -> None:
         if folder != self.folder and not folder.exists():

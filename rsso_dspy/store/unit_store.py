@@ -80,7 +80,8 @@ class Store(UsageLedger, Taping):
         if known != identity:
             raise RunMismatch(
                 f"{self.folder} holds a run of another configuration:\n{describe_difference(known, identity)}\n"
-                f"Use the same settings, or another --out; `run --fork {self.folder}` takes over valid units."
+                f"Use the same settings, or another --out: `rsso-dspy run --fork {self.folder} --out NEW` with the new "
+                "settings takes over the units that stay valid."
             )
         if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
             raise RunMismatch(

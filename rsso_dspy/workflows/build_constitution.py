@@ -39,6 +39,7 @@ from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
+from rsso_dspy.pricing import CostEntry, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
 from rsso_dspy.programs.transcript import render_recent_steps
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
@@ -244,6 +245,18 @@ def plan_constitution_build(
             "removed; name another -o, or move it away"
         )
     return made
+
+
+def itemize_build_costs(book: ConstitutionFile, config: Config) -> list[CostEntry]:
+    """Return the costs of building a constitution under a configuration by role, those of abandoned episodes
+    included."""
+    models, price_of = Backend(config.active_backend).models, make_price_lookup(config.prices)
+    by_role: dict[str, str] = {role: model for role, model in models.items()}  # noqa: C416
+    writer = str(book.provenance.get("writer", ""))
+    return [
+        price_usage(writer, role, by_role[role], Usage(**spent), price_of)
+        for role, spent in book.provenance.get("usage", {}).items()
+    ]
 
 
 def _stop(player: UnitRunner) -> Callable[[RunLimited], None]:

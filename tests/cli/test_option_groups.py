@@ -41,6 +41,9 @@ def test_a_command_with_many_options_shows_them_in_groups(verb):
         ("show run find", ["find-plant::2", "find-plant::30"]),
         ("show run m", ["melt"]),
         ("show other find", []),
+        ("skills show run find", ["find-plant::2", "find-plant::30"]),
+        ("skills export run m", ["melt"]),
+        ("memory show run boil", ["boil::1"]),
     ],
 )
 def test_a_shell_completes_values(line, completed, monkeypatch, tmp_path):

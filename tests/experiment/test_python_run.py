@@ -85,6 +85,7 @@ def test_the_call_again_plays_nothing_and_other_settings_are_refused(played, cap
         ({"seed": -1}, ConfigError, "seed: .* greater than or equal to 0"),
         ({"jobs": 0}, UsageError, "at least 1"),
         ({"max_cost": -1.0}, UsageError, "max_cost=-1.0 limits nothing"),
+        ({"out": "/proc/nowhere"}, UsageError, "/proc/nowhere cannot be .* another --out"),
     ],
 )
 def test_what_cannot_be_played_is_refused_before_anything_is_written(tmp_path, arguments, error, said):

@@ -13,7 +13,7 @@ from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
-from rsso_dspy.experiment.pace import Pace, Stopwatch, in_words, measured, range_in_words
+from rsso_dspy.experiment.pace import Pace, Stopwatch, assume_seconds, in_words, measured, range_in_words
 from rsso_dspy.lm.served import describe_models, list_models
 from rsso_dspy.records import Usage
 from rsso_dspy.store.unit_store import Store
@@ -81,7 +81,9 @@ def test_a_run_in_one_line_says_at_the_first_answers_how_long_it_takes(rsso):
         line = ("run", "--model", NAME, "--base-url", served.url, *ONE, *FAST, "--out", "run")
         code, _, err = rsso(*line, "--dry-run")
         assert (code, served.requests) == (0, [])
-        assert "time: known after the first answers; `rsso-dspy doctor --model" in err
+        assert re.search(
+            r"time: about (\S+ \w+, ){1}\S+ \w+ or \S+ \w+, if the model writes 20, 60 or 200 tokens a second", err
+        )
         code, _, err = rsso(*line)
         assert code == 0
         assert re.search(r"at the pace of the first 5 answers: \d+ s \(.*\) left", err)
@@ -165,6 +167,15 @@ def test_the_rest_takes_as_long_a_call_as_the_first_ones_did():
 
 def test_a_pace_is_shared_by_what_is_played_at_once():
     assert Pace(10, 20.0).take(ExpectedRange(100, 50, 200), jobs=4) == ExpectedRange(50, 25, 100)
+
+
+@pytest.mark.parametrize(
+    ("tokens_in", "tokens_out", "rate", "jobs", "seconds"),
+    [(2000, 0, 20, 1, 1), (0, 60, 20, 1, 3), (2000, 60, 60, 1, 2), (2000, 60, 20, 4, 1), (0, 0, 200, 1, 0)],
+)
+def test_a_plan_assumes_speeds_where_nobody_measured(tokens_in, tokens_out, rate, jobs, seconds):
+    tokens = {"tokens_in": ExpectedRange(tokens_in, 0, 0), "tokens_out": ExpectedRange(tokens_out, 0, 0)}
+    assert assume_seconds(replace(ESTIMATE, **tokens), rate, jobs) == seconds
 
 
 @pytest.mark.parametrize(
