@@ -1,6 +1,7 @@
 """What stands on the page of a run: its views, the prompts of its compiled programs, the requests of its units."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -63,10 +64,18 @@ class RequestFinder:
 
         self.stores = stores
         self.left = most_steps
+        self._seconds = {each: took for store in stores for each, took in store.read_seconds().items()}
         self._rebuilders = [RequestRebuilder.of(store, partial(_load_agents, store.folder)) for store in stores]
 
     def find(self, record: "UnitRecord | TrainingRecord") -> "Exchanges":
-        """Return the exchanges of a record; without any it says why."""
+        """Return the exchanges of a record, without any why, and how long its trials took."""
+        from rsso_dspy.store.usage_ledger import get_job_key
+
+        key = get_job_key(record)
+        seconds = {number: took for (unit, number), took in self._seconds.items() if unit == key}
+        return replace(self._find_exchanges(record), seconds=seconds)
+
+    def _find_exchanges(self, record: "UnitRecord | TrainingRecord") -> "Exchanges":
         from rsso_dspy.report.page import Exchanges
 
         if found := next(filter(None, (load_exchanges(store, record) for store in self.stores)), None):

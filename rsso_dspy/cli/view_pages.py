@@ -13,6 +13,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,6 +58,7 @@ class RunPages:
         self.price_of = price_of
         self._pages: dict[tuple[str, ...], _Page] = {}
         self._means: dict[Path, tuple[str, tuple[tuple[str, str], ...]]] = {}
+        self._making: dict[tuple[str, ...], Future[str]] = {}
         self._lock = threading.Lock()
 
     def find_runs(self) -> dict[str, Path]:
@@ -118,14 +120,37 @@ class RunPages:
                 raise
             return open_runs(folders, separate=True)
 
-    def render_page(self, names: Sequence[str]) -> str | None:
+    def render_page(self, names: Sequence[str], patience: float | None = None) -> str | None:
         """Render the page of these runs; None if there is none of a name. Raises `UsageError` for runs that cannot be
-        read or compared."""
-        pool = self.open_pool(names)
+        read or compared.
+
+        With `patience`, the first page of these runs is made in a thread, and one that asks again every second is
+        returned if it takes longer than this many seconds. Later pages are waited for: a browser keeps the one before.
+        """
+        from rsso_dspy.cli.page_content import get_page_title
+        from rsso_dspy.report.page.run_list import render_waiting_page
+
+        pool, asked = self.open_pool(names), tuple(names)
         if pool is None:
             return None
-        with self._lock:
-            return self._refresh(tuple(names), pool).html
+        if patience is None or ((known := self._pages.get(asked)) and known.html):
+            with self._lock:
+                return self._refresh(asked, pool).html
+        mine: Future[str] = Future()
+        making = self._making.setdefault(asked, mine)
+        if making is mine:
+            threading.Thread(target=self._make_page, args=(asked, pool, making), daemon=True).start()
+        if not wait([making], patience).done:
+            return render_waiting_page(get_page_title(pool.stores), describe_progress(pool.stores))
+        self._making.pop(asked, None)
+        return making.result()
+
+    def _make_page(self, names: tuple[str, ...], pool: "PooledRuns", making: "Future[str]") -> None:
+        try:
+            with self._lock:
+                making.set_result(self._refresh(names, pool).html)
+        except Exception as error:  # raised to who asks next
+            making.set_exception(error)
 
     def read_unit(self, names: Sequence[str], arm: str, key: str, seed: int, training: bool) -> bytes | None:
         """Return the record of a unit that the page lists, as JSON; None if there is none."""

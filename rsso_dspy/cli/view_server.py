@@ -20,6 +20,8 @@ from rsso_dspy.errors import RssoError, UsageError
 HOST = "127.0.0.1"
 SECONDS = 30
 """Maximum seconds in which a client must have sent its request, or read the answer."""
+PATIENCE = 0.3
+"""Seconds that a browser waits for the first page of a run before it is shown one that asks again."""
 MOST_FIELDS = 50
 """Maximum number of fields in a query."""
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
@@ -128,7 +130,7 @@ def _show_list(pages: RunPages, query: Query) -> Answer:
 
 
 def _show_run(pages: RunPages, query: Query) -> Answer:
-    page = pages.render_page(query.get("dir", []))
+    page = pages.render_page(query.get("dir", []), PATIENCE)
     return None if page is None else (HTML, page)
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
-from rsso_dspy.safe_read import parse_entry
-from rsso_dspy.store.journals import TIMINGS
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.usage_ledger import get_job_key
 
@@ -52,11 +50,7 @@ def measured(store: Store) -> Pace | None:
     """Measure the pace of a folder's trials; None if there are too few or their times are unknown."""
     if not (store.folder / "run.json").exists():
         return None
-    seconds: dict[tuple[str, int], float] = {}
-    for line in store.read_journal(store.folder / TIMINGS):
-        match parse_entry(line):
-            case {"unit": str(unit), "trial": int(number), "seconds": float(took)} if took > 0:
-                seconds[unit, number] = took  # the last time that it was played
+    seconds = store.read_seconds()
     calls, total = 0, 0.0
     for record in store.units():
         for trial in record.trials:

@@ -8,6 +8,7 @@ A kill may leave half a line, which readers skip without losing the next line.
 """
 
 import json
+import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -37,6 +38,15 @@ class Journals:
 
     def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
         self._append_entry(TIMINGS, {"unit": unit, "trial": trial, "seconds": round(seconds, 3)})
+
+    def read_seconds(self) -> dict[tuple[str, int], float]:
+        """Return the seconds of trials by unit and number, of the last time that each was played."""
+        found: dict[tuple[str, int], float] = {}
+        for line in self.read_journal(self.folder / TIMINGS):
+            match parse_entry(line):
+                case {"unit": str(unit), "trial": int(number), "seconds": float(took)} if 0 < took < math.inf:
+                    found[unit, number] = took
+        return found
 
     def note_event(self, event: str, details: Mapping[str, Any]) -> None:
         """Append an event; see `run_log_writer.py`."""

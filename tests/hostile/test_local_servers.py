@@ -145,7 +145,9 @@ def test_doctor_times_the_server_and_says_what_a_run_takes(rsso, monkeypatch, an
     assert "key: none is configured, and none was needed" in out
     assert re.search(r"a step: \S+ s \(1,000 tokens in, 50 out: [\d.]+ tokens/s\); the next", out)
     assert "read from its cache in the second: 900 of 1,000 tokens" in out
-    assert re.search(r"a run of rsso on one variant a task \(18 units of 5 trials\): about [\d,]+ calls, .+ s", out)
+    assert re.search(
+        r"a run of rsso on one variant a task \(18 units of 5 trials\): about [\d,]+ calls, .+ one after", out
+    )
     assert ("name: tiny is not in the server's list; the server has other" in out) is (models == ["other"])
 
 

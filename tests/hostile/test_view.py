@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -16,6 +17,7 @@ import pytest
 
 from rsso_dspy.cli.view_pages import RunPages
 from rsso_dspy.cli.view_server import ViewServer, open_server
+from rsso_dspy.errors import UsageError
 from rsso_dspy.report.cost_report import return_no_price
 from tests.chaos.process import ROOT, python
 from tests.hostile.test_pooling import folder
@@ -24,6 +26,7 @@ from tests.report.conftest import browser
 
 __all__ = ["browser"]
 
+WAITING = '<meta http-equiv="refresh" content="1">'
 SECRET = "a file outside of every run"
 
 
@@ -45,6 +48,13 @@ def served(tmp_path_factory) -> Iterator[ViewServer]:
 
 
 def ask(server: ViewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, str, http.client.HTTPMessage]:
+    """The answer; a page that asks again is asked again, as a browser does."""
+    while WAITING in (answer := ask_once(server, path, method, **headers))[1]:
+        time.sleep(0.1)
+    return answer
+
+
+def ask_once(server: ViewServer, path: str, method: str = "GET", **headers: str):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     try:
         connection.putrequest(method, path, skip_host="Host" in headers)
@@ -123,6 +133,32 @@ def test_runs_are_listed_filtered_and_compared(served):
     head, data = ask(served, under(served, "run?dir=first"), "HEAD"), ask(served, under(served, "state?dir=first"))
     assert head[:2] == (200, "")
     assert json.loads(data[1])["status"] == "2 of 2 units, not playing"
+
+
+def test_a_page_that_takes_long_is_made_while_the_browser_waits(tmp_path, monkeypatch):
+    pages = RunPages(folder(tmp_path / "run", record("sso", "boil", 1, [[20]])), return_no_price)
+    go_on, render = threading.Event(), RunPages._render
+
+    def render_slowly(*words: Any) -> None:
+        go_on.wait(60)
+        render(*words)
+
+    monkeypatch.setattr(RunPages, "_render", render_slowly)
+    first, second = pages.render_page(["run"], 0), pages.render_page(["run"], 0)
+    assert first == second
+    assert WAITING in first
+    assert "1 of 1 units, not playing. The page is being made" in first
+    go_on.set()
+    assert pages.render_page(["run"], 60) == pages.render_page(["run"], 0) == pages.render_page(["run"])
+
+    def refuse(*_: Any) -> None:
+        raise UsageError("of two benchmarks")
+
+    monkeypatch.setattr(RunPages, "_render", refuse)
+    other = RunPages(pages.root, return_no_price)
+    for _ in range(2):  # it is tried again
+        with pytest.raises(UsageError, match="of two benchmarks"):
+            other.render_page(["run"], 60)
 
 
 def test_a_browser_follows_a_run_while_it_plays(browser, tmp_path):

@@ -193,9 +193,10 @@ def test_what_was_recorded_of_a_step_is_shown_to_the_letter(visit, tmp_path):
         exchange("actor", 1, answer=["look"], model="m-2", seconds=1.5, failed=[["LMServerError", []]]),
         exchange("actor", 2, answer=["Hm.\n\n look"]),
     ]
-    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: Exchanges({1: tape}))
+    write_page(tmp_path / "sent.html", "Sent", [], [unit], exchanges=lambda _: Exchanges({1: tape}, seconds={1: 3.25}))
     page = visit("#/trials/sso/boil::22/s0/t1", file=tmp_path / "sent.html")
     at_step(page, 1, of=2)
+    assert "3.25 s in all" in page.locator(".spent").text_content()
     part = page.get_by_label("As sent and answered")
     assert "m-2" in part.locator("summary").inner_text()
     assert "1.5 s, 1 request failed before" in part.locator("summary").inner_text()

@@ -30,6 +30,8 @@ class Exchanges:
     """Whether the requests were not recorded but made again; they have no answers."""
     why_not: str = ""
     """Why there are none, as the end of a sentence."""
+    seconds: Mapping[int, float] = field(default_factory=dict)
+    """How long each trial took, as far as the run noted it."""
 
 
 NONE = Exchanges()
@@ -74,7 +76,9 @@ def build_record_data(record: UnitRecord | TrainingRecord, exchanges: Exchanges 
         "seed": record.seed,
         "sso": _uses_sso_scaffold(record),
         "trials": [
-            _build_trial_data(result, texts) | _exchanges(exchanges.by_trial.get(result.trial, ()), texts)
+            _build_trial_data(result, texts)
+            | _exchanges(exchanges.by_trial.get(result.trial, ()), texts)
+            | ({"seconds": exchanges.seconds[result.trial]} if result.trial in exchanges.seconds else {})
             for result in record.trials
         ],
         "budgets": budgets,

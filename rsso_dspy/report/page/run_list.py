@@ -31,13 +31,18 @@ class RunRow:
 
 def render_run_list(title: str, rows: Sequence[RunRow], wanted: str) -> str:
     """Render the page. `wanted` is the filter, which `rows` have passed."""
+    empty = "No run is like this." if wanted else "There is no run in this folder yet."
+    return _render_without_scripts("runs.html.j2", title=title, rows=rows, wanted=wanted, empty=empty)
+
+
+def render_waiting_page(title: str, status: str) -> str:
+    """Render what stands for a page that is being made; a browser asks again every second."""
+    return _render_without_scripts("waiting.html.j2", title=title, status=status)
+
+
+def _render_without_scripts(template: str, **values: object) -> str:
     from markupsafe import Markup
 
     style = read_asset("page.css")
     policy = Markup(build_style_policy(style))
-    empty = "No run is like this." if wanted else "There is no run in this folder yet."
-    return (
-        make_template_environment()
-        .get_template("runs.html.j2")
-        .render(title=title, rows=rows, wanted=wanted, empty=empty, style=Markup(style), policy=policy)
-    )
+    return make_template_environment().get_template(template).render(**values, style=Markup(style), policy=policy)

@@ -144,6 +144,8 @@ function playedTrial(trial) {
   const budget = data.budgets[data.trials.indexOf(trial)];
   const spent = Object.entries(trial.usage).map(([role, [calls, sent, answered]]) =>
     `${role} ${count(calls, "call")}, ${sent.toLocaleString("en")} tokens in, ${answered.toLocaleString("en")} out`);
+  const calls = Object.values(trial.usage).reduce((sum, [made]) => sum + made, 0);
+  if (trial.seconds) spent.push(`${trial.seconds.toLocaleString("en")} s in all${calls ? `, ${(trial.seconds / calls).toFixed(2)} s a call` : ""}`);
   const facts = [`${trial.steps.length} of ${count(budget ?? trial.steps.length, "step")}`,
     `environment score ${trial.score}`, trial.at_reset ? `${count(trial.at_reset, "point")} held at reset, not earned` : null,
     trial.invalid ? `${count(trial.invalid, "action")} not understood` : null,
@@ -159,7 +161,7 @@ function playedTrial(trial) {
         el("b", { class: trial.solved ? "good" : "" }, count(trial.accumulator, "point")), `, ${ENDINGS[trial.outcome] ?? trial.outcome}`),
       el("p", { class: "dim facts-line" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)),
         items.length ? el("a", { href: address(unit, trial.trial, null, "learnt") }, `learned: ${summed(items)}`) : null),
-      spent.length ? el("details", { class: "spent" }, el("summary", {}, "Calls and tokens"),
+      spent.length ? el("details", { class: "spent" }, el("summary", {}, trial.seconds ? "Calls, tokens and time" : "Calls and tokens"),
         ...spent.map((line) => el("p", { class: "dim" }, line))) : null),
     open.track.part,
     el("div", { class: "walker" }, walkerBar(trial), stepList(trial), el("div", { id: "step" })),
