@@ -3,12 +3,14 @@
 is_repeated(steps)          # the last action is the one before it (the released code of Reflexion)
 find_loop(steps)            # "the last 10 actions are of only 2 kinds: ..."; empty without a loop
 describe_loops(steps)       # all loops of a trial as sentences, for the reflector
+
+`name_place` of an environment says where a state is; without it, texts are read as plain English.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rsso_dspy.records import Step
+from rsso_dspy.records import State, Step
 
 ACTIONS, KINDS = 10, 3
 """So many actions of at most so many kinds are a loop."""
@@ -17,9 +19,13 @@ STEPS, PLACES = 8, 2
 MOST_SENTENCES = 6
 
 _PLACE = re.compile(
-    r"(?:room|location) is called (?:the )?([a-z0-9 ]+)|You (?:arrive at|teleport to|move to) (?:the )?([a-z0-9 ]+)",
-    re.I,
+    r"\bYou (?:arrive (?:at|in)|enter|go to|walk to|move to|are (?:now )?in(?= the )) (?:the )?([a-z0-9 ]+)", re.I
 )
+
+
+def name_place(state: State) -> str:
+    """The place that a state's texts name last, in plain English; empty if they name none."""
+    return next(iter(_PLACE.findall(f"{state.observation}\n{state.look}")[::-1]), "").strip().lower()
 
 
 def is_repeated(steps: Sequence[Step]) -> bool:
@@ -27,7 +33,7 @@ def is_repeated(steps: Sequence[Step]) -> bool:
     return len(steps) > 1 and bool(steps[-1].action) and steps[-1].action == steps[-2].action
 
 
-def find_loop(steps: Sequence[Step]) -> str:
+def find_loop(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> str:
     """The semantic loop that the trial is in after its last step, as a clause; empty when it is in none.
 
     Ten actions of at most three kinds, or eight steps in at most two places. Places are read from observations; the
@@ -35,7 +41,7 @@ def find_loop(steps: Sequence[Step]) -> str:
     """
     if loop := find_action_loop(steps):
         return loop
-    places = list_places(steps)[-STEPS:]
+    places = list_places(steps, name_place)[-STEPS:]
     if len(places) == STEPS and all(places) and len(set(places)) <= PLACES:
         return f"{STEPS} steps were spent in only {len(set(places))} places: {', '.join(dict.fromkeys(places))}"
     return ""
@@ -50,23 +56,21 @@ def find_action_loop(steps: Sequence[Step]) -> str:
     return f"{ACTIONS} actions were of only {len(kinds)} kinds: {', '.join(kind or 'none' for kind in kinds)}"
 
 
-def list_places(steps: Sequence[Step]) -> list[str]:
+def list_places(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> list[str]:
     """The place after each step: the one its state names, else the last one that was named; empty before the first."""
     places: list[str] = []
     for step in steps:
-        named = _PLACE.findall(f"{step.state.observation}\n{step.state.look}")
-        here = next((a or b for a, b in reversed(named)), "").strip().lower()
-        places.append(here or (places[-1] if places else ""))
+        places.append(name_place(step.state) or (places[-1] if places else ""))
     return places
 
 
-def describe_loops(steps: Sequence[Step]) -> str:
+def describe_loops(steps: Sequence[Step], name_place: Callable[[State], str] = name_place) -> str:
     """The loops of a trial, a line each, every one once where it began; empty when there is none."""
     lines: list[str] = []
     start = 0
     for end in range(1, len(steps) + 1):
         stretch = steps[start:end]
-        loop = find_loop(stretch)
+        loop = find_loop(stretch, name_place)
         if loop:
             lines.append(f"Steps {end - (ACTIONS if 'actions' in loop else STEPS) + 1} to {end}: {loop}.")
             start = end

@@ -1,6 +1,7 @@
 """The arrows of the house, read off the imports: they point down and make no circle."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -201,6 +202,75 @@ def test_nothing_names_the_other_benchmarks_but_their_folders_and_the_registry(n
         and name in file.read_text(encoding="utf-8").lower()
     }
     assert found == {"environments/benchmark.py"}
+
+
+WORDS = {
+    "scienceworld": r"substance|teleport|hatchling|juvenile|(?:room|location) is called|door to|containing nothing"
+    r"|living thing|inclined plane|greenhouse|thermometer|celsius|life ?span|find-plant|boil|freeze|melt|stove"
+    r"|wrong focus|focus on",
+    "babyai": r"minigrid|red ball|locked door|turn left|move forward",
+    "pddl": r"gripper|blockworld|barman|tyreworld|robby|shaker|cocktail|unstack|putdown|jack-up",
+    "alfworld": r"desklamp|sinkbasin|countertop|microwave|garbagecan|receptacle|pick_and_place|in/on",
+}
+"""Benchmark to words that only its own texts have."""
+SPEAKS_OF = {
+    "cli/options.py": "boil freeze",
+    "cli/show.py": "find-plant",
+    "cli/skills.py": "find-plant",
+    "memory/constitution/file.py": "boil",
+    "workflows/sweeps.py": "boil",
+    "report/data/rsso.json": "boil find-plant freeze lifespan substance thermometer",
+}
+"""Files outside of the folders that may say such words: the others help with an example of a key, the last one holds a
+published table."""
+
+
+def read_texts(file: Path) -> list[str]:
+    """The texts that a file holds for its program: literals without docstrings; a file that is no code, whole."""
+    whole = file.read_text(encoding="utf-8")
+    if file.suffix != ".py":
+        return [whole]
+    nodes = list(ast.walk(ast.parse(whole)))
+    told = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    texts = [node for node in nodes if isinstance(node, ast.Constant) and id(node) not in told]
+    return [node.value for node in texts if isinstance(node.value, str)]
+
+
+def find_words(package: Path) -> dict[str, str]:
+    """File to the words of benchmarks that it says outside of their folders. The offline player may say them all."""
+    found: dict[str, set[str]] = {}
+    for file in package.rglob("*"):
+        name = file.relative_to(package).as_posix()
+        if file.suffix in {".py", ".js", ".css", ".j2", ".json", ".toml", ".tsv"} and not name.startswith("explorer/"):
+            said = "\n".join(read_texts(file))
+            for benchmark, words in WORDS.items():
+                if not name.startswith(f"environments/{benchmark}/"):
+                    found.setdefault(name, set()).update(re.findall(rf"\b(?:{words})\b", said.lower()))
+    return {name: " ".join(sorted(words)) for name, words in found.items() if words}
+
+
+def test_nothing_speaks_as_a_benchmark_does_but_its_folder():
+    assert find_words(PACKAGE) == SPEAKS_OF
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("loops.py", "PLACE = r'room is called (.+)'", "room is called"),
+        ("optimize/deep/names.py", "def f():\n    return f'the {x} Substance'", "substance"),
+        ("environments/babyai/view.py", "A = 'the microwave'", "microwave"),
+        ("report/page.js", "say('Hatchling')", "hatchling"),
+        ("environments/alfworld/view.py", "A = 'the microwave'", ""),
+        ("explorer/actor.py", "A = 'the microwave'", ""),
+        ("loops.py", '"""As in a microwave."""\nX = 1\n"""Or on a stove."""', ""),
+        ("loops.py", "A = 'meltdown, boilerplate'", ""),
+    ],
+)
+def test_a_word_of_a_benchmark_is_found_wherever_it_stands(tmp_path, name, text, said):
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    assert find_words(tmp_path) == ({name: said} if said else {})
 
 
 def test_nothing_but_the_models_know_the_offline_player():

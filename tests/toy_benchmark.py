@@ -1,12 +1,6 @@
-"""A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator.
+"""A benchmark of another package, whole: count to a number by adding, or down from it by taking away. No simulator."""
 
-`installed` makes the package: its entry point is read as that of any other.
-"""
-
-from dataclasses import replace
-from pathlib import Path
-
-from rsso_dspy.environments import Transition
+from rsso_dspy.environments import TextEnvironment, Transition
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.splits import TaskTable
@@ -17,23 +11,20 @@ TEMPLATES = "An action adds or takes away NUMBER, which is 1 to 3.\nTemplates:\n
 ROW = {"train": (0, 5), "dev": (6, 8), "test": (9, 14)}
 
 
-class Counting:
+def measure_way(variant):
+    return 2 + variant.index % 3
+
+
+class Counting(TextEnvironment):
     """Every step towards the number earns a third of the points, the number itself the rest."""
 
     action_templates = TEMPLATES
-    points_at_reset = 0
-    rules_of_thumb = ()
-    alive = True
 
     def reset(self, variant):
-        self.variant, self.score = variant, 0
-        self.at, self.end = (0, self._far) if variant.task == "up" else (self._far, 0)
+        self.variant, self.score, far = variant, 0, measure_way(variant)
+        self.at, self.end = (0, far) if variant.task == "up" else (far, 0)
         self.task = f"Count from {self.at} to {self.end}."
         return self._state("You begin.")
-
-    @property
-    def _far(self):
-        return 2 + self.variant.index % 3
 
     def step(self, action):
         words, before = action.lower().split(), self.score
@@ -48,24 +39,15 @@ class Counting:
     def _state(self, observation):
         return State(observation, f"The number is {self.at}.", "")
 
-    def render(self, states):
-        return [state.description for state in states]
-
-    def lessons(self, states, steps):  # noqa: ARG002
-        return ()
-
     def goal_progress(self):
         if self.variant.split == "test":
             raise SplitError("held out")
         return (Goal("Arrive", self.score == 100, True),)
 
-    def close(self):
-        pass
-
 
 def walk_gold_path(variant):
     """To the number, by steps of 3 at most."""
-    far = 2 + variant.index % 3
+    far = measure_way(variant)
     sizes = [min(3, far - done) for done in range(0, far, 3)]
     return [f"add {size}" if variant.task == "up" else f"take {size} away" for size in sizes]
 
@@ -81,18 +63,3 @@ BENCHMARK = Benchmark(
     goal_advice={"Arrive": ("Always stop at the number.",)},
     goal_phrases={"Arrive": "a number reached"},
 )
-
-WITHOUT_GOLD = replace(BENCHMARK, name="goldless", own_gold_path=None)
-BROKEN = "not a benchmark"
-
-
-def installed(folder: Path, memories: str = "", **points: str) -> Path:
-    """A folder for `sys.path` with a package whose entry points are these benchmarks, name to ``module:attribute``, and
-    one of `memories`."""
-    about = folder / "toy_package-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-package\nVersion: 1.0\n")
-    lines = [f"{name} = {value}" for name, value in (points or {"toy": "tests.toy_benchmark:BENCHMARK"}).items()]
-    lines += ["[rsso_dspy.memories]", f"mine = {memories}"] if memories else []
-    (about / "entry_points.txt").write_text("\n".join(["[rsso_dspy.benchmarks]", *lines]) + "\n")
-    return folder

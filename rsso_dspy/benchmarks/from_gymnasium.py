@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rsso_dspy.environments import Transition
+from rsso_dspy.environments import TextEnvironment, Transition
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import NotInstalled, SimulatorDied, UsageError
-from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
+from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Variant
 
 SEEDS = {"train": (0, 49), "dev": (50, 69), "test": (70, 99)}
 """First and last seed of each split."""
@@ -155,10 +155,8 @@ def describe_text(observation: Any) -> str:
     )
 
 
-class WrappedWorld:
+class WrappedWorld(TextEnvironment):
     """One such environment, as an `Environment`. A variant's index is the seed of its reset."""
-
-    points_at_reset = 0
 
     def __init__(self, reading: _Reading):
         self._reading = reading
@@ -168,7 +166,6 @@ class WrappedWorld:
         self._points = 0
         self._done = False
         self.task = ""
-        self.alive = True
         self.rules_of_thumb = reading.rules
 
     @property
@@ -213,15 +210,10 @@ class WrappedWorld:
                 return list(self._info[key])
         return list(self._reading.list_names(self._require_world()))
 
-    def render(self, states: Sequence[State]) -> list[str]:
-        return [state.observation for state in states]
-
-    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG002
-        return ()
-
     def close(self) -> None:
         self._close_made()
-        self._world, self.alive = None, False
+        self._world = None
+        super().close()
 
     def _close_made(self) -> None:
         """Close an environment that was made here; one that the caller holds is left open."""

@@ -80,7 +80,7 @@ def _check_embedder(config: "Config") -> str:
 
     embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0, "cache": False}))
     embedder.check()
-    dimensions = embedder(["a thermometer"]).shape[1]
+    dimensions = embedder(["a text"]).shape[1]
     where = f", from {source}" if (source := embedder.describe_source()) else ""
     return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
 

@@ -3,12 +3,13 @@
 The Protocols below are the whole contract. To add a benchmark, see docs/ADD_ENVIRONMENT.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from rsso_dspy.environments.grammar import list_templates
+from rsso_dspy.loops import name_place
 from rsso_dspy.records import Lesson, State, Step, Variant
 
 __all__ = [
@@ -17,9 +18,11 @@ __all__ = [
     "Environments",
     "Interface",
     "ListsActions",
+    "TextEnvironment",
     "Transition",
     "choose_interface",
     "choose_task",
+    "get_place_reader",
     "list_verbs",
 ]
 
@@ -72,6 +75,8 @@ class Environment(Protocol):
 
     Optional members: ``choose_interface(name)`` selects one of several interfaces; it is called before ``reset`` and
     holds until the next call. ``verbs`` lists first words of actions beyond those of the templates.
+    ``name_place(state)`` returns the place that a state's texts name, in lower case, or an empty text; without it they
+    are read as plain English.
     """
 
     @property
@@ -93,6 +98,24 @@ class Environment(Protocol):
     def step(self, action: str) -> Transition: ...
 
     def render(self, states: Sequence[State]) -> list[str]: ...
+
+
+class TextEnvironment:
+    """Base class with what most environments have in common: states in full, no points at reset, no rules, nothing to
+    close. ``task``, ``action_templates``, ``reset`` and ``step`` are left to write."""
+
+    alive = True
+    points_at_reset = 0
+    rules_of_thumb: Sequence[Lesson] = ()
+
+    def render(self, states: Sequence[State]) -> list[str]:
+        return [state.description for state in states]
+
+    def lessons(self, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG002
+        return ()
+
+    def close(self) -> None:
+        self.alive = False
 
 
 ActionChoice = Literal["free", "listed", "constrained"]
@@ -134,6 +157,12 @@ def choose_task(environment: Environment, task: str) -> None:
     choose: Any = getattr(environment, "choose_task", None)
     if choose is not None:
         choose(task)
+
+
+def get_place_reader(environment: Environment) -> Callable[[State], str]:
+    """Return what tells the place of a state: the environment's ``name_place``, or that of plain English."""
+    own: Callable[[State], str] = getattr(environment, "name_place", name_place)
+    return own
 
 
 def list_verbs(environment: Environment) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Extracts actions from prose, using the grammar of a benchmark: ``"First, go to the kitchen."`` means teleport.
+"""Extracts actions from prose, using the grammar of a benchmark: ``"First, take the lamp."`` means ``pick up lamp``.
 
     GRAMMAR.parse_command("go to the hall")                # Command("go", "hall")
     Grammar.from_templates("Templates:\\npush OBJ")     # only the action templates
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from rsso_dspy.environments.naming import Naming
+
 __all__ = ["AdviceClause", "Command", "Grammar", "Verb", "extract_content_words", "list_templates", "normalize_words"]
 
 CHOOSE = "choose"
@@ -21,7 +23,6 @@ _HEADING = re.compile(r"^templates:\s*$", re.M | re.I)
 
 _SLOT = re.compile(r"\b[A-Z][A-Z0-9_]*\b")
 _ARTICLES = frozenset({"the", "a", "an", "some"})
-_SLOTS = frozenset({"obj", "object", "container", "location", "something", "it", "thing", "substance", "item"})
 _LEAD = re.compile(
     r"^(?:\s*(?:[-*•>#]+|\(?\d+[.):]|step \d+[.:]?|first|second|third|next|then|finally|now|again|also|and|please"
     r"|always|you (?:should|must|can|need to)|should|must|try to|try|remember to|instead|only|simply|later|afterwards"
@@ -58,14 +59,6 @@ class Command:
             return self.thing
         tail = f" {self.join} {self.place}" if self.place else ""
         return f"{self.head or self.verb} {self.thing}{tail}".strip()
-
-    @property
-    def is_concrete(self) -> bool:
-        """Whether no part is a placeholder such as OBJ or "the substance"."""
-        return not any(
-            extract_content_words(part) & _SLOTS and len(extract_content_words(part)) == 1
-            for part in (self.thing, self.place)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +101,16 @@ class Grammar:
     """Regular expression of an action that gives an answer: what it names is never advice for another variant."""
     caution: str = ""
     """A sentence of advice after an action that cost points."""
+    naming: Naming = field(default_factory=Naming)
+    """How observations name things."""
 
     @classmethod
-    def from_templates(cls, text: str) -> "Grammar":
+    def from_templates(cls, text: str, naming: Naming | None = None) -> "Grammar":
         """Build the grammar of an action_templates text.
 
         One action per line after ``Templates:``, with placeholders in capitals (``move OBJ to CONTAINER``).
         """
-        return cls(tuple(_parse_template(line) for line in list_templates(text)))
+        return cls(tuple(_parse_template(line) for line in list_templates(text)), naming=naming or Naming())
 
     def make_command(self, name: str, thing: str = "", place: str = "") -> Command:
         """Build the command of a verb of the grammar."""

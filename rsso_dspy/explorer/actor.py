@@ -7,7 +7,15 @@ from hashlib import blake2b
 
 from rsso_dspy.explorer import advice, scene_parser
 from rsso_dspy.explorer.clauses import ReadAdvice, read_advice
-from rsso_dspy.explorer.commands import TRAVEL, AdviceClause, Command, command, extract_content_words, normalize_words
+from rsso_dspy.explorer.commands import (
+    TRAVEL,
+    AdviceClause,
+    Command,
+    command,
+    extract_content_words,
+    is_concrete,
+    normalize_words,
+)
 from rsso_dspy.explorer.goals import TaskGoals, parse_task_goals
 from rsso_dspy.explorer.heuristics import DRIVES, ActionProposal
 from rsso_dspy.explorer.notes import Notebook
@@ -82,7 +90,7 @@ def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene) -> lis
     return [
         ActionProposal(line.command.text, _ADVISED, "I was advised to")
         for line in told
-        if line.positive and line.command and line.command.is_concrete and _is_possible(line.command, scene)
+        if line.positive and line.command and is_concrete(line.command) and _is_possible(line.command, scene)
     ]
 
 
@@ -169,7 +177,7 @@ def _resolve_step(step: Command, scene: scene_parser.Scene, driven: tuple[Action
     "inclined plane B"), or, for a kind or a placeholder, what the player would do with that verb by itself."""
     if step.verb in (*TRAVEL, "wait", "choose") or step.thing in scene.things:
         return step.text
-    if step.is_concrete and (
+    if is_concrete(step) and (
         fuller := next((n for n in scene.things if extract_content_words(step.thing) <= extract_content_words(n)), "")
     ):
         return replace(step, thing=fuller).text
@@ -187,7 +195,7 @@ def _propose_skill_steps(
         if step is not None and step.verb != "choose":
             action = _resolve_step(step, scene, driven)
             done = command(action)
-            if done is not None and done.is_concrete:
+            if done is not None and is_concrete(done):
                 why = f"it leads to a subgoal that was reached before ({skill.target.rstrip('.')})"
                 found.append(ActionProposal(action, _SKILL - 0.3 * rank, why))
     return found

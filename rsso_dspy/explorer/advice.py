@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rsso_dspy.explorer.clauses import DEPENDING, ReadAdvice, ScopedClause, is_plain, read_advice
-from rsso_dspy.explorer.commands import AdviceClause, Command, command, extract_content_words, is_same_verb, lines
+from rsso_dspy.explorer.commands import (
+    AdviceClause,
+    Command,
+    command,
+    extract_content_words,
+    is_concrete,
+    is_same_verb,
+    lines,
+)
 
 _ATTEMPT = re.compile(r"^Attempt \d+: ", re.M)
 _EARNED = re.compile(r"earned (\d+) point")
@@ -129,4 +137,4 @@ def is_advice_for(advised: Command, done: Command) -> bool:
 
 def _is_part_meant(advised: str, done: str) -> bool:
     wanted = extract_content_words(advised)
-    return not wanted or wanted <= extract_content_words(done) or not Command("", advised).is_concrete
+    return not wanted or wanted <= extract_content_words(done) or not is_concrete(Command("", advised))

@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import LMError
 
-from rsso_dspy.environments import Environment, choose_interface
+from rsso_dspy.environments import Environment, choose_interface, get_place_reader
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory
 from rsso_dspy.programs.choosing import offer_actions
@@ -262,7 +262,7 @@ class Agent(dspy.Module):
             recalled = tuple(item for each in recalls.values() for item in each.ids)
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)
-            outcome = stop_reason(steps, transition, runtime.rules, budget)
+            outcome = stop_reason(steps, transition, runtime.rules, budget, get_place_reader(environment))
             if outcome is None and not runtime.rules.frozen:
                 for memory in memories:
                     memory.observe(variant, environment.task, states, steps)

@@ -4,15 +4,15 @@ fields = list_reflection_fields(predictor, improvements, trajectory)     # what 
 compose_reflection(prediction, trajectory)                               # what the memory keeps
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
 
 from rsso_dspy.errors import UsageError
-from rsso_dspy.loops import describe_loops
+from rsso_dspy.loops import describe_loops, name_place
 from rsso_dspy.memory.reflections import LongTerm
-from rsso_dspy.records import Trajectory
+from rsso_dspy.records import State, Trajectory
 from rsso_dspy.signatures.reflection import ADDED_INPUTS, ADDED_OUTPUTS, LOOPS, add_reflection_fields
 
 _LABELS = {
@@ -24,16 +24,21 @@ _LABELS = {
 }
 
 
-def list_reflection_fields(module: dspy.Module, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
+def list_reflection_fields(
+    module: dspy.Module,
+    improvements: frozenset[str],
+    trajectory: Trajectory,
+    name_place: Callable[[State], str] = name_place,
+) -> dict[str, Any]:
     """What a call of the reflector is told besides, for these improvements: a signature with their fields, and the
-    loops. Empty without them, so that the prompt stays what it was.
+    loops. Empty without them, so that the prompt stays what it was. `name_place` tells the place of a state.
 
     Raises `UsageError` when the reflector was replaced by a module that lacks the fields and cannot be given them.
     """
     asked = improvements & (ADDED_INPUTS.keys() | ADDED_OUTPUTS.keys())
     if not asked:
         return {}
-    told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps)} if "loops" in asked else {}
+    told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, name_place)} if "loops" in asked else {}
     if isinstance(module, dspy.Predict):
         return {**told, "signature": add_reflection_fields(module.signature, asked)}
     for predictor in module.predictors():

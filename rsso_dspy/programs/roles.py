@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 
-from rsso_dspy.environments import Environment, list_verbs
+from rsso_dspy.environments import Environment, get_place_reader, list_verbs
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.memory import Recall
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, PartialEpisode, RuleWriter, condense_rules
@@ -78,7 +78,9 @@ class Roles:
             earlier_plans="\n".join(earlier),
             transcript=self.tell_transcript(trajectory),
             outcome=self.tell_outcome(trajectory),
-            **list_reflection_fields(self.modules["reflector"], self.improvements, trajectory),
+            **list_reflection_fields(
+                self.modules["reflector"], self.improvements, trajectory, get_place_reader(self.environment)
+            ),
         )
         return prediction and compose_reflection(prediction, trajectory)
 

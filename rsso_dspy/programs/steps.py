@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rsso_dspy.environments import Environment, Interface, Transition
-from rsso_dspy.loops import find_loop, is_repeated
+from rsso_dspy.loops import find_loop, is_repeated, name_place
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.actor import Answer
 from rsso_dspy.programs.runtime import TrialRules
@@ -44,8 +44,14 @@ def apply_answer(
     return step, move
 
 
-def stop_reason(steps: Sequence[Step], move: Transition | None, rules: TrialRules, budget: int) -> Outcome | None:
-    """How the trial ended with the last step; None when it goes on."""
+def stop_reason(
+    steps: Sequence[Step],
+    move: Transition | None,
+    rules: TrialRules,
+    budget: int,
+    name_place: Callable[[State], str] = name_place,
+) -> Outcome | None:
+    """How the trial ended with the last step; None when it goes on. `name_place` tells the place of a state."""
     if move is not None:
         if move.done or move.score >= SOLVED_SCORE:
             return "solved" if move.score >= SOLVED_SCORE else "failed"
@@ -56,7 +62,7 @@ def stop_reason(steps: Sequence[Step], move: Transition | None, rules: TrialRule
     limit = rules.max_repeat
     if limit is not None and len(steps) > limit and len({step.action for step in steps[-limit:]}) == 1:
         return "repeated"
-    if (rules.exhausted_by_repeat and is_repeated(steps)) or (rules.exhausted_by_loop and find_loop(steps)):
+    if (rules.exhausted_by_repeat and is_repeated(steps)) or (rules.exhausted_by_loop and find_loop(steps, name_place)):
         return "exhausted"
     idle = rules.max_idle
     if idle is not None and len(steps) >= idle and not any(step.reward > 0 for step in steps[-idle:]):

@@ -27,10 +27,6 @@ METHODS = ("react", "reflexion", "sso", "rsso")
 PAPERS = ("rsso", "omnireflect", "reflexion")
 """Papers whose tables are here, each a file in ``data``."""
 
-CEILING_TASK = "find-plant"
-CEILING = 92
-"""Highest possible accumulator on this task: 8 points are held at reset and are never a reward."""
-
 
 @dataclass(frozen=True, slots=True)
 class Table2Row:

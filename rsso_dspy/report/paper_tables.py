@@ -8,8 +8,6 @@ from rich.text import Text
 
 from rsso_dspy.report import cells
 from rsso_dspy.report.paper import (
-    CEILING,
-    CEILING_TASK,
     METHODS,
     list_table2_rows,
     load_published_tables,
@@ -27,6 +25,7 @@ WORDS = ("scaffold", "model")
 def build_paper_tables() -> Group:
     """Build Table 1, the gain of trial 2, Table 2 with both differences of rSSO, and the recomputed statistics."""
     found = recompute_statistics()
+    task, points = load_published_tables()["ceiling"].values()
     rank, sign, over = found.wilcoxon, found.sign, found.interval
     said = [
         f"rsso - sso over {len(list_table2_rows())} task types: Wilcoxon signed-rank W = {rank.statistic:g}, p = "
@@ -37,9 +36,9 @@ def build_paper_tables() -> Group:
         "smallest difference that a run of this size would find in four of five cases is "
         f"{over.detectable_difference:.1f}.",
         "Table 1 prints means over variants. Means over task types, as in SSO's own table, are lower because task "
-        f"types with few variants score lower. On {CEILING_TASK} 8 points are held at reset and are never a reward, so "
-        f"the sum of rewards cannot exceed {CEILING}: the 91.7 of SSO and rSSO is that ceiling, and the 100.0 of the "
-        "flat methods follows another rule.",
+        f"types with few variants score lower. On {task} {100 - points} points are held at reset and are never a "
+        f"reward, so the sum of rewards cannot exceed {points}: the 91.7 of SSO and rSSO is that ceiling, and the "
+        "100.0 of the flat methods follows another rule.",
         "The rows of GPT-4 are for orientation, not for comparison with those of Claude: they are quoted from SSO's "
         "own table, which averages over task types under another protocol, and ReAct's 29.6 and Reflexion's 39.4 in it "
         "come from runs of other authors (SwiftSage, CLIN).",

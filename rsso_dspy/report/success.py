@@ -13,7 +13,7 @@ from rsso_dspy.records import Trajectory, UnitRecord
 from rsso_dspy.report.learning_curves import compute_learning_curve
 from rsso_dspy.report.metrics import select_scored_units
 
-FAILURES = ("loops", "not found", "wrong focus", "out of steps", "other")
+FAILURES = ("loops", "not found", "wrong answer", "out of steps", "other")
 """Why a trial was not solved; `classify_failure` says when each applies."""
 
 
@@ -64,11 +64,11 @@ def compute_success(arm: str, records: Sequence[UnitRecord]) -> Success:
 
 
 def classify_failure(trajectory: Trajectory) -> str:
-    """Why a trial was not solved, the first that fits: the environment ended it at a loss (wrong focus), it ended in a
+    """Why a trial was not solved, the first that fits: the environment ended it at a loss (wrong answer), it ended in a
     loop, it earned nothing (not found), its steps were used up, anything else."""
     steps = trajectory.steps
     if trajectory.outcome == "failed" and steps and steps[-1].reward < 0:
-        return "wrong focus"
+        return "wrong answer"
     if trajectory.outcome in ("repeated", "exhausted") or find_action_loop(steps):
         return "loops"
     if trajectory.outcome == "budget":

@@ -56,7 +56,7 @@ def build_failures_table(found: Sequence[Success]) -> Sheet:
         "Trials that were not solved, and why",
         ("arm", "trials", *FAILURES),
         tuple(rows),
-        ("Each trial counts once. wrong focus: its last action ended it at a loss. loops: it ended as repeated or "
+        ("Each trial counts once. wrong answer: its last action ended it at a loss. loops: it ended as repeated or "
          "exhausted, or with ten actions of at most three kinds. not found: its steps were used up and nothing was "
          "earned. out of steps: used up after something was.",),
     )  # fmt: skip

@@ -2,6 +2,9 @@
 
 import dspy
 
+NAMED = "the thing named in"
+"""What the instruction gives as an example of a role; a benchmark may have one that tells more."""
+
 
 class ProposeEdits(dspy.Signature):
     """You improve the instruction of one role of an agent. The same instruction serves every task type listed, and
@@ -13,7 +16,7 @@ class ProposeEdits(dspy.Signature):
     Every added line is one short order that can be followed without knowing these attempts.
     - A line that holds for tasks of one type begins with the words of that type: In tasks about WORDS: ...
     - A line without such a beginning holds everywhere. Write one only where several task types show the same.
-    - Never name an object, a box or a result of one variant. Say what it is in the task's words: the substance named in
+    - Never name an object, a box or a result of one variant. Say what it is in the task's words: the thing named in
       the task.
     - Facts about one variant are evidence, not orders. Points may come long after the action that earned them. Lines
       marked "Perhaps" come from a single variant.

@@ -7,18 +7,26 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
+import dspy
 import pytest
 
+import rsso_dspy
+from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.experiment.session import session
+from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.unit_store import Store
-from tests.live import says
+from tests.live import Engine, model, says
 from tests.provider_formats import Said
 from tests.provider_server import provider
-from tests.toy_benchmark import TEMPLATES, installed
+from tests.toy_benchmark import TEMPLATES
+from tests.toy_package import installed
 
 TOY = ("--benchmark", "toy", "--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash")
+PLAYS = {True: "add 1", False: "wait"}
 RUN = ("run", "--methods", "react,rsso", "--tasks", "up", "--per-task", "2", "--trials", "2", *TOY)
 
 
@@ -136,6 +144,35 @@ def test_a_program_is_compiled_on_it_and_plays_it_alone(rsso):
     assert "benchmark" in out
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_what_gepa_itself_saved_is_played(rsso):
+    """As a user of DSPy does it: `dspy.GEPA` over the agent, `save`, and from then on the command line."""
+    wanted = "Count upwards, one at a time."
+    actor = Engine(lambda prompt: says(reasoning="So.", current_subgoal="none", next_action=PLAYS[wanted in prompt]))
+    config = load_config(overrides=["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60"])
+    example = dspy.Example(variant="up::0", trials=1).with_inputs("variant", "trials")
+    with session(config), dspy.context(lm=model(actor)):
+        gepa = dspy.GEPA(
+            rsso_dspy.metric, max_metric_calls=6, num_threads=1, seed=0,
+            reflection_lm=model(Engine(lambda _: json.dumps({"new_instruction": wanted}))),
+        )  # fmt: skip
+        gepa.compile(Agent("react-sso"), trainset=[example], valset=[example]).save("gepa.json")
+    assert wanted in Path("gepa.json").read_text()
+
+    words = ("gepa.json", "--tasks", "up", "--per-task", "1", "--trials", "1", *TOY)
+    for verb in ("evaluate", "run --methods react-sso --programs"):
+        code, _, err = rsso(*verb.split(), *words, "--dry-run")
+        assert code == 0, err
+        assert " ".join(err.split()).count("gepa was made elsewhere: rsso-dspy cannot tell") == 1
+    with provider(lambda request: Said(actor.answer(str(request["messages"])))) as served:
+        code, _, err = rsso("evaluate", *words, *answered_by(served), "--out", "e")
+    assert code == 0, err
+    units = {unit.program: unit for unit in Store(Path("e")).units()}
+    assert {name: unit.trajectories[0].solved for name, unit in units.items()} == {"zero-shot": False, "gepa": True}
+    sent = [wanted in str(request["messages"]) for request in served.requests]
+    assert Counter(sent) == {name == "gepa": len(unit.trajectories[0].steps) for name, unit in units.items()}
+
+
 def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):
     code, _, err = rsso("constitution", "build", "--writer", "symbolic", "--explore", "0", *TOY, "-o", "c.json")
     assert code == 0, err
@@ -154,7 +191,7 @@ def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):
         ({}, r"unknown benchmark 'toi': did you mean toy\? Known: alfworld, babyai, pddl, scienceworld, toy\."),
         ({"toi": "no_such_module:X"}, r"benchmark toi of toy-package \(no_such_module:X\) cannot be loaded: ModuleNot"),
         ({"toi": "tests.toy_benchmark:NOTHING"}, r"cannot be loaded: AttributeError: .* Fix that package"),
-        ({"toi": "tests.toy_benchmark:BROKEN"}, r"is a str, not a Benchmark"),
+        ({"toi": "tests.toy_package:BROKEN"}, r"is a str, not a Benchmark"),
         ({"toi": "tests.toy_benchmark:BENCHMARK"}, r"has the name toy"),
     ],
 )

@@ -15,7 +15,8 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import PART
 from rsso_dspy.store.unit_store import Store
 from tests.cli.test_benchmark import units_in
-from tests.toy_benchmark import TEMPLATES, installed
+from tests.toy_benchmark import TEMPLATES
+from tests.toy_package import installed
 
 FAST = ("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash")
 MIXED = ("--benchmark", "toy,pddl")
@@ -25,9 +26,7 @@ BOTH = (*RUN, "--tasks", "up,gripper")
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch, tmp_path_factory) -> None:
-    points = {
-        name: f"tests.toy_benchmark:{made}" for name, made in (("toy", "BENCHMARK"), ("goldless", "WITHOUT_GOLD"))
-    }
+    points = {name: f"tests.toy_package:{made}" for name, made in (("toy", "BENCHMARK"), ("goldless", "WITHOUT_GOLD"))}
     monkeypatch.syspath_prepend(installed(tmp_path_factory.mktemp("site"), **points))
     get_benchmark.cache_clear()
 

@@ -10,7 +10,7 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from tests.live import says
 from tests.provider_formats import Said
 from tests.provider_server import provider
-from tests.toy_benchmark import installed
+from tests.toy_package import installed
 
 COMPILE = (
     "compile", "--method", "react", "--tasks", "up", "--optimizer", "bootstrap", "--compile-trials", "1",

@@ -25,7 +25,7 @@ from tests.docs.blocks import blocks, commands, differs, page
 from tests.live import acting, model, region, scripted
 from tests.provider_server import provider
 from tests.records import trajectory
-from tests.toy_benchmark import installed
+from tests.toy_package import installed
 
 QUICK = "lifespan-longest-lived::98"
 

@@ -11,7 +11,8 @@ from rsso_dspy.errors import SplitError, UnknownName
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.feedback import build_feedback
 from tests.optimize.test_feedback import trial
-from tests.toy_benchmark import BENCHMARK, Counting, installed
+from tests.toy_benchmark import BENCHMARK, Counting
+from tests.toy_package import installed
 
 PLAN = "Do not push the red button.\nFirst, add 2."
 

@@ -26,7 +26,7 @@ from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.experiment.test_transfer import Killed, files, run_of
 from tests.live import Engine, model, says
-from tests.toy_benchmark import installed
+from tests.toy_package import installed
 
 TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.trials=2"]
 SETTINGS = [*TOY, "protocol.stream_trials=2", "memory.given=AGENTS.md"]

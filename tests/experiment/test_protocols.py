@@ -43,9 +43,9 @@ def test_decoding_is_the_protocols_and_what_departs_from_it_is_named(settings, s
 
 
 def test_a_benchmark_without_solutions_is_played_without_demonstrations_and_the_id_says_so(tmp_path, monkeypatch):
-    from tests.toy_benchmark import installed
+    from tests.toy_package import installed
 
-    monkeypatch.syspath_prepend(installed(tmp_path, goldless="tests.toy_benchmark:WITHOUT_GOLD"))
+    monkeypatch.syspath_prepend(installed(tmp_path, goldless="tests.toy_package:WITHOUT_GOLD"))
     config = load_config(overrides=["benchmark=goldless", "protocol.preset=agentboard/1"])
     assert resolve_protocol(config).id == "agentboard/1 demonstrations=0"
     wanted = load_config(overrides=["benchmark=goldless", "protocol.demonstrations=2"])

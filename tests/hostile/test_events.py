@@ -35,7 +35,7 @@ from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Training, Unit
 from tests.provider_server import provider
 from tests.records import record
-from tests.toy_benchmark import installed
+from tests.toy_package import installed
 
 ARM = Arm(get_method("rsso"))
 UNIT = Unit(ARM, Variant("boil", 22), 0, 9)

@@ -24,7 +24,7 @@ from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import ZERO_SHOT, Lesson
 from rsso_dspy.store.run_spec import RunSpec, Shard
 from tests.optimize.test_compiled import a_program
-from tests.toy_benchmark import installed
+from tests.toy_package import installed
 
 PLAYED = "find-plant::228"
 ELSEWHERE = ("find-plant::0",)

@@ -16,7 +16,7 @@ from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.unit_store import Store
 from tests.records import record
 from tests.store.test_store import IDENTITY
-from tests.toy_benchmark import installed
+from tests.toy_package import installed
 
 
 @pytest.fixture(autouse=True)

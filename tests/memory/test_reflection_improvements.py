@@ -5,6 +5,7 @@ import json
 import pytest
 
 from rsso_dspy.config import load_config
+from rsso_dspy.environments.scienceworld.grammar import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.experiment.protocols import make_reflection_settings, resolve_protocol
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
@@ -146,8 +147,8 @@ def test_failures_at_other_variants_widen_no_window():
     assert [plan for _, plan in passed.plans] == [plan for _, plan in alone.plans]
 
 
-def steps_of(actions: str, places: str = "") -> list[Step]:
-    shown = [f"This room is called the {place}." for place in places.split()] or [""] * len(actions.split())
+def steps_of(actions: str, places: str = "", told: str = "You are in the {}.") -> list[Step]:
+    shown = [told.format(place) for place in places.split()] or [""] * len(actions.split())
     return [
         Step(action, action, State("", look, ""), 0, 0, True)
         for action, look in zip(actions.split(), shown, strict=True)
@@ -166,14 +167,15 @@ def steps_of(actions: str, places: str = "") -> list[Step]:
         ("a b c d e f g", "x y x y x y x", False, False),
     ],
 )
-def test_exhaustion_is_a_repeated_action_or_a_semantic_loop(actions, places, repeated, loop):
-    steps = steps_of(actions, places)
+@pytest.mark.parametrize("own", [{}, {"name_place": name_place}])
+def test_exhaustion_is_a_repeated_action_or_a_semantic_loop(actions, places, repeated, loop, own):
+    steps = steps_of(actions, places, "This room is called the {}." if own else "You are in the {}.")
     assert is_repeated(steps) == repeated
-    assert bool(find_loop(steps)) == loop
+    assert bool(find_loop(steps, **own)) == loop
     assert (stop_reason(steps, None, TrialRules(exhausted_by_repeat=True), 99) == "exhausted") == repeated
-    assert (stop_reason(steps, None, TrialRules(exhausted_by_loop=True), 99) == "exhausted") == loop
+    assert (stop_reason(steps, None, TrialRules(exhausted_by_loop=True), 99, **own) == "exhausted") == loop
     assert stop_reason(steps, None, TrialRules(), 99) is None
-    assert bool(describe_loops(steps)) == (repeated or loop)
+    assert bool(describe_loops(steps, **own)) == (repeated or loop)
 
 
 def test_unread_answers_repeat_nothing():

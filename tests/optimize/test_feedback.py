@@ -12,6 +12,7 @@ from dspy.teleprompt.gepa import InstructionProposer
 
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
+from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, extract_feedback_lines
@@ -302,7 +303,7 @@ def test_feedback_of_a_real_rollout_gives_no_order_of_it_and_advice_is_played(li
     _, given, said = calls[0]
     (first, *_) = played.trials[0].trajectory.steps
     told = metric(None, played, None, "actor", [calls[0]]).feedback
-    names = {name for state in played.trials[0].trajectory.states for name in list_names(state)}
+    names = {name for state in played.trials[0].trajectory.states for name in list_names(state, GRAMMAR.naming)}
     assert len(names) > 10
     assert not [line for line in extract_feedback_lines(told) if mentions_any(line, names - {"container"})]
     told += f"\nAdvice:\n- Do not {first.action}."

@@ -8,6 +8,7 @@ import dspy
 import pytest
 
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
+from rsso_dspy.environments.scienceworld.grammar import GRAMMAR
 from rsso_dspy.environments.scienceworld.tasks import held_out
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
@@ -55,7 +56,7 @@ def test_no_advice_of_a_real_compile_names_a_thing_of_its_variant(gepa_compile):
     facts, advice = 0, 0
     for _, rollout in gepa_compile.observed.told:
         states = [state for result in rollout.trials for state in result.trajectory.states]
-        names = {name for state in states for name in list_names(state)}
+        names = {name for state in states for name in list_names(state, GRAMMAR.naming)}
         for name, given, said in rollout.calls:
             text = build_feedback(name, given, said, rollout.trials, rollout.progress)
             told, _, advised = text.partition("Advice:\n")

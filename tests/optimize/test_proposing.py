@@ -7,6 +7,7 @@ import pytest
 
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.goals import Goal
+from rsso_dspy.environments.naming import Naming
 from rsso_dspy.environments.scienceworld.goal_advice import ADVICE as BY_KIND
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.compile import compile_agent
@@ -88,14 +89,34 @@ def test_the_first_missed_chance_is_where_the_named_thing_came_in_sight():
     went = trial(("teleport to hall", 0), ("teleport to lab", 0), ("wait", 0)).trajectory
     lab = replace(went.steps[1], state=State("", "You see: a lead pipe, a substance called lead", ""))
     went = replace(went, task=BOIL.format("lead"), start=KITCHEN, steps=(went.steps[0], lab, went.steps[2]))
-    assert find_decisive_steps(went) == {1: "first missed chance: lead", 2: "the last action"}
+    assert find_decisive_steps(went, get_benchmark().grammar.naming) == {
+        1: "first missed chance: lead",
+        2: "the last action",
+    }
     did = replace(went, steps=(*went.steps, replace(went.steps[2], action="pick up lead")))
-    assert "first missed chance: lead" not in find_decisive_steps(did).values()
+    assert "first missed chance: lead" not in find_decisive_steps(did, get_benchmark().grammar.naming).values()
 
 
-def test_names_are_things_and_no_doors_or_rooms():
-    look = "In it, you see:\n\tthe agent\n\ta table. On the table is: a tin cup\n\tA door to the kitchen (that is open)"
-    assert list_names(State("", look, "")) == ["table", "tin cup"]
+@pytest.mark.parametrize(
+    ("benchmark", "look", "names"),
+    [
+        ("scienceworld", "\tthe agent\n\ta table. On the table is: a tin cup\n\tA door to the kitchen (that is open)",
+         ["table", "tin cup"]),
+        ("scienceworld", "a jug (containing nothing)\n\ta substance called lead\n\tthe air", ["jug", "lead"]),
+        ("babyai", "There is a grey ball 1 2 steps to your left.  There is a red closed door 1 3 steps in front of "
+         "you and 0 steps to your right.  You are facing a wall 4 steps away. You are carrying a key.",
+         ["grey ball", "red closed door", "key"]),
+        ("pddl", "Ball1 is a ball.  Ball1 is at rooma.  Robby is at roomb. Left is free. The b1 is clear. "
+         "Shot1 is empty. ", ["ball1", "b1", "shot1"]),
+        ("alfworld", "You are in the middle of a room. Looking quickly around you, you see a bed 1, and a desk 2.",
+         ["bed", "desk"]),
+        ("", "You are in the cellar. You see an old lamp, a box (empty) and the cat. A door leads to the garden. Exits "
+         "leading north.", ["cellar", "old lamp", "box", "cat"]),
+    ],
+)  # fmt: skip
+def test_names_are_things_and_no_doors_or_rooms(benchmark, look, names):
+    naming = get_benchmark(benchmark).grammar.naming if benchmark else Naming()
+    assert list_names(State("", look, ""), naming) == names
 
 
 # Task types

@@ -17,7 +17,7 @@ from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.teacher import Teacher, choose_teacher, open_lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
-from tests import toy_benchmark
+from tests import toy_package
 from tests.optimize.scripted import LONGEST, SHORTEST, Keep, Models, actor, wanted
 from tests.optimize.test_resume import CutShort
 
@@ -28,18 +28,18 @@ FIND = train_sample("find-plant", 1)
 
 @pytest.mark.parametrize(
     "variant",
-    [TEST, replace(TEST, split="train"), DEV, toy_benchmark.BENCHMARK.table.parse("up::9")],
+    [TEST, replace(TEST, split="train"), DEV, toy_package.BENCHMARK.table.parse("up::9")],
     ids=["held out", "held out under another name", "development", "of another benchmark"],
 )
 def test_gold_is_told_of_training_variants_alone(variant):
-    of = toy_benchmark.BENCHMARK if variant.task == "up" else get_benchmark()
+    of = toy_package.BENCHMARK if variant.task == "up" else get_benchmark()
     with pytest.raises(SplitError, match="training variants alone"):
         of.find_gold_path(variant)
 
 
 def test_a_benchmark_without_gold_paths_says_what_works_instead():
     with pytest.raises(UsageError, match="goldless has no gold paths to teach from: name a backend as the teacher"):
-        toy_benchmark.WITHOUT_GOLD.find_gold_path(toy_benchmark.BENCHMARK.table.parse("up::0"))
+        toy_package.WITHOUT_GOLD.find_gold_path(toy_package.BENCHMARK.table.parse("up::0"))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pytest
 from dspy.utils.exceptions import AdapterParseError
 
 import rsso_dspy
-from rsso_dspy.cli import main
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.session import make_session
@@ -420,25 +419,3 @@ def test_a_file_without_a_method_is_loaded_where_its_predictors_fit(told, tmp_pa
     again = Agent("rsso")
     again.load(tmp_path / "told.json")
     assert again.dump_state() == told.dump_state()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-def test_what_gepa_itself_saved_is_evaluated(live, tmp_path, monkeypatch, capsys):
-    agent = Agent("react-sso")
-    example = dspy.Example(variant="find-plant::0", trials=1).with_inputs("variant", "trials")
-    proposer = model(Engine(lambda _: "```\nLook around first.\n```"))
-    with live.activate_for_user(), replace(live.runtime, budget=lambda _: 3).activate():
-        optimizer = dspy.GEPA(rsso_dspy.metric, max_metric_calls=6, reflection_lm=proposer, num_threads=1, seed=0)
-        optimizer.compile(agent, trainset=[example], valset=[example]).save(tmp_path / "gepa.json")
-    monkeypatch.chdir(tmp_path)
-    for verb in (("evaluate", "gepa.json"), ("run", "--programs", "zero-shot,gepa.json")):
-        words = (*verb, "--tasks", "find-plant", "--per-task", "1", "--dry-run")
-        monkeypatch.setattr("sys.argv", ["rsso-dspy", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = " ".join(capsys.readouterr().err.split())
-        assert not ended.value.code, said
-        assert (
-            said.count("gepa was made elsewhere: rsso-dspy cannot tell whether it was made on held-out variants") == 1
-        )
-        assert "2 arms x 1 variant = 2 units" in said

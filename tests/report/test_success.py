@@ -38,7 +38,7 @@ def steps_of(*actions: str, rewards: int = 0, last: int = 0) -> tuple[Step, ...]
 @pytest.mark.parametrize(
     ("outcome", "steps", "why"),
     [
-        ("failed", steps_of("a", "focus on cup", last=-100), "wrong focus"),
+        ("failed", steps_of("a", "focus on cup", last=-100), "wrong answer"),
         ("failed", steps_of("a", "b"), "other"),
         ("stalled", steps_of("a", "b"), "other"),
         ("repeated", steps_of("a", "a"), "loops"),

@@ -8,6 +8,8 @@ from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
 from rsso_dspy.environments.alfworld.replay import replay_episode
 from rsso_dspy.environments.alfworld.wording import word_action
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
+from rsso_dspy.environments.grammar import Grammar
+from rsso_dspy.environments.naming import Naming
 
 _PHRASES = {
     "see": "the thing found",
@@ -28,6 +30,8 @@ _ADVICE = {
     "light": ("When the thing is in hand, go to where the desklamp is and use it.",),
     "put": ("When the thing is ready, go to the place of the task, open it if it is closed, and put it there.",),
 }
+_NAMING = Naming(names=r"\b(?:an?|the) ([a-z]+)(?= \d)")
+"""Things have numbers, and tasks name them without."""
 _SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -60,6 +64,7 @@ BENCHMARK = Benchmark(
     action_templates=PUBLISHED,
     gold_length=lambda _: tasks.GOLD_LENGTH,
     most_steps=MOST_STEPS,
+    own_grammar=Grammar.from_templates(PUBLISHED, _NAMING),
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,

@@ -34,6 +34,7 @@ class AlfWorld:
     memory, see `Engine`."""
 
     rules_of_thumb = lessons.RULES_OF_THUMB
+    name_place = staticmethod(wording.name_place)
     points_at_reset = 0
 
     def __init__(

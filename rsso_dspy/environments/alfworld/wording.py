@@ -9,6 +9,8 @@ whichever it is of; what is answered is chosen.
 
 import re
 
+from rsso_dspy.records import State
+
 NOTHING = "Nothing happens."
 """The answer to everything that cannot be done."""
 
@@ -17,7 +19,7 @@ CHECK = "check valid actions"
 
 _PUT = re.compile(r"put (.+?) (?:in/on|into|onto|in|on) (.+)")
 _MOVE = re.compile(r"move (.+?) to (.+)")
-_ARRIVE = re.compile(r"You arrive at [^.]*\. ")
+_ARRIVE = re.compile(r"You arrive at ([^.]*)\. ")
 _TOLD_MOVE = re.compile(r"You move the (.+?) to the (.+?)\.")
 _TOLD_PUT = re.compile(r"You put the (.+?) in/on the (.+?)\.")
 _HELP_MOVE = "move (object) to (receptacle):  place"
@@ -52,6 +54,12 @@ def to_recent(text: str) -> str:
 def word_action(action: str, interface: str) -> str:
     """An action in the wording of an interface."""
     return to_engine(action, interface != "sso")
+
+
+def name_place(state: State) -> str:
+    """Where a state's text says that one has arrived; empty if it does not, as in published harnesses."""
+    found = _ARRIVE.search(state.observation)
+    return found[1].lower() if found else ""
 
 
 def split_first(feedback: str) -> tuple[str, str]:

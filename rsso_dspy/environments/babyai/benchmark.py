@@ -8,6 +8,8 @@ from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
 from rsso_dspy.environments.babyai.labels import digest_labels
 from rsso_dspy.environments.babyai.replay import replay_episode
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
+from rsso_dspy.environments.grammar import Grammar
+from rsso_dspy.environments.naming import Naming
 
 _PHRASES = {
     "see": "a thing found",
@@ -24,6 +26,9 @@ _ADVICE = {
     "key": ("When a locked door is in the way, pickup the key of its colour first.",),
     "open": ("Before anything else, toggle and go through the door that the mission names.",),
 }
+_NAMING = Naming(
+    names=r"\b(?:there is|you are carrying) an? ([a-z ]+?)(?= \d|\.)", roles=frozenset({"ball", "box", "door", "key"})
+)
 
 
 def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> BabyAi:  # noqa: ARG001
@@ -37,6 +42,7 @@ BENCHMARK = Benchmark(
     environment=_make_environment,
     action_templates=ACTION_TEMPLATES,
     gold_length=lambda _: tasks.GOLD_LENGTH,
+    own_grammar=Grammar.from_templates(ACTION_TEMPLATES, _NAMING),
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,

@@ -17,6 +17,7 @@ from rsso_dspy.environments.scienceworld import actions, admissible, lessons, li
 from rsso_dspy.environments.scienceworld.action_help import describe_actions
 from rsso_dspy.environments.scienceworld.complete import Done, Parser, did_nothing
 from rsso_dspy.environments.scienceworld.goal_progress import parse_goal_progress
+from rsso_dspy.environments.scienceworld.grammar import name_place
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.environments.scienceworld.questions import Question, is_question
 from rsso_dspy.errors import SimulatorDied, SplitError, UsageError
@@ -38,6 +39,7 @@ class ScienceWorld:
     """
 
     rules_of_thumb = lessons.RULES_OF_THUMB
+    name_place = staticmethod(name_place)
 
     def __init__(self, step_limit: float = 20.0, heap: str = "512m", stopped: Callable[[], bool] = lambda: False):
         self._step_limit = step_limit

@@ -1,9 +1,9 @@
 """Digests a whole trial in a few lines: what was done, how the score changed, what was seen for the first time, what
 failed.
 
-    1. teleport to greenhouse +8 | new: fern, moss
+    1. go to garden +8 | new: fern, moss
     2-13. wait x12
-    14. focus on rock -133 | new: rock | "You focus on the rock." | it thought: "Rocks live long."
+    14. take rock -33 | new: rock | "The rock falls on you." | it thought: "Rocks live long."
     In sight and never acted on: fern, moss
 
 Repeats and circles take one line. The player's reasoning is shown only at decisive steps, without its notes.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.grammar import extract_content_words, normalize_words
+from rsso_dspy.environments.naming import Naming
 from rsso_dspy.optimize.action_advice import find_circles
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.feedback.goals import describe_goal_kinds
@@ -49,24 +50,25 @@ def digest_rollout(rollout: Rollout, benchmark: Benchmark) -> str:
     if not trials:
         return ""
     lines = [f"Task: {' '.join(trials[0].task.split())}", f"Metric: {rollout.score:.2f} of 1."]
-    lines += describe_goal_kinds(rollout.progress, benchmark.find_part(rollout.variant.task))
+    part = benchmark.find_part(rollout.variant.task)
+    lines += describe_goal_kinds(rollout.progress, part)
     told: set[str] = set()
     for number, trial in enumerate(trials):
-        here = digest_trial(trial, LINES if number == 0 else LINES // 2)
+        here = digest_trial(trial, part.grammar.naming, LINES if number == 0 else LINES // 2)
         lines += [line for line in here if not (line in told and line.startswith(_IN_SIGHT))]
         told.update(here)
     return "\n".join(lines)
 
 
-def digest_trial(trial: Trajectory, most: int = LINES) -> list[str]:
+def digest_trial(trial: Trajectory, naming: Naming, most: int = LINES) -> list[str]:
     """One trial in `most` lines of steps, two before them and one after."""
     (ending,) = report_results([trial])
-    start = list_names(trial.start)
+    start = list_names(trial.start, naming)
     lines = [
         f"{ending} {len(trial.steps)} steps.",
         f"{_IN_SIGHT} at the start: {', '.join(start[:_START]) or 'nothing'}.",
     ]
-    entries = list(_list_entries(trial))
+    entries = list(_list_entries(trial, naming))
     kept = sorted(sorted(entries, key=lambda entry: (-entry.weight, entry.first))[:most], key=lambda entry: entry.first)
     after = 0
     for entry in kept:
@@ -76,23 +78,23 @@ def digest_trial(trial: Trajectory, most: int = LINES) -> list[str]:
         after = entry.last + 1
     if after < len(trial.steps):
         lines.append(f"... left out: {_count(after, len(trial.steps) - 1)}")
-    if untouched := list_untouched(trial):
+    if untouched := list_untouched(trial, naming):
         lines.append(f"{_IN_SIGHT} and never acted on: {', '.join(untouched[:_UNTOUCHED])}.")
     return lines
 
 
-def list_untouched(trial: Trajectory) -> list[str]:
+def list_untouched(trial: Trajectory, naming: Naming) -> list[str]:
     """Things that were seen but that no action names: first those that the task names, then those that came in sight
     with a gain, last those in sight at the start."""
     done = f" {' . '.join(normalize_words(step.action) for step in trial.steps)} "
-    start = list_names(trial.start)
-    gained = {name for step in trial.steps if step.reward > 0 for name in list_names(step.state)}
-    seen = dict.fromkeys(name for state in trial.states for name in list_names(state))
+    start = list_names(trial.start, naming)
+    gained = {name for step in trial.steps if step.reward > 0 for name in list_names(step.state, naming)}
+    seen = dict.fromkeys(name for state in trial.states for name in list_names(state, naming))
     left = [name for name in seen if f" {name} " not in done]
     return sorted(left, key=lambda name: (not is_named_by(trial.task, name), name in start, name not in gained))
 
 
-def find_decisive_steps(trial: Trajectory) -> dict[int, str]:
+def find_decisive_steps(trial: Trajectory, naming: Naming) -> dict[int, str]:
     """Index of a decisive step to why it decides: the first missed chance, the last gain, the first loss or the end."""
     steps = trial.steps
     decisive: dict[int, str] = {}
@@ -102,32 +104,32 @@ def find_decisive_steps(trial: Trajectory) -> dict[int, str]:
         decisive[gains[-1]] = "the last gain"
     if losses := [index for index, step in enumerate(steps) if step.reward < 0]:
         decisive[losses[0]] = "the loss"
-    missed = _find_missed_chance(trial)
+    missed = _find_missed_chance(trial, naming)
     if missed is not None:
         decisive.setdefault(missed[0], f"first missed chance: {missed[1]}")
     return decisive
 
 
-def _find_missed_chance(trial: Trajectory) -> tuple[int, str] | None:
+def _find_missed_chance(trial: Trajectory, naming: Naming) -> tuple[int, str] | None:
     """The first step that brought a thing that the task names into sight, but that the player never acted on."""
-    untouched = {name for name in list_untouched(trial) if is_named_by(trial.task, name)}
-    seen = set(list_names(trial.start))
+    untouched = {name for name in list_untouched(trial, naming) if is_named_by(trial.task, name)}
+    seen = set(list_names(trial.start, naming))
     for index, step in enumerate(trial.steps):
-        new = [name for name in list_names(step.state) if name not in seen]
+        new = [name for name in list_names(step.state, naming) if name not in seen]
         if missed := next((name for name in new if name in untouched), None):
             return index, missed
         seen.update(new)
     return None
 
 
-def _list_entries(trial: Trajectory) -> Iterator[_Entry]:
-    decisive = find_decisive_steps(trial) if not trial.solved else {}
-    seen, quoted = set(list_names(trial.start)), set[str]()
+def _list_entries(trial: Trajectory, naming: Naming) -> Iterator[_Entry]:
+    decisive = find_decisive_steps(trial, naming) if not trial.solved else {}
+    seen, quoted = set(list_names(trial.start, naming)), set[str]()
     circles = {circle.start: circle for circle in find_circles(trial)}
     index = 0
     while index < len(trial.steps):
         step = trial.steps[index]
-        new = [name for name in list_names(step.state) if name not in seen]
+        new = [name for name in list_names(step.state, naming) if name not in seen]
         seen.update(new)
         circle = circles.get(index)
         if circle and not any(at in decisive and trial.steps[at].reward for at in range(circle.start, circle.end)):

@@ -4,27 +4,17 @@ import re
 from collections.abc import Iterable
 
 from rsso_dspy.environments.grammar import Grammar, extract_content_words, normalize_words
+from rsso_dspy.environments.naming import Naming
 from rsso_dspy.optimize.action_advice import find_destination
 from rsso_dspy.records import State
 
-_NAMED = re.compile(
-    r"\b(?:an?|the|substance called) ([a-z][a-z0-9' -]{1,40}?)"
-    r"(?=\s*(?:[(.,:;\n]|$)| (?:which|that|in|on|is|to|of|appears|has|directly)\b)"
-)
-_PLACES = re.compile(r"\bdoors? to (?:the )?[a-z -]+|\broom is called (?:the )?[a-z -]+")
-_NO_NAMES = frozenset({"agent", "air", "room", "substance", "inventory", "liquid", "ground", "temperature"})
-_ROLES = ("substance", "animal", "plant", "living thing", "box", "container", "device", "component", "place", "thing")
-"""Words by which a task calls its thing, the most telling first."""
-_GOALS = ("substance", "animal", "plant", "living thing", "thing")
-"""Roles of a thing whose own name does not tell its role."""
 
-
-def list_names(state: State) -> list[str]:
+def list_names(state: State, naming: Naming) -> list[str]:
     """The things that a state names, in the order of the text, each once. Taken from the surroundings, or from the
     observation where there are none."""
-    text = _PLACES.sub("", (state.look or state.observation).lower())
-    found = (normalize_words(name.removeprefix("substance called ")) for name in _NAMED.findall(text))
-    return list(dict.fromkeys(name for name in found if name and name not in _NO_NAMES and not name.endswith(" door")))
+    text = re.sub(naming.places, "", (state.look or state.observation).lower())
+    found = (normalize_words(match[1]) for match in re.finditer(naming.names, text))
+    return list(dict.fromkeys(name for name in found if name and not re.fullmatch(naming.no_names, name)))
 
 
 def is_named_by(task: str, part: str) -> bool:
@@ -33,11 +23,11 @@ def is_named_by(task: str, part: str) -> bool:
     return bool(words) and words <= extract_content_words(task)
 
 
-def describe_role(task: str, part: str) -> str:
-    """The words that replace a thing that the task names: ``the substance named in the task``."""
+def describe_role(task: str, part: str, naming: Naming) -> str:
+    """The words that replace a thing that the task names: ``the container named in the task``."""
     head = (normalize_words(part).split() or [""])[-1]
     said = task.lower()
-    role = head if head in _ROLES else next((each for each in _GOALS if f"the {each}" in said), "thing")
+    role = head if head in naming.roles else next((each for each in naming.kinds if f"the {each}" in said), "thing")
     return f"the {role} named in the task"
 
 
@@ -51,7 +41,11 @@ def generalize_action(action: str, task: str, grammar: Grammar) -> str | None:
     for part in sorted({done.thing, done.place} - {""}, key=len, reverse=True):
         if not is_named_by(task, part):
             return None
-        role = "the place named in the task" if find_destination(action, grammar) else describe_role(task, part)
+        role = (
+            "the place named in the task"
+            if find_destination(action, grammar)
+            else describe_role(task, part, grammar.naming)
+        )
         text = text.replace(part, role, 1)
     return text
 

@@ -2,12 +2,12 @@
 particulars.
 
     derive_procedures(trials, grammar)
-    # [Procedure("", "Teleport to the art studio, then mix ..."), Procedure("green paint", "Pour the blue ...")]
+    # [Procedure("", "Go to the cellar, then open ..."), Procedure("brass key", "Open the brass ...")]
 
 Trials are aligned action by action. An action is kept when at least two variants, and more than half, agree on it. A
-thing that the task names is replaced by its role, a thing from a text that was read by "every ingredient of the
-recipe", an empty vessel by "an empty container"; numbers of copies are left out. Only an answer (`Grammar.commits`) may
-differ: then the chosen things are listed, first those that were preferred to others in sight.
+thing that the task names is replaced by its role, a thing from a text that was read by `Naming.listed`, an empty vessel
+by "an empty container"; numbers of copies are left out. Only an answer (`Grammar.commits`) may differ: then the chosen
+things are listed, first those that were preferred to others in sight.
 """
 
 import re
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rsso_dspy.environments.grammar import Command, Grammar, extract_content_words, normalize_words
+from rsso_dspy.environments.naming import Naming
 from rsso_dspy.optimize.action_advice import find_destination
 from rsso_dspy.optimize.proposing.names import describe_role, is_named_by, list_names
 from rsso_dspy.records import Trajectory
@@ -30,7 +31,7 @@ _CONTENT = re.compile(r"^(.+?) containing (.+?)(?: in .+)?$")
 _WHERE = re.compile(r" (?:in|on|inside) .+$")
 _WHEREFROM = re.compile(r" in [\w -]+?(?= (?:to|into|in|on) )")
 _COPY = re.compile(r" (?:\d+|[a-z])$")
-_STAGE = re.compile(r"^(?:(?:baby|adult|juvenile|hatchling|egg)\s+)+(?=\w)")
+_TAKING = frozenset({"pick up", "take", "get", "grab"})
 _EMPTY = "an empty container"
 _SAME_CONTAINER = "that container"
 _WIDEST = 4
@@ -117,10 +118,10 @@ def list_steps(trial: Trajectory, grammar: Grammar) -> list[Step]:
             steps.append(Step(travel.verb, named, head=travel.head, own_thing=going))
             room, going = going, ""
         sight = f"{before.look} {before.inventory} {before.observation}"
-        made, vessel = _generalize(done, trial.task, read, sight, vessel)
+        made, vessel = _generalize(done, trial.task, read, sight, vessel, grammar.naming)
         if re.fullmatch(grammar.commits, step.action):
-            literal = _STAGE.sub("", _strip(done.thing))
-            rivals = tuple(name for name in list_names(before) if name != literal)
+            literal = re.sub(f"^(?:{grammar.naming.variety})", "", _strip(done.thing))
+            rivals = tuple(name for name in list_names(before, grammar.naming) if name != literal)
             made = replace(made, literal=literal, rivals=rivals)
             if made.thing == normalize_words(_strip(done.thing)):
                 made = replace(made, thing=literal)
@@ -142,31 +143,31 @@ def _leads_on(trial: Trajectory, number: int, grammar: Grammar) -> bool:
     return bool(place) and place in trial.steps[number].action
 
 
-def _generalize(done: Command, task: str, read: str, sight: str, vessel: str) -> tuple[Step, str]:
+def _generalize(done: Command, task: str, read: str, sight: str, vessel: str, naming: Naming) -> tuple[Step, str]:
     """The action without particulars, and the vessel that things were last put into."""
     place = _get_outer(done.place)
-    said_place = _generalize_name(place, task, read) if place else ""
-    if place and done.join and _is_empty(done.place, sight):
+    said_place = _generalize_name(place, task, read, naming) if place else ""
+    if place and done.join and _is_empty(done.place, sight, naming):
         said_place, vessel = _EMPTY, place
     elif place and place == vessel:
         said_place = _EMPTY
     thing = _strip(done.thing)
     outer = _get_outer(done.thing)
-    if vessel and not done.place and done.verb != "pick up" and outer == vessel:
+    if vessel and not done.place and done.verb not in _TAKING and outer == vessel:
         said = _SAME_CONTAINER
     else:
-        said = _generalize_name(thing, task, read)
+        said = _generalize_name(thing, task, read, naming)
     own = _COPY.sub("", normalize_words(thing)), _COPY.sub("", place)
     return Step(done.verb, said, said_place, done.join, done.head, own_thing=own[0], own_place=own[1]), vessel
 
 
-def _generalize_name(name: str, task: str, read: str) -> str:
+def _generalize_name(name: str, task: str, read: str, naming: Naming) -> str:
     if not name:
         return ""
     if is_named_by(task, name):
-        return describe_role(task, name)
+        return describe_role(task, name, naming)
     if read and extract_content_words(name) <= extract_content_words(read) and len(name.split()) > 1:
-        return "every ingredient of the recipe"
+        return naming.listed
     return _COPY.sub("", name)
 
 
@@ -184,11 +185,11 @@ def _get_outer(name: str) -> str:
     return normalize_words(_WHERE.sub("", match[1] if match else name))
 
 
-def _is_empty(name: str, sight: str) -> bool:
-    if "containing nothing" in name:
+def _is_empty(name: str, sight: str, naming: Naming) -> bool:
+    if naming.empty in name:
         return True
-    outer = re.escape(_get_outer(name))
-    return re.search(rf"\b{outer} \(containing nothing\)", sight.lower()) is not None
+    outer, empty = re.escape(_get_outer(name)), re.escape(naming.empty)
+    return re.search(rf"\b{outer} (?:\({empty}\)|is {empty}\b)", sight.lower()) is not None
 
 
 def _collapse_rounds(steps: Sequence[Step]) -> list[Step]:

@@ -11,7 +11,7 @@ from rsso_dspy.optimize.proposing.history import Proposal, ProposalHistory
 from rsso_dspy.optimize.proposing.instructions import read_instructions
 from rsso_dspy.optimize.proposing.request import Evidence, build_request, find_benchmark, word_evidence
 from rsso_dspy.optimize.rollouts import Rollouts
-from rsso_dspy.signatures.proposing import ProposeEdits
+from rsso_dspy.signatures.proposing import NAMED, ProposeEdits
 
 
 class EditProposer:
@@ -35,7 +35,7 @@ class EditProposer:
         the answer cannot be read or changes nothing. Raises what `ProposerClient.ask` raises."""
         turn = sum(each.name == name and each.before == instruction for each in self.history.made)
         evidence = Evidence(rollouts, self._list_tasks(), turn, contrast)
-        tried = self.history.describe_proposals(name, word_evidence(evidence))
+        tried = self.history.describe_proposals(name, word_evidence(evidence, self.benchmark))
         answer = self._ask_for_edits(name, predictor, instruction, evidence, tried)
         if answer is None:
             return None
@@ -54,16 +54,21 @@ class EditProposer:
         evidence = Evidence(rollouts, tasks, taught=taught)
         tried = "\n".join(f"+ {line}\n  did not raise its task type, not kept" for line in failed)
         answer = self._ask_for_edits(name, predictor, instruction, evidence, tried)
-        return [edit.text for edit in (answer[1] if answer else ()) if edit.op == "add"], word_evidence(evidence)
+        lines = [edit.text for edit in (answer[1] if answer else ()) if edit.op == "add"]
+        return lines, word_evidence(evidence, self.benchmark)
 
     def _ask_for_edits(
         self, name: str, predictor: dspy.Predict, instruction: str, evidence: Evidence, tried: str
     ) -> tuple[str, list[Edit]] | None:
         request = build_request(name, predictor, instruction, evidence, tried, self.benchmark)
+        role = self.benchmark.grammar.naming.kinds[0]
+        words = ProposeEdits.instructions.replace(NAMED, NAMED.replace("thing", role))
 
         def ask_for_edits(lm: dspy.LM) -> tuple[str, list[Edit]]:
             with dspy.context(lm=lm, adapter=self.rollouts.live.backend.adapter, trace=[]):
-                said = dspy.Predict(ProposeEdits)(**{key: value for key, value in request.items() if value})
+                said = dspy.Predict(ProposeEdits.with_instructions(words))(
+                    **{key: value for key, value in request.items() if value}
+                )
             text, edits = apply_edits(instruction, [_clean(each) for each in said.edits or ()])
             if not edits or len(text) > PROPOSAL_CHARACTERS:
                 raise ValueError("no edit that can be made")

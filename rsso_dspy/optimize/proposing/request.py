@@ -58,7 +58,7 @@ def build_request(
     name: str, predictor: dspy.Predict, instruction: str, evidence: Evidence, tried: str, benchmark: Benchmark
 ) -> dict[str, str]:
     """The inputs of `ProposeEdits`; empty ones are left out of the prompt."""
-    wordings = word_evidence(evidence)
+    wordings = word_evidence(evidence, benchmark)
     shown = select_attempts(name, evidence)
     kind = "Solution" if evidence.taught else "Attempt"
     request = {
@@ -81,10 +81,16 @@ def build_request(
     return request
 
 
-def word_evidence(evidence: Evidence) -> dict[str, str]:
+def word_evidence(evidence: Evidence, benchmark: Benchmark) -> dict[str, str]:
     """Task type to its wording."""
-    states = (state for trial in _list_trials(evidence.rollouts) for state in trial.states)
-    return word_task_types(evidence.tasks, {name for state in states for name in list_names(state)})
+    names = {
+        name
+        for rollout in evidence.rollouts
+        for trial in _list_trials([rollout])
+        for state in trial.states
+        for name in list_names(state, benchmark.find_part(rollout.variant.task).grammar.naming)
+    }
+    return word_task_types(evidence.tasks, names)
 
 
 def select_attempts(name: str, evidence: Evidence) -> list[Rollout]:
