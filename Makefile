@@ -18,7 +18,7 @@ demo: install-demo
 	$(BIN)/python examples/watch_it_learn.py
 	@echo "2 of 3: prompts are compiled on training variants"
 	$(RSSO) compile --calib 1-per-task --method rsso $(LIKE) -o runs/demo.json --tasks $(TASKS)
-	@echo "3 of 3: on held-out variants, its memories meet equal retries without any"
+	@echo "3 of 3: on held-out variants, its memories (rsso) meet equal retries without any (react-sso)"
 	$(RSSO) run --methods react-sso,rsso --tasks $(TASKS) --per-task 2 --trials 3 $(LIKE) --out runs/demo
 	$(RSSO) report runs/demo --html runs/demo/report.html
 

@@ -19,7 +19,7 @@ SAME = (
     "{second} and {first} are the same program, so nothing is compared: the compile kept the program it started from."
 )
 
-OWN_MODEL = "Your own model plays with --model PROVIDER/NAME."
+OWN_MODEL = "Your own model plays with --model PROVIDER/NAME; --dry-run says first what it may cost."
 
 
 def write_headline(found: Analysis) -> str:

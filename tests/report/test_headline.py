@@ -6,7 +6,7 @@ import pytest
 
 from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
-from rsso_dspy.report.headline import write_headline
+from rsso_dspy.report.headline import OWN_MODEL, write_headline
 from rsso_dspy.report.report_files import build_table_files
 from rsso_dspy.report.tables import build_tables
 from tests.records import record
@@ -66,7 +66,7 @@ CASES = {
     ),
     "what it took": (
         arm("react-sso", LOW) + arm("sso", HIGH),
-        ["It took 32 model calls and 0.2k tokens, price unknown.", "Your own model plays with --model PROVIDER/NAME."],
+        ["It took 32 model calls and 0.2k tokens, price unknown.", OWN_MODEL],
         ["at no cost", "unpriced"],
     ),
     "one pair": (
