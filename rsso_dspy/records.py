@@ -247,6 +247,10 @@ class Failure:
         return f"{self.kind}: {self.message}"
 
 
+REFUSED = "EnvironmentFailure"
+"""Kind of a failure that comes again whenever the variant is played; kinds of their own say otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class TrialResult:
     """One recorded trial. ``trajectory`` is None exactly after an infrastructure failure: an error is not a score."""
@@ -369,6 +373,12 @@ class TrialsRecord:
     @property
     def has_errors(self) -> bool:
         return any(trial.trajectory is None for trial in self.trials)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the environment refuses the variant, as it will again: not a simulator that died."""
+        failure = self.trials[-1].failure if self.trials else None
+        return failure is not None and failure.kind == REFUSED
 
     @property
     def stalled_trials(self) -> int:

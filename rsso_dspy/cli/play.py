@@ -160,9 +160,9 @@ def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 
         print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
     unplayable = outcome.unplayable if outcome else []
     for record in unplayable:
-        print_status(f"{record.arm} {record.key} cannot be played, repeated or not: {record.trials[-1].failure}")
+        print_status(f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}")
     if unplayable:
-        print_status("leave these variants out (--variants), or mend their data; either takes another --out")
+        print_status("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
     if outcome and (errored := len(outcome.errored) - len(unplayable)):
         print_status(f"{errored} ended in errors; repeat the command to resume from their last good trial")
     if stalled:

@@ -1,7 +1,7 @@
 """Executes a plan: trainings, then units, several at once on an engine.
 
 An errored unit is saved too; it has no score, and the next run plays it again. A backend that fails repeatedly stops
-the run.
+the run. A stream stops at an errored unit, but passes over one whose variant its environment refuses.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -73,8 +73,7 @@ class RunOutcome:
     @property
     def unplayable(self) -> list[UnitRecord | TrainingRecord]:
         """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""
-        failures = ((record, record.trials[-1].failure) for record in self.errored)
-        return [record for record, failure in failures if failure and failure.kind == EnvironmentFailure.__name__]
+        return [record for record in self.errored if record.is_refused]
 
 
 @contextmanager
@@ -107,11 +106,30 @@ def list_pending_jobs(plan: Plan, store: Store, again: Collection[Job] = ()) -> 
 
     Work that errored before comes last of its kind, so it never blocks other work.
     """
-    finished = [(unit, None if unit in again else store.load(store.path_of(unit))) for unit in plan.units]
-    units = _add_downstream_units(plan, _select_unfinished(finished))
+    passed_over = _find_passed_over(plan, store)
+    finished = [
+        (unit, None if unit in again else store.load(store.path_of(unit)))
+        for unit in plan.units
+        if unit not in passed_over
+    ]
+    units = [unit for unit in _add_downstream_units(plan, _select_unfinished(finished)) if unit not in passed_over]
     needed = dict.fromkeys(training for unit in units if (training := plan.get_training(unit)))
     trained = [(each, None if each in again else store.load_training(store.path_of(each))) for each in needed]
     return [*_select_unfinished(trained), *units]
+
+
+def _find_passed_over(plan: Plan, store: Store) -> set[Unit]:
+    """Return the refused units of streams that went on without them: playing one now would not change what followed."""
+    found: set[Unit] = set()
+    for stream in plan.streams.values():
+        went_on = False
+        for unit in reversed(stream):
+            record = store.load(store.path_of(unit))
+            if went_on and record is not None and record.is_refused:
+                found.add(unit)
+            finished = record is not None and not record.has_errors
+            went_on = went_on or finished or store.load(store.started_path(store.path_of(unit))) is not None
+    return found
 
 
 def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
@@ -126,7 +144,9 @@ def _add_downstream_units(plan: Plan, units: Sequence[Unit]) -> list[Unit]:
 
 def discard_downstream_units(plan: Plan, store: Store) -> None:
     """Discard started units whose predecessor in the stream is unfinished, and store their cost as abandoned."""
-    for stream in plan.streams.values():
+    passed_over = _find_passed_over(plan, store)
+    for whole in plan.streams.values():
+        stream = [unit for unit in whole if unit not in passed_over]
         records = [store.load(store.path_of(unit)) for unit in stream]
         first = next((n for n, record in enumerate(records) if record is None or record.has_errors), len(stream))
         for unit, record in list(zip(stream, records, strict=True))[first + 1 :]:
@@ -195,7 +215,7 @@ class Executor:
                 for future in done:
                     each, record = running.pop(future), future.result()
                     self._count_failure(each, record, outcome)
-                    if not record.has_errors:
+                    if not record.has_errors or record.is_refused:
                         pending.remove(each)
         except BaseException as error:
             self.player.stop.set()
@@ -216,6 +236,8 @@ class Executor:
             return
         outcome.errored.append(record)
         failure = record.trials[-1].failure
+        if record.is_refused:  # by itself: neither backend nor simulator is at fault
+            return
         policy = lookup_recorded_policy(failure)
         self._failures += policy != "fail"
         if policy == "stop" or self._failures >= FAILURES_TO_STOP:
@@ -229,6 +251,6 @@ class Executor:
 def _pop_next_job(plan: Plan, waiting: list[W], pending: Collection[Job]) -> W | None:
     """Take the first item without pending predecessors."""
     for place, each in enumerate(waiting):
-        if not isinstance(each, Unit) or plan.get_previous_unit(each) not in pending:
+        if not isinstance(each, Unit) or plan.get_previous_unit(each, lambda unit: unit not in pending) is None:
             return waiting.pop(place)
     return None

@@ -70,9 +70,12 @@ class Plan:
     def _previous_units(self) -> dict[Unit, Unit]:
         return {unit: before for units in self.streams.values() for before, unit in pairwise(units)}
 
-    def get_previous_unit(self, unit: Unit) -> Unit | None:
-        """Return the unit that must be finished before this one."""
-        return self._previous_units.get(unit)
+    def get_previous_unit(self, unit: Unit, passes: Callable[[Unit], bool] = lambda _: False) -> Unit | None:
+        """Return the unit that must be finished before this one: the nearest that is not passed over."""
+        before = self._previous_units.get(unit)
+        while before is not None and passes(before):
+            before = self._previous_units.get(before)
+        return before
 
     def get_rules(self, unit: Unit) -> TrialRules:
         if not unit.place:
@@ -81,9 +84,9 @@ class Plan:
         told_wrong = self.wrong_rewards if unit.phase == DURING else 0.0
         return replace(self.rules, trials=self.stream_trials, lasting=lasting, told_wrong=told_wrong)
 
-    def list_misled_units(self, unit: Unit) -> list[Unit]:
+    def list_misled_units(self, unit: Unit, passes: Callable[[Unit], bool] = lambda _: False) -> list[Unit]:
         """Return the units whose wrong rewards are corrected before this unit's first trial."""
-        before = self.get_previous_unit(unit)
+        before = self.get_previous_unit(unit, passes)
         if not self.wrong_rewards or before is None or (before.phase, unit.phase) != (DURING, AFTER):
             return []
         return [each for each in self.streams[unit.arm] if each.phase == DURING]

@@ -96,6 +96,11 @@ class UnitRunner:
         record = self.store.load_training(self.store.path_of(training))
         return record is not None and not record.has_errors
 
+    def is_refused(self, unit: Unit) -> bool:
+        """Return whether the environment refused the unit, which its stream passes over."""
+        record = self.store.load(self.store.path_of(unit))
+        return record is not None and record.is_refused
+
     def _run_unit(self, plan: Plan, unit: Unit) -> UnitRecord:
         kept = self._load_initial_memories(plan, unit)
         rules = plan.get_rules(unit)
@@ -120,7 +125,9 @@ class UnitRunner:
 
     def _load_corrections(self, plan: Plan, unit: Unit) -> tuple[Trajectory, ...]:
         """Return the trials that the unit's memories were told with a wrong reward, if they are corrected here."""
-        records = (self.store.load(self.store.path_of(misled)) for misled in plan.list_misled_units(unit))
+        records = (
+            self.store.load(self.store.path_of(misled)) for misled in plan.list_misled_units(unit, self.is_refused)
+        )
         return tuple(
             trial.trajectory
             for record in records
@@ -141,7 +148,7 @@ class UnitRunner:
             return kept
         method = unit.arm.method
         lasting = method.streamed
-        if (before := plan.get_previous_unit(unit)) is not None:
+        if (before := plan.get_previous_unit(unit, self.is_refused)) is not None:
             left = self.store.load(self.store.path_of(before))
             assert left is not None
             met = dict.fromkeys([*left.learnt_on, before.variant.key])

@@ -105,6 +105,8 @@ class ErroredUnit:
     error: str
     kind: str = ""
     """Kind of the failure; unlike `error`, it quotes no text."""
+    is_skipped: bool = False
+    """Whether it is a unit whose variant the environment refuses, so that playing it again is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,22 @@ class Analysis:
         """The main comparison: reflections beside skills if the run has it, as in the paper, otherwise the first."""
         beside = [each for each in self.findings if each.question.asks == BESIDE_SKILLS]
         return next(iter([*beside, *self.findings]), None)
+
+    def describe_errored(self) -> Iterator[str]:
+        """Yield sentences on the units without a score: those that errored, and those that were skipped."""
+        if count := sum(not each.is_skipped for each in self.errored):
+            units, count_them = ("unit", "counts") if count == 1 else ("units", "count")
+            yield f"{count} {units} ended in an error and {count_them} nowhere."
+        skipped: dict[str, set[str]] = {}
+        for each in self.errored:
+            if each.is_skipped:
+                skipped.setdefault(each.unit, set()).add(each.arm)
+        arms = {row.arm for row in self.arms}
+        if everywhere := [unit for unit, by in skipped.items() if by == arms]:
+            yield f"Skipped by every arm, as the environment refuses them: {', '.join(everywhere)}."
+        for unit, by in skipped.items():
+            if by != arms:
+                yield f"Skipped by {', '.join(sorted(by))} alone, as the environment refused it: {unit}."
 
     def name_missing_shards(self) -> str:
         return f"shard{'s' if len(self.missing_shards) > 1 else ''} {', '.join(self.missing_shards)}"
@@ -245,7 +263,8 @@ def _play_same_program(first: Sequence[UnitRecord], second: Sequence[UnitRecord]
 def _unscored(record: UnitRecord | TrainingRecord) -> ErroredUnit:
     last = record.trials[-1]
     kind = last.failure.kind if last.failure else ""
-    return ErroredUnit(record.arm, record.key, record.seed, last.error or "", kind)
+    skipped = isinstance(record, UnitRecord) and record.is_refused
+    return ErroredUnit(record.arm, record.key, record.seed, last.error or "", kind, skipped)
 
 
 PROVENANCE = {

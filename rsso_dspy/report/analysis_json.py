@@ -38,7 +38,10 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
         "as_compiled": [_serialize_contrast_result(each) for each in found.as_compiled],
         "compile_trials": dict(found.compile_trials),
         "squares": {program: asdict(each) for program, each in found.squares.items()},
-        "errored": [{name: getattr(each, name) for name in ("arm", "unit", "seed", "error")} for each in found.errored],
+        "errored": [
+            {name: getattr(each, name) for name in ("arm", "unit", "seed", "error", "is_skipped")}
+            for each in found.errored
+        ],
     }
 
 

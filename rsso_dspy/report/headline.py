@@ -141,9 +141,4 @@ def _describe_gaps(found: Analysis) -> list[str]:
         said.append(f"{found.missing} planned unit{'s are' if found.missing > 1 else ' is'} not finished.")
     if found.missing_shards:
         said.append(f"This is without {found.name_missing_shards()} of the run.")
-    if found.errored:
-        count = len(found.errored)
-        said.append(
-            f"{count} unit{'s' if count > 1 else ''} ended in an error and count{'' if count > 1 else 's'} nowhere."
-        )
-    return said
+    return [*said, *found.describe_errored()]

@@ -6,6 +6,7 @@ write_page(path, title, build_page_sections(found, drawn), records)
 import re
 from collections.abc import Mapping, Sequence
 
+from rsso_dspy.records import REFUSED
 from rsso_dspy.report import cells
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.cost_report import describe_unreported_costs
@@ -85,8 +86,12 @@ def build_errored_table(found: Analysis) -> Sheet:
         )
         for each in found.errored
     )
-    notes = ("Errored units have no score; means and pairs leave them out. Repeat the command to play them again.",)
-    return Sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, notes)
+    notes = ["Errored units have no score; means and pairs leave them out. Repeat the command to play them again."]
+    if any(each.is_skipped for each in found.errored):
+        notes.append(
+            f"{REFUSED} marks units that were skipped: the environment refuses their variants, as it would again."
+        )
+    return Sheet("errored", "Errored", ("arm", "unit", "seed", "error"), rows, tuple(notes))
 
 
 def format_run_facts(found: Analysis) -> list[tuple[str, str]]:

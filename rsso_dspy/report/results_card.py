@@ -182,9 +182,7 @@ def _list_limits(run: ExportedRun) -> Iterator[str]:
         yield f"{found.missing} planned units are not finished."
     if found.missing_shards:
         yield f"This is without {found.name_missing_shards()} of the run."
-    if found.errored:
-        units = "1 unit" if len(found.errored) == 1 else f"{len(found.errored)} units"
-        yield f"{units} ended in an error and count nowhere."
+    yield from found.describe_errored()
     if not found.alike:
         yield "Arms finished different units: compare them by paired differences only."
     if any(row.stalled for row in found.arms):

@@ -33,6 +33,9 @@ class TaskMeasures:
     grounding: float | None
     """AgentBoard's grounding accuracy, 0 to 1: share of a trial's steps that the environment understood, averaged over
     trials."""
+    grounding_repeated: float | None
+    """The same if a step without effect counts as the step before it did, as in a game of AgentBoard's; None where that
+    changes nothing, and for the default benchmark."""
     turns: float | None
     """Steps of all trials of a unit, averaged (OmniReflect, Figure 3)."""
     calls: float | None
@@ -53,6 +56,10 @@ def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
     trials = [trajectory for record in kept for trajectory in record.trajectories]
     calls = [sum(usage.calls for trial in record.trials for usage in trial.usage.values()) for record in kept]
     writings = [trial.usage["advisor"] for r in kept for trial in r.trials if "advisor" in trial.usage]
+    played = [each for each in trials if each.steps]
+    grounding = _average([1 - each.invalid_actions / len(each.steps) for each in played])
+    here = all("benchmark" in record.provenance for record in kept)
+    repeated = _average([1 - _count_ungrounded(each) / len(each.steps) for each in played]) if here else None
     own = [verdict for record in kept if (verdict := _find_own_verdict(record)) is not None]
     return TaskMeasures(
         units=len(kept),
@@ -60,7 +67,8 @@ def measure_tasks(records: Sequence[UnitRecord]) -> TaskMeasures:
         solved_by_own_rule=sum(own) if own else None,
         judged_by_own_rule=len(own),
         progress=_average([max(map(_get_progress, record.trajectories)) for record in kept]),
-        grounding=_average([1 - each.invalid_actions / len(each.steps) for each in trials if each.steps]),
+        grounding=grounding,
+        grounding_repeated=None if repeated == grounding else repeated,
         turns=_average([sum(len(each.steps) for each in record.trajectories) for record in kept]),
         calls=_average(calls),
         most_calls=max(calls, default=0),
@@ -102,6 +110,12 @@ def build_measures_table(arms: Mapping[str, TaskMeasures]) -> Sheet:
     ]
     if own:
         notes.append("own rule: success by the environment's own rule, where the score follows other labels.")
+    if other := {name: row.grounding_repeated for name, row in arms.items() if row.grounding_repeated is not None}:
+        shares = ", ".join(f"{cells.format_percent(share).text} for {name}" for name, share in other.items())
+        notes.append(
+            f"grounding is {shares} if a step without effect repeats the verdict of the step before it, as AgentBoard "
+            "counts `go to` without a move."
+        )
     if ruled:
         notes.append(
             "abstract, error: rules in the constitution after the last unit; progress: rules shown per unit. Rule "
@@ -113,6 +127,15 @@ def build_measures_table(arms: Mapping[str, TaskMeasures]) -> Sheet:
 
 def _get_progress(trajectory: Trajectory) -> float:
     return max((step.score for step in trajectory.steps), default=trajectory.points_at_reset) / SOLVED_SCORE
+
+
+def _count_ungrounded(trajectory: Trajectory) -> int:
+    """Count the steps that are not valid if one without effect counts as the step before it did."""
+    count, valid = 0, False
+    for step in trajectory.steps:
+        valid = valid if step.no_effect else step.understood
+        count += not valid
+    return count
 
 
 def _find_own_verdict(record: UnitRecord) -> bool | None:

@@ -13,6 +13,9 @@ from rsso_dspy.report.table_data import to_rich_table
 from rsso_dspy.report.tables import MAIN, build_tables
 from rsso_dspy.report.terminal import replace_controls
 
+AGAIN = "(no score; repeat the command to play them again)"
+NEVER = "(no score; the environment refuses these variants, as it would again)"
+
 
 def render_analysis(found: Analysis, whole: bool = True, with_paper: bool = False) -> Group:
     """Render all tables, or only the main ones."""
@@ -32,9 +35,11 @@ def _render_parts(found: Analysis, whole: bool, with_paper: bool) -> Iterator[Re
             yield from (_dim_text(note) for note in sheet.notes)
     yield Text()
     yield from map(_dim_text, describe_unreported_costs(found.bill))
-    if found.errored:
-        lines = [replace_controls(f"  {each.arm} {each.unit}: {each.error}") for each in found.errored]
-        yield Text("Errored (no score; repeat the command to play them again):\n" + "\n".join(lines), style="red")
+    for skipped, title in ((False, f"Errored {AGAIN}"), (True, f"Skipped {NEVER}")):
+        errored = [each for each in found.errored if each.is_skipped == skipped]
+        lines = [replace_controls(f"  {each.arm} {each.unit}: {each.error}") for each in errored]
+        if lines:
+            yield Text(f"{title}:\n" + "\n".join(lines), style="red")
     if found.arms:
         yield from map(_dim_text, describe_run(found))
     if whole:

@@ -113,9 +113,11 @@ class RunResult:
 
     def _describe_gaps(self) -> str:
         found = self.analysis
-        parts = [(len(found.errored), "errored"), (found.missing, "not finished")]
+        skipped = sum(each.is_skipped for each in found.errored)
+        parts = [(len(found.errored) - skipped, "errored"), (found.missing, "not finished")]
         said = ", ".join(f"{count} {what}" for count, what in parts if count)
-        return f", {said}: repeat the call to resume" if said else ""
+        told = f", {skipped} skipped, as the environment refuses them" if skipped else ""
+        return told + (f", {said}: repeat the call to resume" if said else "")
 
 
 def open_run(folder: Path | str, config: Config | None = None) -> RunResult:

@@ -202,7 +202,7 @@ def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_pla
     [
         (
             "EnvironmentFailure",
-            ["react boil::22 cannot be played, repeated or not: EnvironmentFailure: no", "--variants"],
+            ["react boil::22 was skipped, and would be again: EnvironmentFailure: no", "--variants"],
         ),
         ("SimulatorDied", ["1 ended in errors; repeat the command"]),
     ],

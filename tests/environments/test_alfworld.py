@@ -11,6 +11,7 @@ import pytest
 if find_spec("alfworld") is None:
     pytest.skip("the extra alfworld is not installed", allow_module_level=True)
 
+import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.alfworld import BENCHMARK, tasks
 from rsso_dspy.environments.alfworld.engine import Engine
@@ -31,6 +32,11 @@ from rsso_dspy.records import State, Step
 TABLE = BENCHMARK.table
 PUT = "pick_and_place_simple"
 CUT = make_game(PUT, 2)["pddl_problem"][:300]
+REFUSED = (
+    {"pddl_problem": make_game(PUT, 2)["pddl_problem"].replace("(atLocation agent1", "(standsOn agent1")},
+    {"pddl_problem": make_game(PUT, 2)["pddl_problem"].replace("(:goal (and", "(:goal (and (flies agent1)")},
+)
+"""Parts of games that only the engine finds damaged."""
 
 
 @pytest.fixture(autouse=True)
@@ -194,12 +200,34 @@ def test_a_killed_process_is_reported_and_a_grown_one_replaced():
 
 
 def test_a_game_that_the_engine_cannot_load_is_named_and_the_next_is_played():
-    engine = Engine(20, 1 << 40)
-    with pytest.raises(EnvironmentFailure, match=r"cannot load a made game: \w+") as raised:
-        engine.load(None, make_game(PUT, 0) | {"pddl_problem": "(define (problem x)"})
-    assert not isinstance(raised.value, SimulatorDied), "it would be played again"
-    assert engine.load(None, make_game(PUT, 0)).commands
+    engine, game = Engine(20, 1 << 40), make_game(PUT, 0)
+    for part in REFUSED:
+        with pytest.raises(EnvironmentFailure, match=r"cannot load a made game: \w+") as raised:
+            engine.load(None, game | part)
+        assert not isinstance(raised.value, SimulatorDied), "it would be played again"
+    assert engine.load(None, game).commands
+    with pytest.raises(SimulatorDied, match="cannot load gone: OSError"):
+        engine.load(Path("gone"))  # not the game's fault
     engine.close()
+
+
+def test_a_run_skips_a_game_that_the_engine_cannot_load_and_its_streams_go_on(data):
+    for index, part in ((2, REFUSED[0]), (3, {})):
+        folder = data / "json_2.1.1" / "valid_unseen" / f"{PUT}-Pen-None-Desk-{index}" / "trial_T1"
+        folder.mkdir(parents=True)
+        (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index) | part))
+    tasks._read_games.cache_clear()
+    bad = TABLE.held_out(PUT, n=2)[1].key
+    settings = [f"environment.data={data}", "embedder.model=hash", "protocol.steps=2", "protocol.trials=1"]
+    played = rsso_dspy.run(
+        ["omnireflect-symbolic"], benchmark="alfworld", out=data / "run", settings=settings, tasks=PUT, per_task=3,
+        progress=False,
+    )  # fmt: skip
+    found = played.analysis
+    assert [(row.units, row.errored) for row in found.arms] == [(2, 1)]
+    assert {each.unit for each in found.errored if each.is_skipped and "Desk-2" in each.error} == {bad}
+    assert list(found.describe_errored()) == [f"Skipped by every arm, as the environment refuses them: {bad}."]
+    assert "1 skipped, as the environment refuses them" in repr(played)
 
 
 def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_counted(data, monkeypatch):

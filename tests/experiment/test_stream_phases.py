@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from rsso_dspy.config import load_config
-from rsso_dspy.errors import UsageError
+from rsso_dspy.errors import EnvironmentFailure, UsageError
 from rsso_dspy.experiment.events import TrialFinished
 from rsso_dspy.experiment.executor import Executor, fingerprint_programs, list_pending_jobs, make_zero_shot_programs
 from rsso_dspy.experiment.plan import plan_held_out
@@ -22,6 +22,7 @@ from rsso_dspy.report.terminal_report import render_analysis
 from rsso_dspy.store.unit_store import Store
 from tests.experiment.test_memory_rows import TOY, Killed, die_at, files, toy  # noqa: F401 - toy is a fixture
 from tests.live import Engine, model, says
+from tests.toy_benchmark import Counting
 
 RETURN = [*TOY, "protocol.stream_returns=1"]
 REPAIR = [*TOY, "protocol.wrong_rewards=1"]
@@ -38,7 +39,7 @@ def answer(prompt):
     return says(thought="One.", action="add 1")
 
 
-def play(out, settings, cut=0):
+def play(out, settings, cut=0, refused=()):
     """Play a run, in two parts if it is cut after so many trials. Returns the prompts and the planned calls."""
     config, engine = load_config(overrides=settings), Engine(answer)
     plan = plan_held_out(config, ROWS, per_task=6)
@@ -55,7 +56,9 @@ def play(out, settings, cut=0):
             with pytest.raises(Killed):
                 run()
             player.stop.clear()
-        assert not run().errored
+        outcome = run()
+        assert {record.key for record in outcome.errored} <= set(refused)
+        assert not outcome.untrained
     return engine.prompts, plan.forecast_calls().calls
 
 
@@ -116,6 +119,45 @@ def test_wrong_rewards_reach_the_memory_and_not_the_score_and_are_corrected_once
     assert "Repair: wrong rewards, then corrected" in screen.getvalue()
     assert all(len(line) <= 80 for line in screen.getvalue().splitlines())
     assert "repair" in {sheet.name for section in build_page_sections(found, {}) for sheet in section.sheets}
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_stream_passes_over_what_its_environment_refuses(tmp_path, monkeypatch):
+    order = [unit.variant.key for unit in plan_held_out(load_config(overrides=REPAIR), ["ace"], per_task=6).units]
+    refused, reset = {order[2], order[3], order[8], order[11]}, Counting.reset
+
+    def refuse(environment, variant):
+        if variant.key in refused:
+            raise EnvironmentFailure(f"{variant.key} has no number")
+        return reset(environment, variant)
+
+    monkeypatch.setattr(Counting, "reset", refuse)
+    prompts, _ = play(tmp_path / "whole", REPAIR, refused=refused)
+    for cut in (4, CUT + 1):
+        again, _ = play(tmp_path / f"cut {cut}", REPAIR, cut, refused)
+        assert files(tmp_path / f"cut {cut}") == files(tmp_path / "whole"), cut
+        assert set(again) == set(prompts)
+    units = list(Store(tmp_path / "whole").units())
+    ace = sorted((unit for unit in units if unit.arm == "ace"), key=lambda unit: unit.stream.place)
+    assert [unit.is_refused for unit in ace] == [key in refused for key in order]
+    met = []
+    for unit in ace:
+        assert list(unit.learnt_on) == met, "of those that were played"
+        met += [] if unit.is_refused else [unit.key]
+    told = [[trial.learnt["constitution"].get("corrected", 0) for trial in unit.trials if trial.learnt] for unit in ace]
+    assert told == [[] if unit.is_refused else [4 * (place == 9)] for place, unit in enumerate(ace)]
+    found = analyze_run(RunRecords(units))
+    assert [(row.units, row.errored) for row in found.arms] == [(8, 4)] * 3
+    assert {each.unit for each in found.errored if each.is_skipped} == refused
+    (said,) = found.describe_errored()
+    assert said.startswith("Skipped by every arm, as the environment refuses them: ")
+    (pair, *_) = found.findings
+    assert (pair.comparison.pairs, pair.comparison.excluded) == (8, 4)
+    assert {change.pairs for test in found.stream_tests for change in test.changes} == {1, 2}
+    screen = io.StringIO()
+    Console(file=screen, width=80).print(render_analysis(found))
+    assert "Skipped (no score; the environment refuses these variants" in screen.getvalue()
+    assert "repeat the command" not in screen.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,29 @@ def test_measures_of_a_task_count_progress_grounding_calls_and_rules():
     assert "own rule" not in build_measures_table({"plain": measure_tasks([won])}).columns
 
 
+def test_grounding_by_the_rule_of_another_harness_is_named_where_it_differs():
+    from dataclasses import replace
+
+    from rsso_dspy.report.task_measures import build_measures_table, measure_tasks
+
+    def play(*kinds: str):
+        """Steps that were ``known``, ``unknown`` or, known too, without effect (``idle``)."""
+        unit = record("a", "boil", 1, [[0] * len(kinds)])
+        steps = [
+            replace(step, understood=kind != "unknown", no_effect=kind == "idle")
+            for step, kind in zip(unit.trajectories[0].steps, kinds, strict=True)
+        ]
+        trial = replace(unit.trials[0], trajectory=replace(unit.trajectories[0], steps=tuple(steps)))
+        return replace(unit, trials=(trial,), provenance={"benchmark": "other 1.0"})
+
+    unit = play("idle", "known", "idle", "unknown", "idle")
+    found = measure_tasks([unit])
+    assert (found.grounding, found.grounding_repeated) == (0.8, 0.4)
+    (_, note) = build_measures_table({"a": found, "b": measure_tasks([play("known", "idle", "unknown")])}).notes
+    assert note.startswith("grounding is 40.0% for a if a step without effect repeats the verdict of the step before")
+    assert measure_tasks([replace(unit, provenance={})]).grounding_repeated is None
+
+
 def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
     from dataclasses import replace
 

@@ -29,6 +29,9 @@ WORKER = Path(__file__).with_name("worker.py")
 LOAD_SECONDS = 120.0
 """Time limit for a game to be loaded, the start of the process included; usually it takes two seconds."""
 
+SAID = 20
+"""Words of the engine's own error that a message quotes: some quote lines of the game below."""
+
 TICK = 0.2
 """Interval in seconds at which a waiting thread checks whether it should stop."""
 
@@ -72,7 +75,7 @@ class Engine:
 
     def load(self, path: Path | None, game: Mapping[str, Any] | None = None) -> Answer:
         """Start a game afresh: a file, or one that was made. Raises ``EnvironmentFailure`` with the game's name when
-        the engine cannot load it, ``SimulatorDied``, and ``Stopped``."""
+        the engine cannot load it, ``SimulatorDied`` where that is not the game's fault, and ``Stopped``."""
         if self._closed:
             raise SimulatorDied("this environment was closed. Take a new one.")
         if self._bytes > self._most_bytes:
@@ -85,7 +88,8 @@ class Engine:
             raise SimulatorDied(f"loading {path or 'a made game'} took over {LOAD_SECONDS:g} s") from None
         if why := told.get("error"):
             self._end_process()  # what it left behind is not known
-            raise EnvironmentFailure(f"the engine cannot load {path or 'a made game'}: {why}")
+            kind = EnvironmentFailure if told["of_game"] else SimulatorDied
+            raise kind(f"the engine cannot load {path or 'a made game'}: {' '.join(why.split()[:SAID])}")
         return self._read(told)
 
     def step(self, action: str) -> Answer:

@@ -5,7 +5,8 @@ Run by path (`engine.py`), so it imports nothing of this project. It ends when i
     {"do": "load", "path": "/.../game.tw-pddl"}     a game file; {"do": "load", "game": {...}} for one that is no file
     {"do": "step", "action": "go to desk 1"}
 
-Answers: {"feedback", "won", "done", "commands", "bytes"}, or {"error"}.
+Answers: {"feedback", "won", "done", "commands", "bytes"}, or {"error", "of_game"}: whether the game is to blame, not
+the machine or the installation.
 """
 
 import json
@@ -80,8 +81,9 @@ def main() -> None:
         for line in sys.stdin:
             try:
                 told = worker.answer(json.loads(line))
-            except Exception as error:
-                told = {"error": f"{type(error).__name__}: {error}"}
+            except (Exception, SystemExit) as error:  # the planner exits at PDDL that it cannot read
+                of_game = not isinstance(error, ImportError | MemoryError | OSError)
+                told = {"error": f"{type(error).__name__}: {error}", "of_game": of_game}
             out.write(json.dumps(told) + "\n")
             out.flush()
 
