@@ -5,14 +5,16 @@ r"""The table that forecasts go by until a run has units of its own: what units 
     rsso-dspy run --methods METHODS --per-task 2 --trials 3 --protocol adapt/2-cap60 --out runs/pddl --benchmark pddl
     rsso-dspy run --methods METHODS --per-task 1 --trials 3 --protocol adapt/2-cap60 --out runs/babyai \
         --benchmark babyai
-    python benchmarks/observed.py runs/complete runs/sso runs/pddl runs/babyai
+    rsso-dspy run --methods METHODS --per-task 1 --trials 3 --protocol adapt/2-cap60 --out runs/alfworld \
+        --benchmark alfworld
+    python benchmarks/observed.py runs/complete runs/sso runs/pddl runs/babyai runs/alfworld
 
-METHODS are the nine of README.md without `+constitution`. Writes rsso_dspy/experiment/data/observed.json from the
-zero-shot units of finished runs on the embedded backend: each method of an interface (of another benchmark than
-ScienceWorld: of the benchmark) from the first run that holds it, without methods to which something was added. Units of
-what no run has stay as they are. Prints calls and mean tokens of each role, for `TOKENS_PER_CALL` in
-rsso_dspy/experiment/forecast.py. The last line is one JSON object; its ratio is tokens spent to tokens forecast for the
-odd units, judged by the even ones.
+METHODS are the nine of README.md without `+constitution`. ALFWorld's games are the tiny ones that are made. Writes
+rsso_dspy/experiment/data/observed.json from the zero-shot units of finished runs on the embedded backend: each method
+of an interface (of another benchmark than ScienceWorld: of the benchmark) from the first run that holds it, without
+methods to which something was added. Units of what no run has stay as they are. Prints calls and mean tokens of each
+role, for `TOKENS_PER_CALL` in rsso_dspy/experiment/forecast.py. The last line is one JSON object; its ratio is tokens
+spent to tokens forecast for the odd units, judged by the even ones.
 """
 
 import json

@@ -27,7 +27,7 @@ def build(
         str,
         typer.Option(
             help="K-per-task: K training variants of every task, drawn as in compile (at most half of a task's); or a "
-            "JSON file whose `train` lists variants."
+            "JSON file as for compile, whose `train` is played."
         ),
     ] = "1-per-task",
     writer: Annotated[

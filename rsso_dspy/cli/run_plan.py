@@ -52,6 +52,8 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
         print_plan(f"      {beside}")
     if estimate := planned.estimate_cost():
         print_plan(f"      {describe_estimate(estimate)}")
+        if estimate.shipped and settings.active_benchmark.locate_data(settings.environment.data):
+            print_plan("      tokens go by units of the benchmark's own variants; those of your data may take more")
         if time := describe_time(planned, estimate, jobs):
             print_plan(f"      {time}")
     elif unknown := planned.list_unobserved_benchmarks():

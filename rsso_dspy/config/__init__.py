@@ -33,7 +33,7 @@ from rsso_dspy.config.models import (
 from rsso_dspy.config.prices import make_price_lookup
 from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig
 from rsso_dspy.config.template import render_config_template
-from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
+from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
 from rsso_dspy.recordings import read_about
 from rsso_dspy.safe_read import parse_toml, read_toml
 
@@ -118,7 +118,7 @@ def _name_recorded(data: dict[str, Any]) -> None:
 def _check_simplification(config: Config, path: Path | None) -> None:
     try:
         _ = config.simplification
-    except UnknownName:
+    except (UnknownName, NotInstalled):  # of the benchmark, not of this key
         raise
     except UsageError as error:
         raise ConfigError(

@@ -126,10 +126,13 @@ def test_nothing_is_estimated_of_a_benchmark_without_units_until_the_run_has_its
 
 
 @pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
-def test_a_mixed_run_is_estimated_only_where_units_of_all_its_benchmarks_are_known():
+def test_a_mixed_run_is_estimated_only_where_units_of_all_its_benchmarks_are_known(monkeypatch):
     mixed = plan_held_out(
         load_config(overrides=["benchmark=alfworld,pddl"]), ["react"], ["gripper", "pick_and_place_simple"], per_task=1
     )
+    assert set(estimate_cost(mixed, mixed.units, [], MODELS, FREE).on) == {"alfworld", "pddl"}
+    known = [unit for unit in cost_estimate.load_shipped_units() if unit.benchmark != "alfworld"]
+    monkeypatch.setattr(cost_estimate, "load_shipped_units", lambda: known)
     assert list_unobserved_benchmarks(mixed, mixed.units, []) == ["alfworld"]
     assert {unit.variant.task: unit.budget for unit in mixed.units}["pick_and_place_simple"] == 50
 
