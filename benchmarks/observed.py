@@ -5,7 +5,7 @@ r"""The table that forecasts go by until a run has units of its own: what units 
     rsso-dspy run --methods METHODS --per-task 2 --trials 3 --protocol adapt/2-cap60 --out runs/pddl --benchmark pddl
     rsso-dspy run --methods METHODS --per-task 1 --trials 3 --protocol adapt/2-cap60 --out runs/babyai \
         --benchmark babyai
-    rsso-dspy run --methods METHODS --per-task 1 --trials 3 --protocol adapt/2-cap60 --out runs/alfworld \
+    rsso-dspy run --methods METHODS --per-task 2 --trials 3 --protocol adapt/2-cap60 --out runs/alfworld \
         --benchmark alfworld
     python benchmarks/observed.py runs/complete runs/sso runs/pddl runs/babyai runs/alfworld
 

@@ -88,7 +88,7 @@ def test_an_offline_run_of_a_few_units_takes_what_was_forecast_within_a_factor_o
 
 def test_average_calls_are_those_of_the_shipped_units_of_each_benchmark_and_interface():
     groups = group_shipped_units()
-    assert set(load_token_sizes()) == {"complete", "sso", "pddl", "babyai"}
+    assert set(load_token_sizes()) == {"complete", "sso", "pddl", "babyai", "alfworld"}
     assert len(groups) == len(load_token_sizes())
     for (benchmark, interface), units in groups.items():
         sizes = choose_sizes(benchmark, interface)
