@@ -308,9 +308,9 @@ FIRST_VISIT, BETWEEN, RETURN = "first visit", "between", "return"
 BEFORE, DURING, AFTER = "before", "during", "after"
 """Phases of a stream that returns to its first task types, and of one whose memories are told wrong rewards."""
 
-TOLD_WRONG, CORRECTED = "told_wrong", "corrected"
+TOLD_WRONG, CORRECTED, TAKEN_BACK = "told_wrong", "corrected", "taken_back"
 """Counts beside those of a memory's `learn`: the trial was told with a wrong reward; so many earlier trials were told
-again with the true one, before this trial."""
+again with the true one, before this trial; so many items that these had written were taken back, where a memory can."""
 
 
 SourceKind = Literal["file", "training", "stream"]

@@ -10,10 +10,11 @@ from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rsso_dspy.records import UnitRecord
     from rsso_dspy.report.omnireflect import OwnRow
+    from rsso_dspy.report.table_data import Sheet
 
 
 def print_paper(
@@ -30,7 +31,7 @@ def print_paper(
     ] = None,
     beside: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="omnireflect: add a run folder's rows; repeatable.", metavar="DIR"),
+        typer.Option("--with", help="omnireflect, reflexion: add a run folder's rows; repeatable.", metavar="DIR"),
     ] = None,
     figure: Annotated[
         Path | None,
@@ -41,27 +42,52 @@ def print_paper(
     """Print the tables of a paper.
 
     rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5, our runs
-    beside them, and the sweeps that play them. reflexion: example figures of its memory.
+    beside them, and the sweeps that play them. reflexion: example figures of its memory, our runs beside them, and the
+    sweep that plays them.
     """
     if name == "omnireflect":
         _print_omnireflect(table, beside or [], figure, json_)
-    elif table or beside or figure:
-        raise UsageError("--table, --with and --figure need `rsso-dspy paper omnireflect`")
+    elif table or figure:
+        raise UsageError("--table and --figure need `rsso-dspy paper omnireflect`")
     elif name != "rsso":
-        _print_examples(name, json_)
+        _print_examples(name, beside or [], json_)
+    elif beside:
+        raise UsageError("--with needs `rsso-dspy paper omnireflect` or `rsso-dspy paper reflexion`")
     else:
         _print_rsso(json_)
 
 
-def _print_examples(name: str, json_: bool) -> None:
+def _print_examples(name: str, folders: list[Path], json_: bool) -> None:
     import json
+    from dataclasses import asdict
 
     from rsso_dspy.report.paper import load_published_tables
     from rsso_dspy.report.paper_tables import build_example_tables
+    from rsso_dspy.report.reflexion import build_own_tables, measure_own_row
     from rsso_dspy.report.terminal import print_renderable
+    from rsso_dspy.workflows.sweeps import list_shipped_sweeps
 
     found = load_published_tables(name)
-    echo(json.dumps(found, indent=1)) if json_ else print_renderable(build_example_tables(found))
+    ours = [measure_own_row(records) for folder in folders for _, records in _read_arms(folder)]
+    if json_:
+        echo(json.dumps({**found, "ours": [asdict(row) for row in ours]}, indent=1))
+        return
+    print_renderable(build_example_tables(found))
+    _print_sheets(build_own_tables(ours))
+    for sweep in (each for each in list_shipped_sweeps() if each.startswith(name)):
+        echo(f"rsso-dspy sweep {sweep} --out runs/{sweep} plays them; --dry-run says what it takes.")
+
+
+def _print_sheets(sheets: "Iterable[Sheet]") -> None:
+    """Print the tables that have rows."""
+    from rsso_dspy.report.table_data import to_rich_table
+    from rsso_dspy.report.terminal import print_renderable
+
+    for sheet in sheets:
+        if sheet.rows:
+            echo(sheet.title)
+            print_renderable(to_rich_table(sheet))
+            echo("\n".join((*sheet.notes, "")))
 
 
 def _print_rsso(json_: bool) -> None:
@@ -101,12 +127,7 @@ def _print_omnireflect(table: int | None, folders: list[Path], figure: Path | No
         for line in _describe_sweeps(number, forecast=table is not None):
             echo(f"  {line}")
         echo("")
-    if ours:
-        for sheet in (omnireflect.build_own_table(ours), omnireflect.build_rules_table(ours)):
-            if sheet.rows:
-                echo(sheet.title)
-                print_renderable(to_rich_table(sheet))
-                echo("\n".join((*sheet.notes, "")))
+    _print_sheets((omnireflect.build_own_table(ours), omnireflect.build_rules_table(ours)))
     echo(omnireflect.describe_published_cost())
     echo(published["source"] + ".")
 

@@ -35,8 +35,8 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     for arm, stream in plan.streams.items():
         trials = format_plural(range(plan.stream_trials), "trial")
         print_plan(
-            f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials} each; each starts from the "
-            "rules left"
+            f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials} each; each starts from what "
+            "the one before it left"
         )
     if plan.trainings:
         left = len(planned.left) - units

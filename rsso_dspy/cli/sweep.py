@@ -24,7 +24,7 @@ def run_sweep(
         typer.Argument(
             metavar="FILE.toml",
             help="TOML file with methods, variants and a [grid] of settings, or the name of a shipped one: "
-            "omnireflect-table1 to omnireflect-table5 (`rsso-dspy paper omnireflect` lists them).",
+            "omnireflect-table1 to omnireflect-table5 (`rsso-dspy paper omnireflect` lists them), reflexion-tables.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the runs of all points; repeat the command to resume.")] = Path(

@@ -7,7 +7,6 @@ merges them: counts go up, a new bullet that repeats a known one is left out, an
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.entries import Entry, EntryMemory, EntrySettings
 from rsso_dspy.memory.nearest import Embed, find_nearest
 from rsso_dspy.records import Trajectory
@@ -49,11 +48,6 @@ class Playbook(EntryMemory):
     def format_entry(self, entry: Entry) -> str:
         counts = ", ".join(f"{tag} {entry.data[tag]}" for tag in TAGS[:2] if entry.data[tag])
         return f"- [{entry.id}{f': {counts}' if counts else ''}] {entry.text}"
-
-    def correct(self, trajectory: Trajectory) -> None:
-        """Learn from an earlier trial again, now with its true reward. Bullets that it never read get no tags."""
-        self._shown = NOTHING
-        self.learn(trajectory)
 
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         counts |= {"calls": 1, "helpful": 0, "harmful": 0, "again": 0}

@@ -55,6 +55,10 @@ class CodingEntries(EntryMemory):
             if helped and trigger:
                 counts["written"] += self._capture(trigger, step.action, helped, trajectory)
 
+    def correct(self, trajectory: Trajectory) -> int:  # noqa: ARG002
+        """Take nothing back: what is captured depends on answers to actions, not on rewards."""
+        return 0
+
     def _capture(self, trigger: str, action: str, helped: str, trajectory: Trajectory) -> bool:
         """Keep what was captured; whether it was not known."""
         named = (normalize_trigger(trigger), action, helped)

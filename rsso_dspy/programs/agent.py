@@ -34,7 +34,7 @@ from rsso_dspy.programs.steps import apply_answer, recall_memory, should_learn, 
 from rsso_dspy.programs.tracing import collect_trial_trace, open_span
 from rsso_dspy.programs.transcript import render_history
 from rsso_dspy.programs.wrong_rewards import is_told_wrong, tell_correction, tell_trial
-from rsso_dspy.records import CORRECTED, Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
+from rsso_dspy.records import Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import PROGRESS, TASK, TEMPLATES
 
 ROLLOUTS_PER_SEED = 1000
@@ -185,15 +185,15 @@ class Agent(dspy.Module):
             more = ledger.to_result_fields()
             return TrialResult(trial, trajectory, usage=ledger.usage_by_role(), replayed=ledger.attempt, **told, **more)
 
-        corrected = Counter(memory.region for memory, _ in corrections)
+        corrected: dict[str, Counter[str]] = {memory.region: Counter() for memory, _ in corrections}
         for replayed in (0, 1):
             try:
                 ledger.attempt, ledger.step = replayed, 0
                 shown = ShownTexts()
                 with collect_trial_trace() as trace, runtime.environments.lease() as environment:
                     while corrections:
-                        tell_correction(environment, roles, runtime.rules, *corrections[0])
-                        corrections.pop(0)
+                        counts = tell_correction(environment, roles, runtime.rules, *corrections[0])
+                        corrected[corrections.pop(0)[0].region].update(counts)
                     trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
@@ -201,8 +201,8 @@ class Agent(dspy.Module):
                     learning = [memory for memory in memories if should_learn(memory, trajectory, last, runtime.rules)]
                     lasting = runtime.rules.lasting if is_told_wrong(trajectory, seed, runtime.rules) else ()
                     learnt = {each.region: tell_trial(each, trajectory, each.region in lasting) for each in learning}
-                    for region, count in corrected.items():
-                        learnt[region] = {**learnt.get(region, {}), CORRECTED: count}
+                    for region, counts in corrected.items():
+                        learnt[region] = {**learnt.get(region, {}), **counts}
                 trace.publish_calls(trajectory, self.actor)
                 return make_result(trajectory, learnt=learnt, shown=shown.texts)
             except JavaMissing:

@@ -13,7 +13,7 @@ from rsso_dspy.environments import Environment, choose_interface
 from rsso_dspy.memory import Memory
 from rsso_dspy.programs.roles import Roles
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import SOLVED_SCORE, TOLD_WRONG, Trajectory
+from rsso_dspy.records import CORRECTED, SOLVED_SCORE, TAKEN_BACK, TOLD_WRONG, Trajectory
 
 
 def is_told_wrong(trajectory: Trajectory, seed: int, rules: TrialRules) -> bool:
@@ -41,13 +41,14 @@ def tell_trial(memory: Memory, trajectory: Trajectory, wrong: bool) -> dict[str,
 
 def tell_correction(
     environment: Environment, roles: Roles, rules: TrialRules, memory: Memory, trajectory: Trajectory
-) -> None:
+) -> dict[str, int]:
     """Tell a memory of an earlier trial again, now with its true reward. A memory that can take back what it learned
-    has `correct(trajectory)`; any other learns from the trial once more."""
+    has `correct(trajectory)`; any other learns from the trial once more. Returns counts for the record."""
     choose_interface(environment, rules.interface)
     environment.reset(trajectory.variant)
     roles.environment = environment
     if begin_trial := getattr(memory, "begin_trial", None):
         begin_trial(trajectory.variant, trajectory.task)
-    correct: Callable[[Trajectory], object] = getattr(memory, "correct", memory.learn)
-    correct(trajectory)
+    correct: Callable[[Trajectory], int | dict[str, Any] | None] = getattr(memory, "correct", memory.learn)
+    taken = correct(trajectory)
+    return {CORRECTED: 1, TAKEN_BACK: taken} if isinstance(taken, int) else {CORRECTED: 1}

@@ -96,7 +96,7 @@ class Sweep:
 
 
 def list_shipped_sweeps() -> tuple[str, ...]:
-    """Names of the sweeps that come with the package: one or more for each table of OmniReflect."""
+    """Names of the sweeps that come with the package: one or more for each table of OmniReflect, one for Reflexion."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 

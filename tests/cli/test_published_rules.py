@@ -26,6 +26,12 @@ def test_a_run_by_reflexions_rules_keeps_what_the_actor_was_shown_and_reports_ag
     assert Path("e.svg").read_text().count("<svg") == 1
     data = json.loads(rsso("paper", "omnireflect", "--with", "one", "--json")[1])
     assert [(row["benchmark"], row["arm"], row["units"]) for row in data["ours"]] == [("pddl", "react", 1)]
+    data2 = json.loads(rsso("paper", "reflexion", "--with", "one", "--json")[1])
+    solved = float(data["ours"][0]["solved"])
+    assert [(row["benchmark"], row["arm"], row["accuracy"]) for row in data2["ours"]] == [("pddl", "react", [solved])]
+    out = rsso("paper", "reflexion", "--with", "one")[1]
+    assert "Ours: accuracy, trial by trial" in out
+    assert "rsso-dspy sweep reflexion-tables" in out
     assert data["table1"][5]["success"]["pddl"] == {"qwen": 12.1, "gemini": 36.6, "gpt-4": 70.0}
 
 
@@ -50,9 +56,10 @@ def test_three_reflection_prompts_are_three_calls_in_the_record(rsso):
     [
         (("paper", "omnireflekt"), "did you mean omnireflect"),
         (("paper", "--table", "2"), "need `rsso-dspy paper omnireflect`"),
+        (("paper", "--with", "one"), "`rsso-dspy paper reflexion`"),
         (("paper", "omnireflect", "--with", "nowhere"), "nowhere is no folder of a run"),
         (("paper", "omnireflect", "--figure", "x.svg"), "add --with DIR"),
-        (("sweep", "omnireflect-table9"), "omnireflect-table1"),
+        (("sweep", "omnireflect-table9"), "did you mean omnireflect-table5"),
     ],
 )
 def test_a_table_that_is_not_there_is_refused(rsso, words, says):
@@ -71,6 +78,7 @@ def test_every_table_of_omnireflect_has_a_sweep_whose_points_can_be_planned(rsso
     assert {f"omnireflect-table{number}" for number in range(1, 6)} <= takes.keys()
     assert takes["omnireflect-table1-reflexion"] == (80, 80 * (15 * 50 + 14))
     assert takes["omnireflect-table5"] == (240, 240 * 50)
+    assert takes["reflexion-tables"] == (134 * 4, 134 * (4 * 10 * 49 + 9))
     code, out, _ = rsso("paper", "omnireflect", "--table", "2")
     assert code == 0
     assert f"pddl: 480 units, at most {takes['omnireflect-table2'][1]:,} model calls" in out

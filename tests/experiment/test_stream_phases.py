@@ -106,19 +106,22 @@ def test_wrong_rewards_reach_the_memory_and_not_the_score_and_are_corrected_once
     for row in units[-1].memories["ace"]["entries"]:
         bullets[row["learned"][0][0]].append(row["text"].split()[0])
     for unit in units:
-        truth, other = ("Solved", "Failed") if unit.trajectories[0].solved else ("Failed", "Solved")
-        assert bullets[unit.key] == ([other, truth] if unit.stream_phase == "during" else [truth])
+        truth = "Solved" if unit.trajectories[0].solved else "Failed"
+        assert bullets[unit.key] == [truth], "what the wrong reward taught is taken back"
     assert {unit.trajectories[0].solved for unit in units if unit.stream_phase == "during"} == {True, False}
     control, ace, _ = found.stream_tests
     assert control.means == ace.means
-    assert (ace.told_wrong, ace.corrected, control.told_wrong) == (4, 4, 0)
+    assert (ace.told_wrong, ace.corrected, ace.taken_back, ace.control) == (4, 4, 4, "react")
+    assert (control.told_wrong, control.taken_back, control.control) == (0, None, None)
+    assert [change.beside_retries.difference for change in ace.changes] == [0, 0]
     assert [change.phase for change in ace.changes] == ["during", "after"]
     assert serialize_analysis(found)["stream_tests"][1]["changes"][0]["phase"] == "during"
     screen = io.StringIO()
     Console(file=screen, width=80).print(render_analysis(found))
     assert "Repair: wrong rewards, then corrected" in screen.getvalue()
     assert all(len(line) <= 80 for line in screen.getvalue().splitlines())
-    assert "repair" in {sheet.name for section in build_page_sections(found, {}) for sheet in section.sheets}
+    on_page = {sheet.name for section in build_page_sections(found, {}) for sheet in section.sheets}
+    assert {"repair", "beside_retries"} <= on_page
 
 
 @pytest.mark.usefixtures("toy")
