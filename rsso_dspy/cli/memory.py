@@ -53,7 +53,10 @@ def show(
         return
     for name, record in last.items():
         entries = trace_entries(record)
-        echo(f"{name}  {record.key}  seed {record.seed}: {len(entries)} entries", bold=True)
+        echo(
+            f"{name}  {record.key}  seed {record.seed}: {len(entries)} {'entry' if len(entries) == 1 else 'entries'}",
+            bold=True,
+        )
         for entry in entries:
             counts = "".join(f", {key} {value}" for key, value in entry.data.items() if not isinstance(value, str))
             written = " ".join(f"{variant}#{trial}" for variant, trial in entry.learned) or "given"

@@ -33,9 +33,11 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
         f"      {describe_models(settings, {'actor', *forecast.calls})}"
     )
     for arm, stream in plan.streams.items():
-        trials = format_plural(range(plan.stream_trials), "trial")
+        trials = f"{format_plural(range(plan.stream_trials), 'trial')} each"
+        if plan.stream_trials != plan.rules.trials:
+            trials += " as protocol.stream_trials says"
         print_plan(
-            f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials} each; each starts from what "
+            f"      {arm.name}: one stream of {format_plural(stream, 'unit')}, {trials}; each starts from what "
             "the one before it left"
         )
     if plan.trainings:
