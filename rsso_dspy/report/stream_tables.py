@@ -64,7 +64,7 @@ def build_beside_retries_table(found: Sequence[StreamTest]) -> Sheet:
         (
             "difference: the arm's change from the first phase to this one, minus that of its equal retries over the "
             "same pairs, so that how hard the variants are cancels out. Below 0 with an interval that leaves out 0, "
-            "the memory lost something.",
+            "the memory lost something, or had no room left: an arm near 100 points cannot change as its retries do.",
         ),
     )
 
