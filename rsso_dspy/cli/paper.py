@@ -61,6 +61,7 @@ def _print_examples(name: str, folders: list[Path], json_: bool) -> None:
     import json
     from dataclasses import asdict
 
+    from rsso_dspy.environments.benchmark import named_in
     from rsso_dspy.report.paper import load_published_tables
     from rsso_dspy.report.paper_tables import build_example_tables
     from rsso_dspy.report.reflexion import build_own_tables, measure_own_row
@@ -68,7 +69,8 @@ def _print_examples(name: str, folders: list[Path], json_: bool) -> None:
     from rsso_dspy.workflows.sweeps import list_shipped_sweeps
 
     found = load_published_tables(name)
-    ours = [measure_own_row(records) for folder in folders for _, records in _read_arms(folder)]
+    arms = [records for folder in folders for _, records in _read_arms(folder)]
+    ours = [measure_own_row(named_in(records[0].provenance) or "", records) for records in arms]
     if json_:
         echo(json.dumps({**found, "ours": [asdict(row) for row in ours]}, indent=1))
         return

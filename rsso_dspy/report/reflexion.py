@@ -1,12 +1,11 @@
 """Rows of our own runs beside Reflexion's tables.
 
-build_own_tables([measure_own_row("alfworld", records)])
+build_own_tables([measure_own_row(benchmark, records)])
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rsso_dspy.environments.benchmark import named_in
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.report import cells
 from rsso_dspy.report.cells import Cell
@@ -33,12 +32,12 @@ class OwnSuccess:
     """Trials after which 75% of the variants were solved; None if they never were."""
 
 
-def measure_own_row(records: Sequence[UnitRecord]) -> OwnSuccess:
-    """Measure the records of one arm, which must not be empty."""
+def measure_own_row(benchmark: str, records: Sequence[UnitRecord]) -> OwnSuccess:
+    """Measure the records of one arm on this benchmark, which must not be empty."""
     first = records[0]
     found = compute_success(first.arm, records)
     return OwnSuccess(
-        named_in(first.provenance) or "",
+        benchmark,
         first.protocol,
         first.model,
         first.arm,
