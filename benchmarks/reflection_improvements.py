@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.script import make_parser, print_head, print_row
+from rsso_dspy.environments.scienceworld.grammar import name_place
 from rsso_dspy.loops import describe_loops
 from rsso_dspy.memory.reflections import IMPROVEMENTS
 from rsso_dspy.records import UnitRecord
@@ -70,7 +71,7 @@ def main() -> None:
 
 def count_events(units: Sequence[UnitRecord]) -> dict[str, int]:
     """Trials of these units in which each improvement changed a prompt or the memory; of `loops` those that it would
-    have told the reflector about, were it on."""
+    have told the reflector about on ScienceWorld, were it on."""
     found: Counter[str] = Counter()
     for unit, trial in [(each, trial) for each in units for trial in each.trials]:
         shown, learnt = trial.shown.get(REGION, ""), trial.learnt.get(REGION, {})
@@ -78,7 +79,7 @@ def count_events(units: Sequence[UnitRecord]) -> dict[str, int]:
         steps = trial.trajectory.steps if trial.trajectory and learnt.get("calls") else ()
         found["structured"] += "Root cause: " in shown
         found["counterfactual"] += "Critical step: " in shown
-        found["loops"] += bool(describe_loops(steps))
+        found["loops"] += bool(describe_loops(steps, name_place))
         found["hierarchical"] += learnt.get("distilled", 0) > 0
         found["across-tasks"] += unit.variant.task in types
         found["retrieval"] += bool(types)
