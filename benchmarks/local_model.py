@@ -23,21 +23,24 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrialResult
+from rsso_dspy.signatures.layouts import Layout
 
 VARIANT = "find-plant::228"
 NAME = "smollm2-135m"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 FORMATS = ("chat", "json", "xml", "schema", "constrained")
-LAYOUTS = ("paper", "cache")
+LAYOUTS = get_args(Layout)
 LONGEST_ANSWER = 160
 CONTEXT = 8192
+LONGEST_CONVERSATION = 5000
+"""Tokens of four characters: with an answer it has to fit the context."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,7 @@ def make_overrides(url: str, form: str) -> list[str]:
 def play(url: str, form: str, layout: str, steps: int) -> Row:
     """One unit of one trial."""
     overrides = [*make_overrides(url, "schema" if form == "constrained" else form), f"protocol.layout={layout}"]
+    overrides += [f"protocol.max_conversation={LONGEST_CONVERSATION}"] if layout == "append" else []
     overrides += ["protocol.action_choice=constrained"] if form == "constrained" else []
     begun = time.perf_counter()
     with ExitStack() as within:

@@ -13,6 +13,9 @@ Answer = Callable[[str, str], str]
 Restate = Callable[[str, str], str]
 """(action, what can be seen) to the action as the model words it."""
 
+Choose = Callable[[str, str], str]
+"""(number, text) of an option to the answer to a question."""
+
 _VERB = re.compile(
     r"(?P<verb>use|look at|look in|focus on|pick up|put down|move|pour|open|close|activate|deactivate|read|mix|examine"
     r"|eat|flush|dunk|go to|teleport to|connect|disconnect) (?P<thing>.+)"
@@ -173,7 +176,7 @@ ANSWERS: dict[str, Answer] = {
 }
 """Name to the form of the whole answer."""
 
-CHOICES: dict[str, Callable[[str, str], str]] = {
+CHOICES: dict[str, Choose] = {
     "option's text": lambda _number, text: text,
     "number and text": lambda number, text: f"{number}: {text}",
     "Option n": lambda number, _text: f"Option {number}",
@@ -234,3 +237,161 @@ UNSEEN_ANSWERS: dict[str, Answer] = {
     "table row": lambda why, action: f"| Reasoning | Next action |\n|---|---|\n| {why} | {action} |",
 }
 """Name to the form of the whole answer, as `ANSWERS`. No repair had seen these when they were first tried."""
+
+
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_ITEM = re.compile(r"( (?:in|to|on|containing) )")
+
+
+def _call_with(named: bool) -> Restate:
+    """An action as a call with its things, which may be named."""
+
+    def restate(action: str, _seen: str) -> str:
+        verb, things, _ = things_of(action)
+        names = ("object", "target") if named else ("", "")
+        inside = ", ".join(f'{name}{"=" if name else ""}"{thing}"' for name, thing in zip(names, things, strict=False))
+        return f"{verb.replace(' ', '_')}({inside})"
+
+    return restate
+
+
+def _underscored(thing: str, _seen: str) -> str:
+    return "".join(part if _ITEM.fullmatch(part) else part.replace(" ", "_") for part in _ITEM.split(thing))
+
+
+def _verb_changed(verbs: dict[str, str]) -> Restate:
+    """Other words for the verb, `{}` standing for the thing."""
+
+    def restate(action: str, _seen: str) -> str:
+        for verb, other in verbs.items():
+            if action.startswith(f"{verb} "):
+                return other.format(action[len(verb) + 1 :])
+        return action
+
+    return restate
+
+
+def _placed(action: str, _seen: str) -> str:
+    verb, things, joins = things_of(action)
+    return f"place {things[0]} inside {things[1]}" if verb == "move" and joins else action
+
+
+def _with(action: str, _seen: str) -> str:
+    verb, things, joins = things_of(action)
+    return f"use {things[0]} with {things[1]}" if verb == "use" and joins else action
+
+
+def _after_verb(sign: str) -> Restate:
+    """A sign between the verb and the first thing."""
+
+    def restate(action: str, _seen: str) -> str:
+        verb, things, _ = things_of(action)
+        return f"{verb}{sign} {action[len(verb) + 1 :]}" if things else action
+
+    return restate
+
+
+def _langchain(why: str, action: str) -> str:
+    verb, things, _ = things_of(action)
+    return f"Thought: {why}\nAction: {verb}\nAction Input: {action[len(verb) + 1 :] if things else 'None'}"
+
+
+def _tool(_why: str, action: str) -> str:
+    verb, things, _ = things_of(action)
+    named = dict(zip(("OBJ", "target"), things, strict=False))
+    return json.dumps({"name": verb, "parameters": named})
+
+
+HELD_OUT_RESTATED: dict[str, Restate] = {
+    "placeholder kept": _each(lambda thing, _: f"OBJ {thing}"),
+    "colon after the verb": _after_verb(":"),
+    "We need to": lambda action, _: f"We need to {action}.",
+    "I'm going to": lambda action, _: f"I'm going to {action}.",
+    "The best next action is to": lambda action, _: f"The best next action is to {action}.",
+    "Let me": lambda action, _: f"Let me {action}.",
+    "I, in the present": lambda action, _: f"I {action}.",
+    "I choose to": lambda action, _: f"I choose to {action}.",
+    "so I will": lambda action, _: f"I see what I need, so I will {action}.",
+    "Since": lambda action, _: f"Since it is the next thing to do, {action}.",
+    "curly quotes": lambda action, _: f"\N{LEFT DOUBLE QUOTATION MARK}{action}\N{RIGHT DOUBLE QUOTATION MARK}",
+    "arrow": lambda action, _: f"\N{RIGHTWARDS ARROW} {action}",
+    "arrow of two signs": lambda action, _: f"-> {action}",
+    "italics": lambda action, _: f"_{action}_",
+    "Step n": lambda action, _: f"Step 4: {action}",
+    "number in parentheses": lambda action, _: f"(1) {action}",
+    "letter before it": lambda action, _: f"a) {action}",
+    "ellipsis": lambda action, _: f"{action}...",
+    "check mark after": lambda action, _: f"{action} \N{WHITE HEAVY CHECK MARK}",
+    "Chinese label and stop": lambda action, _: f"动作\N{FULLWIDTH COLON}{action}\N{IDEOGRAPHIC FULL STOP}",
+    "stop token": lambda action, _: f"{action}<|im_end|>",
+    "boxed text": lambda action, _: f"$\\boxed{{\\text{{{action}}}}}$",
+    "invented observation": lambda action, _: f"{action}\nObservation: It worked.\nAction: look around",
+    "fenced in its field": lambda action, _: f"```\n{action}\n```",
+    "JSON in its field": lambda action, _: json.dumps({"action": action}),
+    "list in its field": lambda action, _: json.dumps([action]),
+    "call with things": _call_with(named=False),
+    "call with named things": _call_with(named=True),
+    "names with underscores": _each(_underscored),
+    "pickup": _verb_changed({"pick up": "pickup {}"}),
+    "take and drop": _verb_changed({"pick up": "take {}", "put down": "drop {}"}),
+    "switch on and off": _verb_changed({"activate": "switch on {}", "deactivate": "switch off {}"}),
+    "turn X on and off": _verb_changed({"activate": "turn {} on", "deactivate": "turn {} off"}),
+    "place inside": _placed,
+    "use with": _with,
+    "from my inventory": lambda action, _: action.replace("in inventory", "from my inventory"),
+}
+"""Name to how the action is worded, as `RESTATED`. Written before anything of the repairs was read; nothing of it was
+mended before it was measured."""
+
+HELD_OUT_ANSWERS: dict[str, Answer] = {
+    "Action Input": _langchain,
+    "Thought n, Action n": lambda why, action: f"Thought 4: {why}\nAction 4: {action}\nObservation 4:",
+    "headings": lambda why, action: f"### Reasoning\n\n{why}\n\n### Next Action\n\n{action}",
+    "bold headings": lambda why, action: f"**Reasoning**\n{why}\n\n**Next Action**\n{action}",
+    "thinking with a draft": lambda why, action: (
+        f"<think>\nMaybe:\nAction: look around\nNo, I saw the room already.\n</think>\n\n{chat(why, action)}"
+    ),
+    "thinking without its first tag": lambda why, action: f"Okay, so {why}\n</think>\n\n{chat(why, action)}",
+    "tool call": lambda _, action: (
+        f"<tool_call>\n{json.dumps({'name': 'act', 'arguments': {'next_action': action}})}\n</tool_call>"
+    ),
+    "tool's name and parameters": _tool,
+    "JSON inside of JSON": lambda why, action: json.dumps({"response": {"reasoning": why, "next_action": action}}),
+    "Python dictionary": lambda why, action: repr({"reasoning": why, "next_action": action}),
+    "JSON without its end": lambda why, action: json.dumps({"reasoning": why, "next_action": action})[:-1],
+    "JSON with a last comma": lambda why, action: (
+        json.dumps({"reasoning": why, "next_action": action}, indent=2)[:-2] + ",\n}"
+    ),
+    "fenced YAML": lambda why, action: f"```yaml\nreasoning: >\n  {why}\nnext_action: {action}\n```",
+    "marks without brackets": lambda why, action: chat(why, action).replace("[[ ", "").replace(" ]]", ""),
+    "marks without hashes": lambda why, action: chat(why, action).replace(" ## ", ""),
+    "marks in words": lambda why, action: chat(why, action).replace("next_action", "Next Action"),
+    "bold marks": lambda why, action: chat(why, action).replace("[[ ", "**[[ ").replace(" ]]", " ]]**"),
+    "beside its mark": lambda why, action: chat(why, action).replace(" ]]\n", " ]]: "),
+    "preface and offer": lambda why, action: f"Sure! Here is my next move:\n\n{chat(why, action)}\n\nLet me know!",
+    "all of it fenced": lambda why, action: f"```\n{chat(why, action)}\n```",
+    "plays on": lambda why, action: (
+        f"{chat(why, action)}\n\n[[ ## history ## ]]\nIt worked.\n\n{chat('Next.', 'look around')}"
+    ),
+    "action before its reasoning": lambda why, action: (
+        f"[[ ## next_action ## ]]\n{action}\n\n[[ ## reasoning ## ]]\n{why}\n\n[[ ## completed ## ]]"
+    ),
+    "tags inside of a tag": lambda why, action: (
+        f"<response>\n<reasoning>{why}</reasoning>\n<next_action>{action}</next_action>\n</response>"
+    ),
+    "code in prose": lambda why, action: f"{why} Therefore, I will `{action}`.",
+    "bold below a rule": lambda why, action: f"{why}\n\n---\n\n**{action}**",
+}
+"""Name to the form of the whole answer, as `ANSWERS`. Held out as `HELD_OUT_RESTATED`."""
+
+HELD_OUT_CHOICES: dict[str, Choose] = {
+    "bold number": lambda number, _text: f"**{number}**",
+    "[n]": lambda number, _text: f"[{number}]",
+    "#n": lambda number, _text: f"#{number}",
+    "The answer is n": lambda number, _text: f"The answer is {number}.",
+    "n because": lambda number, _text: f"{number}, because this is the one I mean.",
+    "number in words": lambda number, _text: _NUMBERS[int(number)],
+    "option's text in quotes": lambda _number, text: f'"{text}"',
+    "n in parentheses": lambda number, text: f"{text} ({number})",
+}
+"""Name to how the number of an option is given. Held out as `HELD_OUT_RESTATED`."""

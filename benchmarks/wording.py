@@ -1,6 +1,6 @@
 """Whether actions are understood however a model words them.
 
-    python benchmarks/wording.py [--tasks boil,...] [--interface sso] [--batch unseen] [--manners "bold,label"]
+    python benchmarks/wording.py [--tasks boil,...] [--interface sso] [--batch held-out] [--manners "bold,label"]
 
 The gold path of one training variant of each of the 18 tasks is played through the whole agent, by a scripted model
 that says every action in one manner of `manners.py`: as the observations name things, with a label, as JSON, without a
@@ -12,8 +12,9 @@ tasks or manners take less.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import dspy
@@ -22,10 +23,14 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from benchmarks.manners import (
     ANSWERS,
     CHOICES,
+    HELD_OUT_ANSWERS,
+    HELD_OUT_CHOICES,
+    HELD_OUT_RESTATED,
     RESTATED,
     UNSEEN_ANSWERS,
     UNSEEN_RESTATED,
     Answer,
+    Choose,
     Restate,
     chat,
 )
@@ -51,21 +56,26 @@ class Manner:
     name: str
     word: Restate
     form: Answer = chat
-    choose: Callable[[str, str], str] = lambda number, _text: number
+    choose: Choose = lambda number, _text: number
+
+
+def make_batch(
+    restated: Mapping[str, Restate], answers: Mapping[str, Answer], choices: Mapping[str, Choose] = MappingProxyType({})
+) -> tuple[Manner, ...]:
+    return (
+        *(Manner(name, word) for name, word in restated.items()),
+        *(Manner(name, RESTATED[PLAIN], form) for name, form in answers.items()),
+        *(Manner(name, RESTATED[PLAIN], choose=choose) for name, choose in choices.items()),
+    )
 
 
 BATCHES = {
-    "first": (
-        *(Manner(name, word) for name, word in RESTATED.items()),
-        *(Manner(name, RESTATED[PLAIN], form) for name, form in ANSWERS.items()),
-        *(Manner(name, RESTATED[PLAIN], choose=choose) for name, choose in CHOICES.items()),
-    ),
-    "unseen": (
-        *(Manner(name, word) for name, word in UNSEEN_RESTATED.items()),
-        *(Manner(name, RESTATED[PLAIN], form) for name, form in UNSEEN_ANSWERS.items()),
-    ),
+    "first": make_batch(RESTATED, ANSWERS, CHOICES),
+    "unseen": make_batch(UNSEEN_RESTATED, UNSEEN_ANSWERS),
+    "held-out": make_batch(HELD_OUT_RESTATED, HELD_OUT_ANSWERS, HELD_OUT_CHOICES),
 }
-"""The manners that were written together with the repairs, and those that no repair had seen at first."""
+"""The manners that were written together with the repairs, and two lists that no repair had seen when they were first
+tried."""
 
 MANNERS = {manner.name: manner for batch in BATCHES.values() for manner in batch}
 
