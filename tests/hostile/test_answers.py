@@ -43,6 +43,17 @@ def read(signature, answer, adapter=ChatAdapter):
         ("It is closed. So my next action is to open door.", "", "open door"),
         ('It is closed. My next action is "open door".', "", "open door"),
         ("| Why | Next action |\n|---|---|\n| It is closed. | open door |", "", "open door"),
+        ("It is closed. Therefore, I will `open door`.", "", "open door"),
+        ("Thought: Closed.\nAction: open\nAction Input: door", "Closed.", "open door"),
+        ("Thought: Long.\nAction: wait\nAction Input: None", "Long.", "wait"),
+        ('{"action": "open", "action_input": "door"}', "", "open door"),
+        ('{"name": "open", "parameters": {"OBJ": "door"}}', "", "open(door)"),
+        ('{"name": "wait", "arguments": {}}', "", "wait"),
+        (
+            "[[ ## reasoning ## ]]\nClosed.\n\n[[ ## mood ## ]]\nfine\n\n[[Next Action]]\nopen door",
+            "Closed.",
+            "open door",
+        ),
     ],
 )
 def test_both_scaffolds_read_alike(adapter, answer, why, action):
@@ -62,6 +73,8 @@ def test_both_scaffolds_read_alike(adapter, answer, why, action):
         "Observation: The door opens.\nopen door",
         "<answer>open door</answer> or <answer>wait</answer>",
         "My next action is not to open door.",
+        "I will not `open door`, I will `wait`.",
+        "Try `open door` and see.",
         "| Step | Action |\n|---|---|\n| 1 | open door |\n| 2 | wait |",
         "",
     ],

@@ -37,6 +37,9 @@ _ORDINAL_ALONE = re.compile(
     rf"[\W_]*(?:(?:i|choose|pick|take|select|answer|with|go|my|choice|is|the)[\W_]+)*{_ORDINAL}[\W_]*"
 )
 _ORDINAL_OPTION = re.compile(rf"{_ORDINAL}\s+(?:option|one|choice|answer|reading|possibility)\b")
+_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_COUNT_ALONE = re.compile(rf"[\W_]*(?:option[\W_]+|number[\W_]+)?({'|'.join(_COUNTS)})[\W_]*")
+_TAGGED = re.compile(r"(.+?)\s*[(\[](\d+)[)\]]\W*")
 _WORD = re.compile(r"[a-z0-9]+")
 _SMALL = frozenset({"to", "the", "for", "on", "in", "a", "an", "into", "of", "is", "that", "which", "and"})
 
@@ -82,6 +85,10 @@ class Question:
     def choose(self, action: str) -> str | None:
         """Return the option number that an answer means; None if it is another action or matches no option."""
         said = " ".join(action.lower().split())
+        if match := _COUNT_ALONE.fullmatch(said):
+            said = str(_COUNTS.index(match.group(1)))
+        if (match := _TAGGED.fullmatch(said)) and match.group(2) in self._list_described(match.group(1)):
+            return match.group(2)
         if (match := _NUMBER.fullmatch(said)) and match.group(1) in self.options and not _RETRACTS.search(said):
             return match.group(1)
         described = self._list_described(said)

@@ -23,9 +23,10 @@ MOST_PARENTHESES = 4
 
 _LABEL = re.compile(
     r"^[*_`\"']*(?:(?:my|the|your)\s+)?(?:next\s+)?(?:action|command|answer|move|step)\s*\d*[*_`\"']*\s*[:=]\s*"
+    r"|^[^\x00-\x7f]+\s*[:：]\s*"  # in another script: the game has English names only
 )
-_MARK = re.compile(r"^(?:[-*•>+]|\(?\d{1,2}[.)])\s+")
-_EDGES = " \t*_`\"'“”‘’.,;:!?"
+_MARK = re.compile(r"^(?:[-*•>+]|\(?(?:\d{1,2}|[a-z])[.)])\s+")
+_EDGES = " \t*_`\"'“”‘’.,;:!?。，；！"
 _INSIDE = re.compile(r"\s*\(([^()]*)\)")
 _SUBSTANCE = re.compile(r"\b(?:(?:an?|the|some)\s+)?(?:unknown\s+)?substance\s+(?:called|named)\s+")
 _TITLE = re.compile(
@@ -41,10 +42,13 @@ _QUOTED = re.compile(r"[\"'“”‘’`*_]+(?=\s|$)|(?<=\s)[\"'“”‘’`*_]
 _SPELLINGS = (
     (re.compile(r"\b(?:into|inside of|inside)\b"), "in"),
     (re.compile(r"\b(?:onto|on top of)\b"), "on"),
+    (re.compile(r"\bfrom (?:the )?inventory\b"), "in inventory"),
+    (re.compile(r"^switch\b"), "turn"),
+    (re.compile(r"^place\b"), "put"),
 )
 _WRAPPED = (
     re.compile(r"\\(?:boxed|text|textbf|mathbf)\{([^{}]*)\}"),
-    re.compile(r"</?(?:[a-z]|strong|em|code|kbd|mark|span|div|answer|action|command|br)\s*/?>()"),
+    re.compile(r"<\|\w+\|>()|</?(?:[a-z]|strong|em|code|kbd|mark|span|div|answer|action|command|br)\s*/?>()"),
     re.compile(
         r"^<([^<>]+)>$|^\[([^\[\]]+)\]$|^«([^«»]+)»$|^‹([^‹›]+)›$|^「([^「」]+)」$|^\{([^{}]+)\}$|^\(([^()]+)\)$"
     ),
@@ -58,7 +62,10 @@ _SPEAKER = re.compile(
 _INTENT = re.compile(
     r"^(?:(?:so|ok|okay|alright|please|now|first|firstly|next|then|finally|therefore|thus)\b,?\s+"
     r"|(?:i|we|you)(?:\s+(?:will|shall|should|must|need to|have to|want to|would like to|am going to|are going to"
-    r"|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))\s+|let(?:['’]s| us| me)\s+)"
+    r"|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))?\s+|let(?:['’]s| us| me)\s+)"
+)
+_CLAUSE = re.compile(
+    r"^(?P<lead>(?:since|because|as|given|now that)\b[^,]+,\s+|[^,]+,\s+(?=(?:so|therefore|thus)\b))(?=\S)"
 )
 _CLOSING = re.compile(r",?\s+(?:(?:right )?now|first|next|please)$")
 _REASON = re.compile(
@@ -73,8 +80,14 @@ _REMARK = re.compile(
 )
 _COMMENT = re.compile(r"\s+#\s+(?P<tail>[a-z].*)$")
 _TAKES_BACK = re.compile(r"\b(?:then|instead|actually|rather|but|or|ones?)\b|(?:^|\W\s+)(?:no|not|wait)\b|;")
-_JOINED = re.compile(r"^(look|pick|put|focus|go|teleport|turn|walk)[-_](at|in|into|up|down|on|off|to|around)\b")
+_JOINED = re.compile(r"^(look|pick|put|focus|go|teleport|turn|walk)[-_]?(at|in|into|up|down|on|off|to|around)\b")
+_COLON = re.compile(r"^([a-z]+(?: (?:at|in|up|down|on|to))?):\s+")
+_PLACEHOLDER = re.compile(r"\b(?:obj|location|container)\s+(?=\w)")
+_CALL = re.compile(r"^([a-z]+(?:[ _][a-z]+)?)\((.+)\)$")
+_ARGUMENT = re.compile(r"(?:^|,)\s*(?:\w+\s*[=:]\s*)?([\"']?)(.+?)\1\s*(?=,|$)")
 _PARTED = re.compile(r"^(pick|put|turn) (.+) (up|down|on|off)$")
+_BETWEEN = {"use": " on ", "pour": " in ", "dunk": " in "}
+"""Verb to the word between its two things, where that is not "to"."""
 _AIMLESS = re.compile(r"(?:wait1?|look around|look|inventory|task)$")
 
 
@@ -94,7 +107,8 @@ def wordings(action: str, seen: str) -> Iterator[str]:
     """
     told = {action}
     shown = " ".join(seen.lower().split())
-    for most, source in ((MOST, _all(action, shown)), (2 * MOST, _without_talk(action, shown))):
+    sources = (_all(action, shown), _without_talk(action, shown), _all(_COLON.sub(r"\1 ", action), shown))
+    for most, source in zip((MOST, 2 * MOST, 2 * MOST), sources, strict=True):
         for wording in source:
             wording = " ".join(wording.split())
             if wording and wording not in told:
@@ -129,12 +143,19 @@ def _strip_talk(text: str, seen: str) -> Iterator[str]:
 
 
 def _unwrap(text: str, _seen: str) -> str:
-    for pattern in _WRAPPED:
-        text = pattern.sub(lambda match: next(filter(None, match.groups()), " "), text.strip("$ ")).strip()
+    before = None
+    while before != text:
+        before = text
+        for pattern in _WRAPPED:
+            text = pattern.sub(lambda match: next(filter(None, match.groups()), " "), text.strip("$ ")).strip()
     return _SIGNS.sub("", text)
 
 
 def _drop_lead(text: str, _seen: str) -> str:
+    """Drop a label, an intent, and a reason that stands first, unless that is an action or takes it back."""
+    clause = _CLAUSE.match(text)
+    if clause and not _TAKES_BACK.search(clause["lead"]) and not _acts(_INTENT.sub("", clause["lead"])):
+        text = text[clause.end() :]
     return _INTENT.sub("", _SPEAKER.sub("", text))
 
 
@@ -150,8 +171,13 @@ def _drop_tail(text: str, seen: str) -> str:
 
 
 def _join_verb(text: str, _seen: str) -> str:
-    """Put the words of a verb side by side with spaces: `look-at`, `look_around()`, `pick cup up`."""
-    text = re.sub(r"\(\s*\)$", "", _JOINED.sub(r"\1 \2", text))
+    """Put the words of a verb and its things side by side with spaces: `look-at`, `look_around()`, `pick cup up`,
+    `use("thermometer", "metal_pot")`, `open OBJ door`."""
+    if call := _CALL.match(text):
+        verb, things = call.group(1), [match.group(2) for match in _ARGUMENT.finditer(call.group(2))]
+        text = f"{verb} {_BETWEEN.get(verb, ' to ').join(things)}"
+    text = re.sub(r"\(\s*\)$", "", _JOINED.sub(r"\1 \2", text)).replace("_", " ")
+    text = _PLACEHOLDER.sub("", text)
     return re.sub(r"\bmy (?=inventory\b)", "", _PARTED.sub(r"\1 \3 \2", text))
 
 

@@ -21,7 +21,7 @@ from dspy.utils.exceptions import AdapterParseError
 from rsso_dspy.lm.adapters.brief import can_be_brief, describe_form, describe_objective
 from rsso_dspy.lm.adapters.field_names import SPARED
 from rsso_dspy.lm.adapters.field_values import convert_value, is_list_field, is_text_field
-from rsso_dspy.lm.adapters.lenient import repair_leniently
+from rsso_dspy.lm.adapters.lenient import join_tool_call, repair_leniently
 from rsso_dspy.lm.adapters.list_values import is_json_list
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer, trim_answer
 from rsso_dspy.lm.adapters.turns import ask_again, format_turns
@@ -157,9 +157,11 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
                 )
                 return again if same else _report_repair(again)
             failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
-        repaired = repair_answer(signature, completion)
+        verbs = dspy.settings.get("verbs") or frozenset()
+        joined = join_tool_call(signature, completion, verbs)
+        repaired = repair_answer(signature, joined)
         if repaired is None:
-            repaired = repair_leniently(signature, completion, dspy.settings.get("verbs") or frozenset())
+            repaired = repair_leniently(signature, joined, verbs)
         if repaired is None:
             if ledger := dspy.settings.get("ledger"):
                 ledger.unread(completion)

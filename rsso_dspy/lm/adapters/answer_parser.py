@@ -50,7 +50,8 @@ class ParsedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class FieldHeader:
-    """A place in a text where a section begins: of an output field, of no field (None), or of the other side's turn."""
+    """A place in a text where a section begins: of an output field, of no field (None), or of the other side's turn.
+    A section of no field is left out, and after the last field it ends the answer."""
 
     start: int
     end: int
@@ -65,7 +66,7 @@ def parse_sections(text: str, known: Mapping[str, str], kinds: str) -> ParsedAns
     last = next(reversed(dict.fromkeys(known.values())), "")
     said: dict[str, Any] = {}
     for number, header in enumerate(headers, start=1):
-        if header.turn and said:
+        if said and (header.turn or (header.name is None and not header.tag and last in said)):
             break
         if header.name is None:
             continue
@@ -115,7 +116,7 @@ def _match_header(match: re.Match[str], kind: str, known: Mapping[str, str]) -> 
         return FieldHeader(match.start(), match.end(), None, False, True) if name else None
     if name is None and kind != "bracket" and word not in ENVIRONMENT:
         return None
-    return FieldHeader(match.start(), match.end(), name, name is None, kind == "tag")
+    return FieldHeader(match.start(), match.end(), name, word in ENVIRONMENT and name is None, kind == "tag")
 
 
 def iter_object_answers(text: str, known: Mapping[str, str]) -> Iterator[ParsedAnswer]:

@@ -4,6 +4,7 @@ repair_leniently(SkillActor, "teleport outside", frozenset({"teleport"}))
 # {"reasoning": "", "current_subgoal": "none", "next_action": "teleport outside"}
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ import dspy
 from rsso_dspy.lm.adapters.answer_parser import parse_sections
 from rsso_dspy.lm.adapters.field_names import ENVIRONMENT, PROSE, SPARED, map_names_to_fields, normalize_field_name
 from rsso_dspy.lm.adapters.field_values import is_optional_field
+from rsso_dspy.lm.adapters.literals import parse_literal
 from rsso_dspy.lm.adapters.repair import EVERY, LEAD_IN, is_placeholder, repair_answer
 from rsso_dspy.signatures.layouts import cache_by_words
 
@@ -32,6 +34,9 @@ _REFUSAL = re.compile(
 )
 _ANSWER = re.compile(r"<(answer|final_answer)>\s*(.*?)\s*</\1>", re.I | re.S)
 _SENTENCE = re.compile(r"\bnext action (?:is|will be|should be)(?: to)?\s*:?\s+(.+)", re.I)
+_CODE = re.compile(r"(?:\b(?:i|action|so|therefore)\b|['’]ll\b)[^`\n]*`([^`\n]+)`[.!]*$", re.I)
+_INPUT = re.compile(r"\n\s*\**Action Input:?\**:?[ \t]*(?:(?:none|null|n/a|\"\"|\{\})[ \t]*$)?", re.I | re.M)
+_CALLED, _GIVEN = ("action", "name", "tool", "function"), ("action_input", "parameters", "arguments", "args", "input")
 _RULER = re.compile(r"^[\s|:-]+$")
 _TURN = re.compile(rf"\W{{0,3}}(?:{'|'.join(sorted(map(re.escape, ENVIRONMENT)))})\W{{0,3}}[:：]", re.I)
 
@@ -73,6 +78,26 @@ def repair_leniently(signature: type[dspy.Signature], completion: str, verbs: Co
     }
 
 
+def join_tool_call(signature: type[dspy.Signature], completion: str, verbs: Collection[str]) -> str:
+    """Join the parts of an action that an answer gives as a tool and its input, where `verbs` begin an action:
+    `Action: open` above `Action Input: door`, or an object with name and arguments."""
+    if not verbs or "action" not in map_names_to_fields(signature):
+        return completion
+    joined = _INPUT.sub(" ", completion)
+    text = joined[joined.find("{") : joined.rfind("}") + 1]
+    call = parse_literal(text) if any(f'"{name}"' in text for name in _GIVEN) else None
+    if not isinstance(call, Mapping):
+        return joined
+    verb = next((str(call[name]) for name in _CALLED if name in call), "").replace("_", " ")
+    given = next((call[name] for name in _GIVEN if name in call), None)
+    if verb.lower().split(" ")[0] not in verbs:
+        return joined
+    said = f"({', '.join(map(str, given.values()))})" if isinstance(given, Mapping) and given else f" {given or ''}"
+    return json.dumps(
+        {str(name): value for name, value in {**call, "action": f"{verb}{said}".strip()}.items()}, default=str
+    )
+
+
 @cache_by_words
 def _spare(signature: type[dspy.Signature]) -> Any:
     """Return the signature with the fields of `SPARED` optional; None if it has none of these fields."""
@@ -105,13 +130,14 @@ def _line(completion: str, verbs: Collection[str]) -> tuple[str, str] | None:
 def _find_told_action(
     completion: str, verbs: Collection[str], known: Mapping[str, str], field: str
 ) -> tuple[str, str] | None:
-    """Return an empty text and the action in an `<answer>` tag, in the last sentence ("My next action is to ...") or in
-    the field's column of a table with one row; None if there is none, or more than one."""
+    """Return an empty text and the action in an `<answer>` tag, in the last sentence ("My next action is to ...", "I'll
+    `...`") or in the field's column of a table with one row; None if there is none, or more than one."""
     text = _THINKING.sub("", completion).strip()
     if any(_TURN.match(line) for line in text.splitlines()):
         return None
     found = [match.group(2) for match in _ANSWER.finditer(text)]
     found += _SENTENCE.findall(text) if _SENTENCE.search(text.splitlines()[-1] if text else "") else []
+    found += _CODE.findall(text) if text.count("`") == 2 else []
     found += _cells(text, known, field)
     said = _MARKS.sub("", found[0]).strip(" \t*_`\"'“”‘’.!") if len(found) == 1 else ""
     word = re.match(r"[a-z0-9]+", said.lower())
