@@ -32,6 +32,9 @@ from rsso_dspy.version import __version__
 
 LAST_WAIT = 5.0
 """Seconds that the end of a run waits for the last spans."""
+TIMEOUT = 3.0
+"""Seconds for a request with its retries, unless one of `TIMEOUTS` says otherwise."""
+TIMEOUTS = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 LONGEST = 20_000
 """Characters of a text in a span."""
@@ -100,7 +103,8 @@ def _make_exporter(endpoint: str, say: Callable[[str], None]) -> Any:
                 say(f"{strip_credentials(endpoint)} takes no spans: they are lost, the run goes on")
             return result
 
-    return TellingExporter(endpoint=endpoint, timeout=3)
+    own = any(os.environ.get(name) for name in TIMEOUTS)
+    return TellingExporter(endpoint=endpoint, timeout=None if own else TIMEOUT)
 
 
 class SpanSender:

@@ -101,7 +101,7 @@ def test_the_kind_decides_whatever_the_message_says():
     made = replace(made, trials=(replace(made.trials[0], failure=Failure("Odd", "the prompt: hello"), error=None),))
     assert made.trials[0].error == "Odd: the prompt: hello"
     errored = json.loads(build_report_files([made], [], lambda _: None)["report.json"])["errored"]
-    assert errored == [{"arm": "react", "unit": "boil::22", "seed": 0, "error": "Odd"}]
+    assert errored == [{"arm": "react", "unit": "boil::22", "seed": 0, "error": "Odd", "is_skipped": False}]
 
 
 def held(tmp_path: Path, rsso, *records: UnitRecord) -> list[list[float]]:

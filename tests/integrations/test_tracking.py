@@ -31,7 +31,8 @@ from rsso_dspy.report.report_files import build_report_files
 from rsso_dspy.store.run_spec import RunSpec
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.experiment.relay import Relay, answers
-from tests.live import FAST
+from tests.integrations.test_otel import play as play_traced
+from tests.live import FAST, REWARDED
 from tests.records import record as made
 
 SETTINGS = (*FAST, "protocol.trials=2")
@@ -341,3 +342,21 @@ def test_mlflow_that_is_not_installed_is_named(monkeypatch):
 def test_the_experiment_has_the_name_of_the_project(relay):
     assert connect_server(relay.uri).client.get_experiment_by_name(EXPERIMENT).lifecycle_stage == "active"
     assert Backend(load_config().active_backend).rule_based
+
+
+def test_spans_reach_an_otlp_server_of_another_make(live, relay, monkeypatch):
+    """MLflow takes OTLP too: it keeps a trial as a trace with its steps, calls and actions."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-mlflow-experiment-id=0")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")  # a server on a busy machine
+    monkeypatch.setattr("rsso_dspy.integrations.otel_spans.LAST_WAIT", 60.0)
+    said: list[str] = []
+    played = play_traced(live, relay.uri, said)
+    assert said == []
+    (trace,) = connect_server(relay.uri).client.search_traces(locations=["0"])
+    root, *below = sorted(trace.data.spans, key=lambda span: span.parent_id is not None)
+    assert root.name == "invoke_agent react"
+    assert root.attributes["rsso_dspy.variant"] == REWARDED
+    assert sorted(span.name for span in below if span.parent_id == root.span_id) == ["step 1", "step 2"]
+    calls = [span for span in below if span.attributes.get("gen_ai.operation.name") == "chat"]
+    usage = played.trials[0].usage["actor"]
+    assert sum(span.attributes["gen_ai.usage.input_tokens"] for span in calls) == usage.input
