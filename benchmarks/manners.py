@@ -395,3 +395,91 @@ HELD_OUT_CHOICES: dict[str, Choose] = {
     "n in parentheses": lambda number, text: f"{text} ({number})",
 }
 """Name to how the number of an option is given. Held out as `HELD_OUT_RESTATED`."""
+
+
+_SURFACES = ("stove", "table", "counter", "chair", "bed", "desk")
+
+
+def _gerund(action: str, _seen: str) -> str:
+    verb, _, rest = action.partition(" ")
+    return f"{verb.removesuffix('e').capitalize()}ing {rest}." if rest else action
+
+
+def _put(action: str, _seen: str) -> str:
+    verb, things, joins = things_of(action)
+    if verb != "move" or not joins:
+        return action
+    return f"put {things[0]} {'on' if things[1] in _SURFACES else 'in'} {things[1]}"
+
+
+def _measure(action: str, _seen: str) -> str:
+    verb, things, joins = things_of(action)
+    if verb != "use" or not joins or not things[0].startswith("thermometer"):
+        return action
+    return f"use {_bare(things[0])} to measure the temperature of {things[1]}"
+
+
+def _unquoted_call(action: str, _seen: str) -> str:
+    verb, things, _ = things_of(action)
+    return f"{verb.replace(' ', '_')}({', '.join(things)})"
+
+
+FOURTH_RESTATED: dict[str, Restate] = {
+    "field's name before it": lambda action, _: f"next_action: {action}",
+    "braces": lambda action, _: f"{{{action}}}",
+    "tag in its field": lambda action, _: f"<next_action>{action}</next_action>",
+    "label and code marks": lambda action, _: f"Action: `{action}`",
+    "label and action in bold": lambda action, _: f"**Next action: {action}**",
+    "end of sequence": lambda action, _: f"{action}</s>",
+    "Next": lambda action, _: f"Next, {action}.",
+    "Okay let's": lambda action, _: f"Okay, let's {action}.",
+    "The agent should": lambda action, _: f"The agent should {action}.",
+    "The next step is to": lambda action, _: f"The next step is to {action}.",
+    "gerund": _gerund,
+    "to and a purpose": lambda action, _: f"{action} to get closer to the goal",
+    "explanation below": lambda action, _: f"{action}\n\nExplanation: This is what the task asks for next.",
+    "numbered plan": lambda action, _: f"1. {action}\n2. Check what has changed\n3. Continue with the task",
+    "call without quotes": _unquoted_call,
+    "names in square brackets": _each(lambda thing, _: f"[{thing}]"),
+    "enter": _verb_changed({"go to": "enter {}"}),
+    "kitchen door": lambda action, _: re.sub(r"\bdoor to (.+)", r"\1 door", action),
+    "the door to the kitchen": lambda action, _: action.replace("door to ", "the door to the "),
+    "put on and in": _put,
+    "short names": _each(lambda thing, _: re.sub(r" (?:containing .+|in inventory)$", "", thing)),
+    "use to measure": _measure,
+    "look around the room": lambda action, _: re.sub(r"^look around$", "look around the room", action),
+    "grab and inspect": _verb_changed({"pick up": "grab {}", "examine": "inspect {}"}),
+}
+"""Name to how the action is worded, as `RESTATED`. Chosen by how often models write so, the repairs unread."""
+
+FOURTH_ANSWERS: dict[str, Answer] = {
+    "list of labels": lambda why, action: f"- Reasoning: {why}\n- Current subgoal: none\n- Next action: {action}",
+    "numbered bold labels": lambda why, action: (
+        f"1. **Reasoning**: {why}\n2. **Current Subgoal**: none\n3. **Next Action**: {action}"
+    ),
+    "names of fields as labels": lambda why, action: f"reasoning: {why}\ncurrent_subgoal: none\nnext_action: {action}",
+    "values below labels": lambda why, action: f"Reasoning:\n{why}\n\nCurrent Subgoal:\nNone\n\nNext Action:\n{action}",
+    "no end mark": lambda why, action: chat(why, action).removesuffix("\n\n[[ ## completed ## ]]"),
+    "end mark on the line": lambda why, action: chat(why, action).replace("\n\n[[ ## completed", " [[ ## completed"),
+    "reasoning without its mark": lambda why, action: chat(why, action).removeprefix("[[ ## reasoning ## ]]\n"),
+    "JSON with names in words": lambda why, action: json.dumps(
+        {"Reasoning": why, "Current Subgoal": "none", "Next Action": action}, indent=2
+    ),
+    "prose around fenced JSON": lambda why, action: (
+        f"{why} Here is my answer:\n\n```json\n"
+        f"{json.dumps({'reasoning': why, 'current_subgoal': 'none', 'next_action': action}, indent=2)}\n```\n\n"
+        "This should bring me closer to the goal."
+    ),
+    "thinking and the line": lambda why, action: f"<think>\n{why}\n</think>\n\n{action}",
+}
+"""Name to the form of the whole answer, as `ANSWERS`. Chosen as `FOURTH_RESTATED`."""
+
+FOURTH_CHOICES: dict[str, Choose] = {
+    "n. and text": lambda number, text: f"{number}. {text}",
+    "Option n: text": lambda number, text: f"Option {number}: {text}",
+    "n and a reason below": lambda number, _text: f"{number}\n\nThis is the one that I mean.",
+    "I'll go with option n": lambda number, _text: f"I'll go with option {number}.",
+    "option's text as a sentence": lambda _number, text: f"{text[:1].upper()}{text[1:]}.",
+    "n in quotes": lambda number, _text: f'"{number}"',
+}
+"""Name to how the number of an option is given. Chosen as `FOURTH_RESTATED`."""

@@ -23,6 +23,9 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from benchmarks.manners import (
     ANSWERS,
     CHOICES,
+    FOURTH_ANSWERS,
+    FOURTH_CHOICES,
+    FOURTH_RESTATED,
     HELD_OUT_ANSWERS,
     HELD_OUT_CHOICES,
     HELD_OUT_RESTATED,
@@ -74,9 +77,10 @@ BATCHES = {
     "first": make_batch(RESTATED, ANSWERS, CHOICES),
     "unseen": make_batch(UNSEEN_RESTATED, UNSEEN_ANSWERS),
     "held-out": make_batch(HELD_OUT_RESTATED, HELD_OUT_ANSWERS, HELD_OUT_CHOICES),
+    "fourth": make_batch(FOURTH_RESTATED, FOURTH_ANSWERS, FOURTH_CHOICES),
 }
-"""The manners that were written together with the repairs, and two lists that no repair had seen when they were first
-tried."""
+"""The manners that were written together with the repairs, and three lists that no repair had seen when they were
+first tried."""
 
 MANNERS = {manner.name: manner for batch in BATCHES.values() for manner in batch}
 
