@@ -36,6 +36,7 @@ def read(signature, answer, adapter=ChatAdapter):
         ('{"action": "teleport outside"}', "", "teleport outside"),
         ('{"reasoning": "Animals.", "action": "teleport outside"}', "Animals.", "teleport outside"),
         ("[[ ## action ## ]]\nteleport outside", "", "teleport outside"),
+        ("[[ ## action ## ]]\nteleport outside [[ ## completed ## ]]", "", "teleport outside"),
         ("Reasoning: Animals.\nNext action: teleport outside", "Animals.", "teleport outside"),
         ("There are animals outside.\n\nteleport outside", "There are animals outside.", "teleport outside"),
         ("2", "", "2"),

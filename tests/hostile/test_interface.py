@@ -103,6 +103,12 @@ SEEN = (
         ("pour(red paint, wood_cup)", "pour red paint in wood cup"),
         ("pickup wood_cup", "pick up wood cup"),
         ("switch on stove", "activate stove"),
+        ("<next_action>open door</next_action>", "open door"),
+        ("the agent should open door", "open door"),
+        ("open door to get closer to the goal", "open door"),
+        ("enter the kitchen", "go to kitchen"),
+        ("inspect tin", "look at tin"),
+        ("look around the room", "look around"),
         ("place thermometer in inventory inside cup", "put thermometer in inventory in cup"),
     ],
 )

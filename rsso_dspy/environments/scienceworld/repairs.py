@@ -44,13 +44,16 @@ _SPELLINGS = (
     (re.compile(r"\b(?:onto|on top of)\b"), "on"),
     (re.compile(r"\bfrom (?:the )?inventory\b"), "in inventory"),
     (re.compile(r"^switch\b"), "turn"),
+    (re.compile(r"^enter(?: the)?\b"), "go to"),
+    (re.compile(r"^inspect\b"), "look at"),
+    (re.compile(r"^look around (?:the )?(?:room|area|location)$"), "look around"),
     (re.compile(r"^place\b"), "put"),
 )
 _WRAPPED = (
     re.compile(r"\\(?:boxed|text|textbf|mathbf)\{([^{}]*)\}"),
     re.compile(r"<\|\w+\|>()|</?(?:[a-z]|strong|em|code|kbd|mark|span|div|answer|action|command|br)\s*/?>()"),
     re.compile(
-        r"^<([^<>]+)>$|^\[([^\[\]]+)\]$|^«([^«»]+)»$|^‹([^‹›]+)›$|^「([^「」]+)」$|^\{([^{}]+)\}$|^\(([^()]+)\)$"
+        r"^<[a-z_]+>\s*([^<>]+?)\s*</[a-z_]+>$|^<([^<>]+)>$|^\[([^\[\]]+)\]$|^«([^«»]+)»$|^‹([^‹›]+)›$|^「([^「」]+)」$|^\{([^{}]+)\}$|^\(([^()]+)\)$"
     ),
 )
 _SIGNS = re.compile(r"^[^\w(<\[«‹「{]+|[^\w)>\]»›」}]+$")
@@ -61,20 +64,25 @@ _SPEAKER = re.compile(
 )
 _INTENT = re.compile(
     r"^(?:(?:so|ok|okay|alright|please|now|first|firstly|next|then|finally|therefore|thus)\b,?\s+"
-    r"|(?:i|we|you)(?:\s+(?:will|shall|should|must|need to|have to|want to|would like to|am going to|are going to"
-    r"|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))?\s+|let(?:['’]s| us| me)\s+)"
+    r"|(?:i|we|you|the (?:agent|player))(?:\s+(?:will|shall|should|must|need to|have to|want to|would like to"
+    r"|am going to|are going to|choose to|decide to)|['’](?:ll|m going to|re going to|d like to))?\s+"
+    r"|let(?:['’]s| us| me)\s+)"
 )
 _CLAUSE = re.compile(
     r"^(?P<lead>(?:since|because|as|given|now that)\b[^,]+,\s+|[^,]+,\s+(?=(?:so|therefore|thus)\b))(?=\S)"
 )
 _CLOSING = re.compile(r",?\s+(?:(?:right )?now|first|next|please)$")
+_PURPOSES = (
+    "see|check|find|learn|verify|observe|determine|make sure|get|reach|look|start|begin|continue|explore|search"
+    "|identify|collect|obtain|examine|avoid|let|allow|gather|complete|access|prepare"
+)
 _REASON = re.compile(
     r",?\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
-    r"|to (?:see|check|find|learn|verify|observe|determine|make sure)\b).*)$"
+    rf"|to (?:{_PURPOSES})\b).*)$"
 )
 _REMARK = re.compile(
     r"(?:\s+[-–—]+|:|\s*[—])\s+(?P<tail>(?:because|since|so that|in order to|so (?:i|we|it)\b|as (?:i|we|it|this)\b"
-    r"|to (?:see|check|find|learn|verify|observe|determine|make sure)\b|i\b|we\b"
+    rf"|to (?:{_PURPOSES})\b|i\b|we\b"
     r"|(?:this|that|it)(?:['’]ll|\s+(?:is|will|would|should|may|might|can|could|must|helps|gets|gives|shows|lets|brings|makes"
     r"|moves|takes|allows|tells))\b).*)$"
 )

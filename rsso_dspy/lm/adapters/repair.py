@@ -40,6 +40,7 @@ TOKENS = re.compile(
 )
 FINAL = "<|channel|>final<|message|>"
 LAST_TOKENS = re.compile(r"(?:\s*(?:<\|\w+\|>|<end_of_turn>|</s>))+\s*\Z")
+LAST_MARK = "[[ ## completed ## ]]"
 PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:!doctype|html|head|body)\b", re.I)
 REFUSAL = re.compile(
     r"(?:\W*(?:i'?m|i am|i|we|sorry|as an|unfortunately|apologies|my apologies|no answer|none|n/a|error|please)\b)",
@@ -67,8 +68,11 @@ def repair_answer(signature: type[dspy.Signature], completion: str) -> dict[str,
 
 
 def trim_answer(completion: str) -> str:
-    """Remove what is provably no part of the answer: thinking at its start, and a chat template's tokens at its end."""
+    """Remove what is provably no part of the answer: thinking at its start, a chat template's tokens at its end,
+    and DSPy's last mark on a line of something else."""
     text = completion
+    if (body := text.rstrip()).endswith(LAST_MARK) and body.rpartition("\n")[2] != LAST_MARK:
+        text = body.removesuffix(LAST_MARK).rstrip()
     if text.endswith((">", ">\n", "> ")):
         text = LAST_TOKENS.sub("", text)
     if OPENING.match(text):
