@@ -248,7 +248,7 @@ class Failure:
 
 
 REFUSED = "EnvironmentFailure"
-"""Kind of a failure that comes again whenever the variant is played; kinds of their own say otherwise."""
+"""Kind of a failure that comes again whenever the variant is played: an environment cannot load it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ def describe_build_costs(book: "ConstitutionFile", config: "Config") -> str:
 
     entries = itemize_build_costs(book, config)
     usage = {entry.role: entry.usage for entry in entries}
-    return f"spent: {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}"
+    return f"building it took {describe_spending(usage, sum_amounts(entry.billed for entry in entries))}"
 
 
 def check_new_file(out: Path) -> None:

@@ -43,7 +43,9 @@ def built(tmp_path_factory) -> Path:
     said = call("constitution", "build", *TASKS, *FAST, "-o", out)
     assert "Abstract rules" in said
     assert "say nothing about language models" in said
-    assert re.search(r"^spent: \d+ model calls \(actor \d+, advisor \d+\), [\d.]+k tokens in, [\d.]+k out$", said, re.M)
+    assert re.search(
+        r"^building it took \d+ model calls \(actor \d+, advisor \d+\), [\d.]+k tokens in, [\d.]+k out$", said, re.M
+    )
     return out
 
 
