@@ -158,12 +158,12 @@ def exit_if_incomplete(outcome: "RunOutcome | None", limit: str, stalled: int = 
     """Report missing and stalled units, and exit with code 1 if there are any."""
     if outcome and outcome.untrained:
         print_status(f"{len(outcome.untrained)} units were not played: what they start from errored")
-    unplayable = outcome.unplayable if outcome else []
-    for record in unplayable:
+    skipped = outcome.skipped if outcome else []
+    for record in skipped:
         print_status(f"{record.arm} {record.key} was skipped, and would be again: {record.trials[-1].failure}")
-    if unplayable:
+    if skipped:
         print_status("to be rid of these variants, leave them out (--variants) or mend their data, in another --out")
-    if outcome and (errored := len(outcome.errored) - len(unplayable)):
+    if outcome and (errored := len(outcome.errored) - len(skipped)):
         print_status(f"{errored} ended in errors; repeat the command to resume from their last good trial")
     if stalled:
         print_status(

@@ -71,7 +71,7 @@ class RunOutcome:
     """Units not played because their training or the previous unit of their stream errored."""
 
     @property
-    def unplayable(self) -> list[UnitRecord | TrainingRecord]:
+    def skipped(self) -> list[UnitRecord | TrainingRecord]:
         """Errored records whose variant the environment refuses, as it will again: not a simulator that died."""
         return [record for record in self.errored if record.is_refused]
 
