@@ -33,6 +33,7 @@ from rsso_dspy.memory.entries import EntrySettings
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.role_calls import find_users_lm
 from rsso_dspy.programs.runtime import Runtime, set_default_session
+from rsso_dspy.programs.tracing import find_callers_trace
 
 USERS = "dspy"
 """Name of the backend that stands for DSPy's configured model."""
@@ -65,10 +66,10 @@ class Session:
 
     @contextmanager
     def activate_for_user(self) -> Iterator[Runtime]:
-        """Activate the runtime for a user's own calls: DSPy's configured model and adapter take precedence, and
-        `inspect_history` works."""
+        """Activate the runtime for a user's own calls: DSPy's configured model and adapter take precedence, an open
+        trace is written, and `inspect_history` works."""
         adapter = dspy.settings.adapter or self.backend.adapter
-        with dspy.context(trace=None, adapter=adapter), self.runtime.activate() as runtime:
+        with dspy.context(trace=find_callers_trace(), adapter=adapter), self.runtime.activate() as runtime:
             yield runtime
 
     def check_models(self, agents: Iterable[Agent] = ()) -> None:

@@ -31,7 +31,9 @@ def metric(
     known, and with ``benchmark`` (its name) unless it is the default one. Returns a number from 0 to 1, on the scale of
     `score_trials`: the prediction's own ``score`` if it has one (a mean over several seeds, or an estimate for a
     candidate that was dropped), else that of its trials. When a predictor is named, returns the same number with
-    feedback on that predictor's call."""
+    feedback on that predictor's call. None, which SIMBA gives for a program that raised, scores 0."""
+    if prediction is None:
+        return 0.0
     known = prediction.get("score")
     number = score_trials(prediction.trials) if known is None else float(known)
     if pred_name is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import dspy
+from dspy.dsp.utils.settings import main_thread_config
 
 from rsso_dspy.programs.actor import first_line
 from rsso_dspy.records import Step, Trajectory
@@ -29,6 +30,13 @@ class TrialTrace:
         """Add the informative calls of a finished trial to the caller's trace."""
         if self.outer is not None:
             self.outer.extend(prune_calls(self.calls, trajectory, actor))
+
+
+def find_callers_trace() -> list[TraceEntry] | None:
+    """Return the trace that the caller opened with `dspy.context(trace=...)`, as DSPy's optimizers do. None for the
+    process-wide one, which DSPy always has and never empties: it would keep the prompts of thousands of steps."""
+    trace: list[TraceEntry] | None = dspy.settings.trace
+    return None if trace is main_thread_config.get("trace") else trace
 
 
 @contextmanager

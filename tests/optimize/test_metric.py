@@ -82,3 +82,4 @@ def test_the_metric_is_a_number_until_a_predictor_is_named():
     said = metric(None, prediction, None, "actor", [(None, {"history": ""}, dspy.Prediction(action="look"))])
     assert said.score == pytest.approx(0.25)
     assert "25 of 100 points" in said.feedback
+    assert metric(None, None) == 0, "what SIMBA asks about a program that raised"

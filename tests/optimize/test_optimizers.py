@@ -1,12 +1,15 @@
 """What optimizers may change, what a compile costs at most, and the program under DSPy's own tools."""
 
 import json
+import re
+from contextvars import Context
 from dataclasses import replace
 
 import dspy
 import pytest
 
 from rsso_dspy.errors import UnknownName
+from rsso_dspy.experiment import session
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.metric import metric
 from rsso_dspy.optimize.optimizers import get_optimizer
@@ -15,13 +18,14 @@ from rsso_dspy.optimize.rollouts import CompileLimits
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import TrialRules
-from tests.live import acting
+from tests.live import Engine, acting, model, says
 from tests.optimize.conftest import REQUESTS, record
 from tests.optimize.scripted import (
     ADVICE,
     GO,
     LONGEST,
     SHORTEST,
+    STAY,
     STEPS,
     Models,
     actor,
@@ -140,6 +144,7 @@ def playing(live):
     return enter
 
 
+REFLECTING = Engine(lambda _: json.dumps({"new_instruction": f"Play. {ADVICE}"}))
 SET = [dspy.Example(variant=variant.key).with_inputs("variant") for variant in (LONGEST[0], SHORTEST[0])]
 
 
@@ -152,22 +157,66 @@ def test_dspy_evaluates_the_program(playing, threads):
     assert models.asked["actor"] == STEPS * 2
 
 
-def test_dspy_bootstraps_the_program(playing):
-    models = Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
-    few_shot = dspy.BootstrapFewShot(metric=metric, metric_threshold=0.5, max_labeled_demos=0)
-    with playing(models, steps=1):
-        program = few_shot.compile(Agent("react"), trainset=SET)
-        assert [demo.action for demo in program.actor.demos] == [GO]
-        assert metric(None, program(variant=SHORTEST[0].key)) == 0.5
-    assert list(program.predictors_by_name) == ["actor"]
+def answer_everything(prompt):
+    """An actor that goes outside where the task asks for the longest, or where a demonstration or the advice says so.
+    To an optimizer's question, the advice in every field."""
+    went = GO in prompt.rpartition("<user>")[2]
+    action = GO if not went and (asks_for("longest")(prompt) or shown(prompt) or advised(prompt)) else STAY
+    said = {"action": action, "next_action": action, "module_advice": json.dumps({"actor": ADVICE})}
+    fields = re.findall(r"\[\[ ## (\w+) ## \]\]", prompt.rpartition("Respond with")[2])
+    return says(**{name: said.get(name, ADVICE) for name in fields if name != "completed"})
 
 
-def test_dspy_gepa_rewords_the_program(playing):
-    models = Models(actor=actor(advised), proposer=lambda _: json.dumps({"new_instruction": f"Play. {ADVICE}"}))
-    with playing(models):
-        gepa = dspy.GEPA(
-            metric=metric, max_metric_calls=8, reflection_minibatch_size=1, reflection_lm=models("proposer", 1)
-        )
-        program = gepa.compile(Agent("react"), trainset=SET[:1], valset=SET[1:])
-        assert ADVICE in program.actor.signature.instructions
-        assert metric(None, program(variant=SHORTEST[0].key)) == 0.5
+DSPYS_OPTIMIZERS = {
+    "bootstrap": (
+        lambda: dspy.BootstrapFewShot(metric=metric, metric_threshold=0.5, max_labeled_demos=0),
+        {"trainset": SET},
+        ({GO}, False),
+    ),
+    "gepa": (
+        lambda: dspy.GEPA(metric, max_metric_calls=4, reflection_minibatch_size=1, reflection_lm=model(REFLECTING)),
+        {"trainset": SET[1:], "valset": SET[1:]},
+        (set(), True),
+    ),
+    "mipro": (
+        lambda: dspy.MIPROv2(metric, auto=None, num_candidates=3, max_labeled_demos=0, num_threads=1),
+        {"trainset": SET[:1], "valset": SET[1:], "num_trials": 2, "minibatch": False},
+        ({GO}, True),
+    ),
+    "simba": (
+        lambda: dspy.SIMBA(metric=metric, bsize=2, num_candidates=2, max_steps=1, num_threads=1),
+        {"trainset": SET, "seed": 3},  # a seed that draws a demonstration, not a rule, for the better variant
+        ({GO}, False),
+    ),
+}
+"""How to make each, what it compiles with, and what the actor has then: demonstrated actions, whether the advice."""
+
+
+@pytest.fixture
+def short_default_session(tmp_path, monkeypatch):
+    """A default session of the test's own, with trials of one step, one trial a variant."""
+    (tmp_path / "rsso.toml").write_text(
+        'embedder.model = "hash"\nprotocol = {preset = "sso-adapt/1-cap60", trials = 1, steps = 1}'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(session, "_default", opened := [])
+    yield
+    for each in opened:
+        each.runtime.environments.close()
+
+
+@pytest.mark.parametrize("method_name", ["react", "rsso"])
+@pytest.mark.parametrize("name", DSPYS_OPTIMIZERS)
+@pytest.mark.usefixtures("short_default_session")
+def test_dspys_optimizers_improve_a_program_without_a_session(name, method_name):
+    make_optimizer, data, learned = DSPYS_OPTIMIZERS[name]
+
+    def optimize():
+        with dspy.context(lm=model(Engine(answer_everything))):
+            program = make_optimizer().compile(Agent(method_name), **data)
+            return program, metric(None, program(variant=SHORTEST[0].key))
+
+    program, score = Context().run(optimize)  # no session is active there
+    demonstrated = {demo.get("action") or demo.get("next_action") for demo in program.actor.demos}
+    assert (demonstrated, ADVICE in program.actor.signature.instructions) == learned
+    assert score == 0.5

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import contextmanager
+from contextvars import Context
 
 import dspy
 import pytest
@@ -177,8 +178,17 @@ def test_without_a_trace_around_it_nothing_is_collected(live):
     assert seen == [None, None]
 
 
-def test_a_session_collects_no_trace_unless_one_is_opened():
-    with dspy.context(trace=[]), session(load_config(overrides=FAST)):
-        assert dspy.settings.trace is None
-        with dspy.context(trace=[]):
-            assert dspy.settings.trace == []
+def test_a_session_leaves_its_callers_trace_open_and_none_to_who_has_none():
+    def find_trace():
+        with session(load_config(overrides=FAST)):
+            return dspy.settings.trace
+
+    def find_trace_of_user():
+        assert dspy.settings.trace is not None, "DSPy has a process-wide one"
+        with dspy.context(lm=None):  # a context repeats it
+            assert find_trace() is None
+        return find_trace()
+
+    assert Context().run(find_trace_of_user) is None  # no session is active there
+    with dspy.context(trace=[]):
+        assert find_trace() is dspy.settings.trace
