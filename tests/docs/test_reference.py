@@ -143,8 +143,9 @@ def test_no_documented_run_of_a_model_warns_that_its_retries_are_no_control(line
         monkeypatch.setenv(name, "sk-planted-secret")
     done = CliRunner().invoke(app, shlex.split(line))
     assert done.exit_code == 0, done.output
-    assert "retry_temperature=0.7" in done.output
-    assert "repeat the first one" not in " ".join(done.output.split())
+    printed = " ".join(done.output.split())
+    assert re.search(r"protocol adapt/2 (trials=3 )?retry_temperature=0.7,", printed)
+    assert not [word for word in ("warning", "repeat the first one", "likeliest token") if word in printed]
 
 
 def test_there_are_documented_runs_of_a_model():
