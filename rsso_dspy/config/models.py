@@ -125,6 +125,17 @@ class BackendConfig(Section):
     roles: dict[Role, RoleOverride] = Field(default_factory=dict)
     """Overrides per role."""
 
+    def resolve_role(self, role: Role, temperature: float | None = None) -> RoleOverride:
+        """Merge the settings with the role's overrides and a temperature. A role on another provider inherits
+        neither endpoint nor key, and a role with its own endpoint no key, so that no key reaches another server."""
+        own = self.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
+        inherited = self.model_dump(include=set(RoleOverride.model_fields))
+        if own.get("model", self.model).partition("/")[0] != self.model.partition("/")[0]:
+            inherited |= {"base_url": None, "key_variable": None}
+        if own.get("base_url", self.base_url) != self.base_url:
+            inherited |= {"key_variable": None}
+        return RoleOverride(**{**inherited, **own, **({} if temperature is None else {"temperature": temperature})})
+
 
 PROFILES: dict[str, dict[str, Any]] = {
     "embedded": {"model": EMBEDDED, "temperature": 0.5},

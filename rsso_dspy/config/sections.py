@@ -72,8 +72,8 @@ class ProtocolConfig(Section):
     """Solved training variants of the task type shown to the actor, if the benchmark knows solutions (default: the
     preset's)."""
     retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
-    """Temperature of the actor from the second trial of a variant on (default: the backend's). At temperature 0 a model
-    answers equal requests equally, and trials that repeat each other are no control."""
+    """Temperature of the actor from the second trial of a variant on. Default: 0.7 for an actor at temperature 0, whose
+    trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
     action_choice: Literal["free", "listed", "constrained"] | None = None
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
     benchmarks with short lists; `constrained`, nothing, but its answer must be one of them (needs

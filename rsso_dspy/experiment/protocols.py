@@ -17,7 +17,7 @@ from rsso_dspy.lm.decoding import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.programs.runtime import TrialRules
+from rsso_dspy.programs.runtime import TrialRules, choose_retry_temperature
 from rsso_dspy.records import Variant
 
 GOLD_FACTOR = 1.5
@@ -140,6 +140,10 @@ def resolve_protocol(config: Config) -> NamedProtocol:
     rules = {k: v for k, v in wanted.items() if v is not None}
     if config.active_benchmark.own_gold_path is None:
         rules["demonstrations"] = 0  # there are no solutions to show, whatever is asked for
+    if max(rules.get("trials", base.rules.trials), config.protocol.stream_trials) > 1:
+        rules.setdefault("retry_temperature", _choose_retry_temperature(config))
+    elif config.protocol.setting != "transfer":  # only compiles play a variant again, so the id does not name it
+        base = replace(base, rules=replace(base.rules, retry_temperature=_choose_retry_temperature(config)))
     skills = {k: v for k, v in config.memory.skills.model_dump().items() if v is not None}
     book = config.memory.constitution.model_dump(include={*_get_field_names(ConstitutionSettings)}, exclude_none=True)
     changed = replace(
@@ -150,6 +154,11 @@ def resolve_protocol(config: Config) -> NamedProtocol:
         steps=base.steps if config.protocol.steps is None else config.protocol.steps,
     )
     return replace(changed, id=" ".join([base.id, *setting, *_list_departures(config, base, changed)]))
+
+
+def _choose_retry_temperature(config: Config) -> float | None:
+    actor = apply_decoding(config).active_backend.resolve_role("actor")
+    return choose_retry_temperature(actor.model or "", actor.temperature, actor.top_k)
 
 
 def interface_of(protocol: Mapping[str, Any]) -> Interface:

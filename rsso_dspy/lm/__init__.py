@@ -84,7 +84,7 @@ class Backend:
     @property
     def models(self) -> dict[Role, str]:
         """Model of each role, ``provider/model``."""
-        return {role: self._resolve_role_settings(role).model or "" for role in get_args(Role)}
+        return {role: self.config.resolve_role(role).model or "" for role in get_args(Role)}
 
     @property
     def addresses(self) -> dict[Role, str]:
@@ -92,7 +92,7 @@ class Backend:
         no role has one when recordings answer."""
         if self.config.replay:
             return {}
-        settings = {role: self._resolve_role_settings(role) for role in self.models if self.models[role] != EMBEDDED}
+        settings = {role: self.config.resolve_role(role) for role in self.models if self.models[role] != EMBEDDED}
         return {role: own.base_url or resolve_provider_address(own.model or "") for role, own in settings.items()}
 
     @property
@@ -112,7 +112,7 @@ class Backend:
         if self.recordings:
             return
         for role in ("actor", *self.config.roles):
-            settings = self._resolve_role_settings(role)
+            settings = self.config.resolve_role(role)
             url = settings.base_url
             if not url or settings.model == EMBEDDED:
                 continue
@@ -137,21 +137,21 @@ class Backend:
         providers but not servers on this machine; `ask_again` of the configuration overrides that."""
         if self.config.ask_again is not None:
             return self.config.ask_again
-        own = self._resolve_role_settings(role)  # where recordings answer too, as when they were made
+        own = self.config.resolve_role(role)  # where recordings answer too, as when they were made
         return own.model == EMBEDDED or not is_local(own.base_url or resolve_provider_address(own.model or ""))
 
     def is_stochastic(self, role: Role, temperature: float | None = None) -> bool:
         """Return whether the role's model may answer an equal request differently, at its own or the given
         temperature."""
-        settings = self._resolve_role_settings(role, temperature)
+        settings = self.config.resolve_role(role, temperature)
         return settings.model == EMBEDDED or is_stochastic_decoding(settings)
 
     def _build_lm(self, role: Role, rollout: int, temperature: float | None = None) -> dspy.LM:
         """Build the model of a role at its own or the given temperature. `rollout` distinguishes repeats of a request
         for backends that use seeds."""
         if self.users_lm is not None:
-            return self.users_lm
-        settings = self._resolve_role_settings(role, temperature)
+            return self.users_lm if temperature is None else self.users_lm.copy(temperature=temperature)
+        settings = self.config.resolve_role(role, temperature)
         options: dict[str, Any] = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
         provider, slash, name = (settings.model or "").partition("/")
         if not slash or not name:
@@ -197,17 +197,6 @@ class Backend:
             options["api_key"] = key
         self._check_endpoint(role, settings)
         return options | {"timeout": self.config.timeout, "marks": provider == "anthropic"}
-
-    def _resolve_role_settings(self, role: Role, temperature: float | None = None) -> RoleOverride:
-        """Merge the backend's settings with the role's overrides and a temperature. A role on another provider inherits
-        neither endpoint nor key, and a role with its own endpoint no key, so that no key reaches another server."""
-        own = self.config.roles.get(role, RoleOverride()).model_dump(exclude_none=True)
-        inherited = self.config.model_dump(include=set(RoleOverride.model_fields))
-        if own.get("model", self.config.model).partition("/")[0] != self.config.model.partition("/")[0]:
-            inherited |= {"base_url": None, "key_variable": None}
-        if own.get("base_url", self.config.base_url) != self.config.base_url:
-            inherited |= {"key_variable": None}
-        return RoleOverride(**{**inherited, **own, **({} if temperature is None else {"temperature": temperature})})
 
     def _check_endpoint(self, role: Role, settings: RoleOverride) -> None:
         """Raise `ConfigError` for an address that DSPy's own client cannot use: it supports only proxies at http://

@@ -20,6 +20,7 @@ from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.forecast import TEACHING
+from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.adapters import ChatAdapter
@@ -168,12 +169,15 @@ def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffol
             variants, ChatAdapter(), False, lambda runtime, one: play_gold(runtime, one, calibration, scaffold, data)
         )
     backend = Backend(teacher.backend, Runtime.is_stopping)
-    backend.check(live.protocol.rules.retry_temperature)
+    own = {"backend": teacher.name, "backends": {teacher.name: teacher.backend}}
+    warmer = resolve_protocol(live.config.model_copy(update=own)).rules.retry_temperature
+    backend.check(warmer)
     backend.check_connections()
 
     def play_backend(runtime: Runtime, variant: Variant) -> Runtime:  # noqa: ARG001
         spend = runtime.spend
-        return replace(runtime, lm=backend.lm, spend=lambda role, usage: spend(f"{TEACHING}{role}", usage))
+        rules = replace(runtime.rules, retry_temperature=warmer)
+        return replace(runtime, lm=backend.lm, rules=rules, spend=lambda role, usage: spend(f"{TEACHING}{role}", usage))
 
     return Lead(variants, backend.adapter, True, play_backend)
 

@@ -16,7 +16,7 @@ from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
-from rsso_dspy.programs.runtime import Runtime
+from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
 from rsso_dspy.programs.tracing import Span, open_span
 from rsso_dspy.records import Usage
 from rsso_dspy.signatures.conversation import WHOLE
@@ -221,9 +221,14 @@ class RoleCalls:
                     span.note(usage=used, inputs=inputs, outputs=outputs)
 
     def _find_model(self, role: str) -> dspy.BaseLM:
-        """Return the model of a role; for a retrying actor at the protocol's retry temperature."""
+        """Return the model of a role; for a retrying actor at the protocol's retry temperature, and without one at
+        that of `choose_retry_temperature` for a model that the user set."""
         users, warmer = find_users_lm(), self.runtime.rules.retry_temperature
-        if role != "actor" or not self.retry or warmer is None:
+        if role != "actor" or not self.retry:
+            return users or self.runtime.lm(role, self.rollout)
+        if users and warmer is None:
+            warmer = choose_retry_temperature(users.model, users.kwargs.get("temperature"), users.kwargs.get("top_k"))
+        if warmer is None:
             return users or self.runtime.lm(role, self.rollout)
         return users.copy(temperature=warmer) if users else self.runtime.lm(role, self.rollout, warmer)
 

@@ -4,6 +4,7 @@ A runtime reaches programs through DSPy's own settings (``with runtime.activate(
 module itself holds only predictors and plain configuration, so many threads can share one program object.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,22 @@ from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.records import Trajectory, TrialResult, Usage, Variant
 from rsso_dspy.signatures.layouts import Layout
+
+RETRY_TEMPERATURE = 0.7
+"""Temperature at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)."""
+
+_ONE_TEMPERATURE = re.compile(r"embedded/|(.*/)?(o[1-9]|gpt-[5-9])(?!.*-chat)", re.IGNORECASE)
+"""Models that take no other temperature: the offline player, and OpenAI's reasoning models."""
+
+
+def choose_retry_temperature(model: str, temperature: float | None, top_k: int | None) -> float | None:
+    """Return the temperature of an actor's retries, where nobody has set one, by the decoding of its first trial.
+
+    `RETRY_TEMPERATURE` at temperature 0, at which retries would repeat the first trial. None, which keeps the model's
+    own, where retries vary already, and where a temperature changes nothing (`top_k` 1) or is not taken.
+    """
+    greedy = temperature == 0 and top_k != 1
+    return RETRY_TEMPERATURE if greedy and not _ONE_TEMPERATURE.match(model) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +79,8 @@ class TrialRules:
     demonstrations: int = 0
     """How many solved training variants of the task type the actor is shown, if the benchmark has solutions."""
     retry_temperature: float | None = None
-    """Temperature of the actor from the second trial of a variant on; None keeps the model's own."""
+    """Temperature of the actor from the second trial of a variant on; None keeps the model's own. See
+    `choose_retry_temperature`."""
     action_choice: ActionChoice = "free"
     """Whether the actor is shown the actions that can be taken, and whether its answer must be one of them; see
     `choosing.py`."""

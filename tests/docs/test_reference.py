@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import typer
+from typer.testing import CliRunner
 
 import rsso_dspy
 from rsso_dspy.cli import api_reference
@@ -122,3 +124,29 @@ def test_every_command_of_every_page_is_spelled_as_the_program_spells_it():
     assert not [(page, line, wrong) for page, line in typed() if (wrong := misspelled(line))]
     assert misspelled("rsso-dspy run --method rsso") == "--method"
     assert misspelled("rsso-dspy constitution biuld") == "biuld"
+
+
+def list_paid() -> list[str]:
+    """The commands of all pages and the README that play with a model, without an input file, as words after the
+    program's name, each once and as a dry run."""
+    readme = (FILE.parents[1] / "README.md").read_text(encoding="utf-8")
+    lines = [*(line for _, line in typed()), *re.findall(r"^rsso-dspy [^#\n]+", readme, re.M)]
+    paid = [line.strip() for line in lines if re.match(r"rsso-dspy (run|evaluate) .*--(backend|model) ", line)]
+    words = [line.removeprefix("rsso-dspy ").removesuffix(" --dry-run") for line in paid]
+    return [f"{line} --dry-run" for line in dict.fromkeys(words) if "--constitution" not in line]
+
+
+@pytest.mark.parametrize("line", list_paid())
+def test_no_documented_run_of_a_model_warns_that_its_retries_are_no_control(line, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "sk-planted-secret")
+    done = CliRunner().invoke(app, shlex.split(line))
+    assert done.exit_code == 0, done.output
+    printed = " ".join(done.output.split())
+    assert re.search(r"protocol adapt/2 (trials=3 )?retry_temperature=0.7,", printed)
+    assert not [word for word in ("warning", "repeat the first one", "likeliest token") if word in printed]
+
+
+def test_there_are_documented_runs_of_a_model():
+    assert len(list_paid()) > 5

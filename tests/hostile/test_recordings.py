@@ -274,9 +274,11 @@ def trials(folder: Path) -> list[int]:
 @pytest.mark.parametrize("wire", WIRES)
 def test_every_provider_is_recorded_and_replayed(wire, tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, KEY)
-    with run_against(wire, tmp_path / "run", {2: "overloaded"}, retries=1) as run:
+    trials = ("protocol.trials=2",)
+    with run_against(wire, tmp_path / "run", {2: "overloaded"}, settings=trials, retries=1, temperature=0.0) as run:
         record_all(run)
         run.play(units=1)
+    assert [trial.sent["actor"]["temperature"] for each in run.records for trial in each.trials] == [0, 0.7]
     assert not any(each.has_errors for each in run.records)
     assert replayed(run, tmp_path / "again") == records(tmp_path / "run")
 

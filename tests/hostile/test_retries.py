@@ -1,10 +1,13 @@
 """Equal retries are a control where they can differ: what makes them, what is sent for it, and what is said where they
 cannot."""
 
+import re
 from dataclasses import replace
 
+import dspy
 import pytest
 
+import rsso_dspy
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.experiment.plan import plan_held_out
@@ -12,13 +15,18 @@ from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.retry_warnings import list_retry_warnings
 from rsso_dspy.experiment.session import session
 from rsso_dspy.lm import Backend
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.runtime import ResumeState
 from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
+from rsso_dspy.report.headline import write_headline
 from rsso_dspy.report.tables import build_methods_table
+from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401
-from tests.live import says
+from tests.live import FAST, says
 from tests.provider_formats import Said
-from tests.provider_runs import KEY, SHORT, STEPS, VARIABLE, run_against
+from tests.provider_runs import KEY, OFFLINE, PLAYED, SHORT, STEPS, VARIABLE, run_against
+from tests.provider_server import completion, provider
 from tests.records import record
 
 pytestmark = [
@@ -62,21 +70,47 @@ def test_a_request_that_is_asked_again_keeps_its_seed(tmp_path):
     assert seeds[0] == seeds[1] == seeds[2] - 1
 
 
-def test_the_actor_retries_at_the_temperature_of_the_protocol(tmp_path):
-    settings = (*TWO, "protocol.retry_temperature=0.7")
-    with run_against("openai", tmp_path / "run", settings=settings, temperature=0.0) as run:
+@pytest.mark.parametrize(
+    ("settings", "first", "later", "named"),
+    [
+        ((), 0.0, 0.7, " retry_temperature=0.7"),
+        (("protocol.retry_temperature=0.3",), 0.0, 0.3, " retry_temperature=0.3"),
+        (("protocol.retry_temperature=0",), 0.0, 0.0, " retry_temperature=0.0"),
+        ((), 0.25, 0.25, ""),
+    ],
+)
+def test_the_actor_retries_at_the_temperature_of_the_protocol(tmp_path, settings, first, later, named):
+    with run_against("openai", tmp_path / "run", settings=(*TWO, *settings), temperature=first) as run:
         run.play(1)
-    assert [body["temperature"] for body in run.served.requests] == [0.0] * STEPS + [0.7] * STEPS
+    assert [body["temperature"] for body in run.served.requests] == [first] * STEPS + [later] * STEPS
     (unit,) = run.records
-    assert [trial.sent["actor"]["temperature"] for trial in unit.trials] == [0.0, 0.7]
-    assert "retry_temperature=0.7" in run.plan.protocol
+    assert [trial.sent["actor"]["temperature"] for trial in unit.trials] == [first, later]
+    assert "".join(re.findall(r" retry_temperature=\S+", unit.protocol)) == named
+
+
+@pytest.mark.parametrize(("first", "later"), [(0.0, 0.7), (0.25, 0.25)])
+@pytest.mark.parametrize("by", ["run", "call"])
+def test_a_model_of_dspy_retries_by_the_same_rule(live, tmp_path, by, first, later):
+    """In a run, whose records name it, and in a person's own call, set after the session was opened."""
+    look = completion(says(thought="hm", action="look around"))
+    with provider(lambda _: look) as served:
+        asked = {"api_base": served.url, "api_key": KEY, "cache": False, "temperature": first, "max_tokens": 64}
+        lm, brief = dspy.LM("openai/mine", **asked), replace(live.runtime, budget=lambda _: 1)
+        if by == "call":
+            with live.activate_for_user(), brief.activate(), dspy.context(lm=lm):
+                Agent("react")(variant="find-plant::229", trials=2)
+        else:
+            config = load_config(overrides=[*OFFLINE, "protocol.steps=1"])
+            out = tmp_path / "run"
+            with dspy.context(lm=lm):
+                rsso_dspy.run("react", config=config, variants=[PLAYED], trials=2, out=out, progress=False)
+            (unit,) = Store(out).units()
+            assert ("retry_temperature=0.7" in unit.protocol) is (later == 0.7)
+    assert [body["temperature"] for body in served.requests] == [first, later]
 
 
 def test_a_training_variant_that_was_not_played_before_is_no_retry(live):
     """Numbers of trials go on from variant to variant there."""
-    from rsso_dspy.programs.agent import Agent
-    from rsso_dspy.programs.runtime import ResumeState
-
     asked = []
 
     def lm(role, rollout, temperature=None):
@@ -99,32 +133,60 @@ def test_a_temperature_that_the_actor_does_not_take_is_refused_before_anything_i
         pass
 
 
-MODEL = "hosted_vllm/m"
-GREEDY = {"model": MODEL}
+GREEDY = {"model": "hosted_vllm/m"}
+COLD = ["retry_temperature=0"]
 CONTROL = "further trials of react, react-sso repeat the first one"
 MEMORIES = "further trials of sso, rsso differ from the first only by their memories"
+USUAL, OWN, OFF = (0.7, " retry_temperature=0.7"), (None, ""), (0, " retry_temperature=0.0")
 
 
 @pytest.mark.parametrize(
-    ("backend", "protocol", "said"),
+    ("backend", "protocol", "at", "said"),
     [
-        (GREEDY, [], [CONTROL, MEMORIES]),
-        ({**GREEDY, "seed": True}, [], ["a seed changes nothing", MEMORIES]),
-        ({**GREEDY, "temperature": 0.7, "top_k": 1}, [], [CONTROL, MEMORIES]),
-        ({**GREEDY, "temperature": 0.7, "roles": {"actor": {"temperature": 0}}}, [], [CONTROL, MEMORIES]),
-        (GREEDY, ["protocol.retry_temperature=0"], [CONTROL, MEMORIES]),
-        (GREEDY, ["protocol.retry_temperature=0.7"], []),
-        ({**GREEDY, "temperature": 0.7}, [], []),
-        ({**GREEDY, "roles": {"actor": {"temperature": 0.7}}}, [], []),
-        (GREEDY, ["protocol.trials=1"], []),
-        (GREEDY, ["protocol.frozen=true"], ["further trials of react, react-sso, sso, rsso repeat the first one"]),
-        ({"model": "embedded/explorer"}, [], []),
+        (GREEDY, [], USUAL, []),
+        ({"model": "anthropic/claude-sonnet-4-6"}, [], USUAL, []),
+        ({"model": "openai/gpt-4.1-mini"}, [], USUAL, []),
+        ({**GREEDY, "temperature": 0.7, "roles": {"actor": {"temperature": 0}}}, [], USUAL, []),
+        ({"model": "embedded/explorer", "roles": {"actor": GREEDY}}, [], USUAL, []),
+        (GREEDY, ["retry_temperature=0.2"], (0.2, " retry_temperature=0.2"), []),
+        ({**GREEDY, "temperature": 0.2}, [], OWN, []),
+        ({**GREEDY, "temperature": 1.3}, [], OWN, []),
+        ({**GREEDY, "temperature": None}, [], OWN, []),
+        ({**GREEDY, "roles": {"actor": {"temperature": 0.2}}}, [], OWN, []),
+        ({"model": "embedded/explorer"}, [], OWN, []),
+        ({**GREEDY, "roles": {"actor": {"model": "embedded/explorer"}}}, [], OWN, []),
+        ({"model": "openai/gpt-5-mini", "temperature": 1.0, "max_tokens": 16000}, [], OWN, []),
+        ({"model": "openai/gpt-5-mini", "max_tokens": 16000}, [], OWN, [CONTROL, MEMORIES]),
+        ({"model": "openai/o4-mini", "max_tokens": 16000}, [], OWN, [CONTROL, MEMORIES]),
+        ({"model": "openai/gpt-5-chat-latest"}, [], USUAL, []),
+        ({**GREEDY, "top_k": 1}, [], OWN, [CONTROL, MEMORIES]),
+        ({**GREEDY, "temperature": 0.7, "top_k": 1}, [], OWN, [CONTROL, MEMORIES]),
+        (GREEDY, COLD, OFF, [CONTROL, MEMORIES]),
+        ({**GREEDY, "seed": True}, COLD, OFF, ["a seed changes nothing", MEMORIES]),
+        (GREEDY, [*COLD, "frozen=true"], OFF, ["further trials of react, react-sso, sso, rsso repeat the first one"]),
+        (GREEDY, ["trials=1"], (0.7, ""), []),
+        (GREEDY, ["preset=omnireflect/1"], (0.7, ""), []),
+        (GREEDY, ["preset=agentboard/1"], (0.7, ""), []),
+        (GREEDY, ["preset=agentboard/1", "stream_trials=2"], USUAL, []),
+        (GREEDY, ["preset=reflexion/1"], USUAL, []),
+        (GREEDY, ["setting=transfer"], OWN, []),
     ],
 )
-def test_a_plan_whose_retries_cannot_differ_says_so(backend, protocol, said):
-    config = load_config(overrides=["protocol.trials=3", *protocol])
+def test_retries_vary_by_default_where_the_first_trial_does_not_and_a_plan_that_cannot_says_so(
+    backend, protocol, at, said, monkeypatch
+):
+    """The temperature of retries in force, what the protocol's id says of it, and the warnings of the plan."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    config = load_config(overrides=FAST).model_copy(update={"backend": "mine"})
+    config = config.model_copy(update={"backends": {"mine": BackendConfig(**backend)}})
+    protocols = load_config(overrides=[f"protocol.{each}" for each in protocol]).protocol
+    config = config.model_copy(update={"protocol": protocols})
+    resolved, made = resolve_protocol(config), Backend(config.active_backend)
+    assert (resolved.rules.retry_temperature, "".join(re.findall(r" retry_temperature=\S+", resolved.id))) == at
+    made.check(resolved.rules.retry_temperature)
     plan = plan_held_out(config, ["react", "react-sso", "sso", "rsso"], variants=[SHORT])
-    warnings = list_retry_warnings(plan, Backend(BackendConfig(**backend)))
+    warnings = list_retry_warnings(plan, made)
     assert len(warnings) == len(said)
     assert all(words in warning for words, warning in zip(said, warnings, strict=True))
     assert not said or "protocol.retry_temperature=0.7" in warnings[0]
@@ -132,8 +194,9 @@ def test_a_plan_whose_retries_cannot_differ_says_so(backend, protocol, said):
 
 def test_a_run_says_it_before_anything_is_paid(rsso):  # noqa: F811
     words = ("run", "--backend", "vllm", "--methods", "react,rsso", "--tasks", "boil", "--per-task", "1", "--dry-run")
-    assert "warning: the actor draws the likeliest token only" in rsso(*words)[2]
-    assert "warning" not in rsso(*words, "--set", "protocol.retry_temperature=0.7")[2]
+    assert "warning" not in rsso(*words)[2]
+    off = rsso(*words, "--set", "protocol.retry_temperature=0")
+    assert "warning: the actor draws the likeliest token only" in off[2]
 
 
 def test_trials_that_were_equal_are_said_below_the_table(tmp_path):
@@ -142,6 +205,7 @@ def test_trials_that_were_equal_are_said_below_the_table(tmp_path):
     found = analyze_run(RunRecords(run.records))
     assert found.repeated == {"react": (2, 2)}
     assert any("react 2 of 2" in note and "retry_temperature" in note for note in build_methods_table(found).notes)
+    assert "every trial took the same actions: react 2 of 2" in write_headline(found)
     assert serialize_analysis(found)["repeated"] == {"react": {"equal": 2, "units": 2}}
 
 
@@ -157,7 +221,17 @@ def test_trials_that_were_equal_are_said_below_the_table(tmp_path):
 )
 def test_only_trials_of_a_language_model_that_are_equal_in_every_action_are_counted(rule_based, trials, expected):
     unit = replace(record("react", "boil", 1, trials), rule_based=rule_based)
-    assert analyze_run(RunRecords([unit])).repeated == expected
+    found = analyze_run(RunRecords([unit]))
+    assert found.repeated == expected
+    assert ("no control for retries" in write_headline(found)) is bool(expected)
+
+
+@pytest.mark.parametrize(("equal", "said"), [(1, False), (2, False), (3, True)])
+def test_the_headline_says_so_where_more_than_half_of_an_arms_units_repeat_themselves(equal, said):
+    units = [record("react", f"task-{n}", 1, [[0, 0], [0] * (2 + (n >= equal))]) for n in range(4)]
+    found = analyze_run(RunRecords([replace(unit, rule_based=False) for unit in units]))
+    assert found.repeated == {"react": (equal, 4)}
+    assert ("no control for retries" in write_headline(found)) is said
 
 
 def test_trials_that_differ_are_not_said_to_be_equal(tmp_path):

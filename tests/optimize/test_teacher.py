@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from rsso_dspy.config import BackendConfig
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld.tasks import held_out, train_sample
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
@@ -20,6 +21,8 @@ from rsso_dspy.programs.methods import METHODS
 from tests import toy_package
 from tests.optimize.scripted import LONGEST, SHORTEST, Keep, Models, actor, wanted
 from tests.optimize.test_resume import CutShort
+from tests.provider_runs import KEY, VARIABLE, look, table
+from tests.provider_server import provider
 
 DEV = get_benchmark().table.parse("lifespan-longest-lived::62")
 TEST = held_out("lifespan-longest-lived", "sso", 1)[0]
@@ -88,6 +91,19 @@ def test_gold_walks_a_path_through_the_whole_agent(live, method, interface):
         assert lesson.demo.get("next_action", lesson.demo.get("action")) in {s.proposed for s in trial.trajectory.steps}
         assert len(lesson.demo["history"]) < 2000
         assert not {"skills", "constitution"} & lesson.demo.keys()
+
+
+@pytest.mark.parametrize(("first", "later"), [(0.0, 0.7), (0.25, 0.25)])
+def test_a_teacher_retries_at_a_temperature_of_its_own_whatever_the_students_is(live, monkeypatch, first, later):
+    monkeypatch.setenv(VARIABLE, KEY)
+    with provider(look) as served:
+        teacher = Teacher("mine", backend=BackendConfig(**table("openai", served, temperature=first)))
+        student = replace(live, runtime=replace(live.runtime, lm=Models()))
+        lead = open_lead(teacher, Calibration(FIND, SHORTEST[:1]), student, "flat")
+        Rollouts(student, SHORTEST[:1], dict.fromkeys(FIND, 1), 2, 0, CompileLimits(1), lead=lead).play(
+            Agent("react"), FIND[0]
+        )
+    assert [body["temperature"] for body in served.requests] == [first, later]
 
 
 def test_a_cut_short_compile_keeps_what_the_teacher_played(live, tmp_path, monkeypatch):
