@@ -82,11 +82,12 @@ def check_score(score: Any, *name: object, most: int = MOST_SCORE) -> float:
     """Return the score, or difference of scores, as a number. Raises `UsageError` with its name, such as ``"score of
     example", 3``, unless it is a number from -`most` to `most`."""
     try:
-        shown = number = float(score)
+        number = float(score)
+        shown = str(number)
     except OverflowError:
-        shown = number = inf
+        number, shown = inf, "inf"
     except (TypeError, ValueError):
-        shown, number = shorten_text(repr(score)), nan
+        number, shown = nan, shorten_text(repr(score))
     if -most <= number <= most:
         return number
     named = " ".join(map(str, name))

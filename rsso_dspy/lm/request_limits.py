@@ -73,13 +73,15 @@ def import_litellm() -> Any:
     from litellm.llms.openai.common_utils import BaseOpenAILLM
 
     litellm.suppress_debug_info = True
-    create_client = BaseOpenAILLM._get_sync_http_client
+    handler: Any = HTTPHandler
+    handler.follow_redirects = property(lambda _: False, lambda *_: None)
+    base: Any = BaseOpenAILLM
+    create_client = base._get_sync_http_client
 
     def create_without_redirects() -> Any:
         client = create_client()
         client.follow_redirects = False
         return client
 
-    BaseOpenAILLM._get_sync_http_client = staticmethod(create_without_redirects)
-    HTTPHandler.follow_redirects = property(lambda _: False, lambda *_: None)
+    base._get_sync_http_client = staticmethod(create_without_redirects)
     return litellm
