@@ -1,5 +1,10 @@
-"""Upper bounds of options and settings. Larger numbers are mistakes and refused before planning: a plan of a billion
-units would exhaust memory."""
+"""Upper bounds of options, settings and scores. Larger numbers are mistakes and refused before planning: a plan of a
+billion units would exhaust memory."""
+
+from math import inf, nan
+from typing import Any
+
+from rsso_dspy.errors import UsageError
 
 MOST_SEED = 2**31 - 1
 """Largest seed: accepted by any random number generator, and well within 64 bits."""
@@ -59,9 +64,31 @@ MOST_STEPS = 1_000_000
 MOST_DIGITS = 9
 """Maximum digits of a count in a text: Python refuses to read thousands of them."""
 
+MOST_SCORE = 1_000_000
+"""Largest score in size: metrics give 0 to 1 or 0 to 100. Statistics of such scores cannot overflow."""
+
+MOST_DIFFERENCE = 10 * MOST_SCORE
+"""Largest difference in size of two scores, or of two such differences."""
+
 SHOWN = 80
 """Maximum characters of a wrong text repeated in a message."""
 
 
 def shorten_text(text: str) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def check_score(score: Any, *name: object, most: int = MOST_SCORE) -> float:
+    """Return the score, or difference of scores, as a number. Raises `UsageError` with its name, such as ``"score of
+    example", 3``, unless it is a number from -`most` to `most`."""
+    try:
+        number = float(score)
+        shown = str(number)
+    except OverflowError:
+        number, shown = inf, "inf"
+    except (TypeError, ValueError):
+        number, shown = nan, shorten_text(repr(score))
+    if -most <= number <= most:
+        return number
+    named = " ".join(map(str, name))
+    raise UsageError(f"{named} is {shown}: only numbers from -{most:,} to {most:,} can be compared")

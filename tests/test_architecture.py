@@ -19,7 +19,7 @@ ALLOWED = {
     "records": set(),
     "errors": set(),
     "loops": {"records"},
-    "bounds": set(),
+    "bounds": {"errors"},
     "resource_shortage": set(),
     "version": set(),
     "paths": set(),

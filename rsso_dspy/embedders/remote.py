@@ -1,6 +1,5 @@
 """Embeddings from a provider, through LiteLLM: `litellm/PROVIDER/MODEL`."""
 
-import os
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any
@@ -12,7 +11,7 @@ from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embedders.base import normalize_vector
 from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
-from rsso_dspy.lm.request_limits import call_with_timeout
+from rsso_dspy.lm.request_limits import call_with_timeout, import_litellm
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
 from rsso_dspy.redaction import redact
 from rsso_dspy.resource_shortage import find_shortage, list_causes
@@ -68,7 +67,7 @@ class LiteLLMRoute:
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode texts; an empty one is sent as a space, because providers refuse empty texts."""
         key = self._find_api_key()
-        litellm = _import_litellm()
+        litellm = import_litellm()
         request: dict[str, Any] = {
             "model": self.model,
             "input": [text if text.strip() else " " for text in texts],
@@ -137,14 +136,6 @@ class LiteLLMRoute:
         if variable := self.config.key_variable:
             return read_api_key(variable, self.config.model, "--set embedder.model=all-MiniLM-L6-v2")
         return strip_provider_key(self.model)
-
-
-def _import_litellm() -> Any:
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-
-    litellm.suppress_debug_info = True
-    return litellm
 
 
 def _is_missing_credentials(causes: Sequence[BaseException]) -> bool:

@@ -10,7 +10,6 @@ import os
 import socket
 from collections.abc import Callable
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -26,6 +25,7 @@ from rsso_dspy.lm.adapters.schemas import JSONAdapter as SchemaAdapter
 from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.recording import OfflineLM
+from rsso_dspy.lm.request_limits import import_litellm
 from rsso_dspy.lm.retry import RequestRetrier
 from rsso_dspy.lm.retrying_lm import RetryingLM
 from rsso_dspy.recordings import Recordings
@@ -188,9 +188,10 @@ class Backend:
             options["engine"] = "lm15" if provider in NATIVE else "auto"
         if is_litellm_needed(settings):
             options["engine"] = "litellm"
-        if provider not in NATIVE or is_litellm_needed(settings):
-            os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-            import_module("litellm")  # takes seconds, which should not count against the first request's timeout
+        address = resolve_provider_address(settings.model or "")
+        by_variable = not settings.base_url and address != ADDRESSES.get(provider)
+        if provider not in NATIVE or by_variable or is_litellm_needed(settings):
+            import_litellm()  # now, because its seconds should not count against the first request's timeout
         if settings.key_variable:
             options["api_key"] = read_api_key(settings.key_variable, settings.model or "", "--backend embedded")
         elif key := strip_provider_key(settings.model or ""):

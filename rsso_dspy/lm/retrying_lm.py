@@ -23,7 +23,7 @@ from rsso_dspy.lm.prompt_cache import mark_cacheable_prefix
 from rsso_dspy.lm.recording import ERROR_FIELDS, Notes, through_tape
 from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
-from rsso_dspy.lm.served import describe_models, list_models
+from rsso_dspy.lm.served import LONGEST_NAME, describe_models, list_models
 from rsso_dspy.redaction import redact, register_secret
 from rsso_dspy.resource_shortage import find_shortage
 
@@ -35,9 +35,6 @@ DECODING = ("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens",
 
 UNREAD = ""
 """Replaces an answer that is too long to read."""
-
-LONGEST_NAME = 200
-"""Maximum characters kept of the model name that a server reports."""
 
 
 class RequestTracker:

@@ -10,13 +10,13 @@ metric.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
-from math import isfinite
 from statistics import fmean
 from typing import Any
 
 import dspy
 from dspy.utils.parallelizer import ParallelExecutor
 
+from rsso_dspy.bounds import check_score
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.paired_test import LEVEL, PairedTest, Verdict, compare_pairs
 
@@ -75,16 +75,18 @@ def confirm(
     num_threads: int = 1,
     level: float = LEVEL,
 ) -> Comparison:
-    """Test whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples. `p` is
-    valid only if neither program was made from these examples or chosen by them.
+    """Test whether `program_b` is better than `program_a` by `metric(example, prediction)` on these examples. The
+    metric may give a number, a truth value or a prediction with a ``score``. `p` is valid only if neither program was
+    made from these examples or chosen by them.
 
     Both play every example `seeds` times. The test is over examples, because repetitions of one example are not
     independent. A program whose `forward` takes a ``seed`` is given 0, 1, ...; for any other, the language models of
     `dspy.settings` and of its predictors get the seed as ``rollout_id``, which changes their answers at a temperature
     above 0.
 
-    Raises `UsageError` for no examples, an example given twice, seeds or a level out of range, or a metric that gives
-    no number; and what a program or the metric raises: an error is no score.
+    Raises `UsageError` for no examples, an example given twice, seeds or a level out of range, or a score that is no
+    number, not finite or above a million in size, with its example's number from 1; and what a program or the metric
+    raises: an error is no score.
     """
     if not examples:
         raise UsageError("there are no examples to confirm by")
@@ -99,15 +101,19 @@ def confirm(
     if not 0 < level < 0.5:
         raise UsageError(f"a level of {level} confirms nothing or everything; take one between 0 and 0.5, e.g. {LEVEL}")
     pairs = [tuple(_set_rollout(program, n) for program in (program_a, program_b)) for n in range(seeds)]
-    jobs = [(program, example, n) for example in examples for n, pair in enumerate(pairs) for program in pair]
+    numbered = list(enumerate(examples, 1))
+    jobs = [(number, program, each, n) for number, each in numbered for n, pair in enumerate(pairs) for program in pair]
     failed: list[BaseException] = []
     extra = (None,) * (_count_required(metric) - 2)  # trace and the like, as optimizers of DSPy take them
 
-    def score_one(job: tuple[dspy.Module, dspy.Example, int]) -> float:
+    def score_one(job: tuple[int, dspy.Module, dspy.Example, int]) -> float:
+        number, program, example, n = job
         if failed:
             return 0.0
         try:
-            return _read_number(metric(job[1], _play(*job), *extra))
+            said = metric(example, _play(program, example, n), *extra)
+            value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
+            return check_score(value, "score of example", number)
         except Exception as error:
             failed.append(error)
             return 0.0
@@ -161,15 +167,3 @@ def _play(program: dspy.Module, example: dspy.Example, seed: int) -> Any:
         return program(**inputs)
     with dspy.context(lm=dspy.settings.lm.copy(rollout_id=seed)):
         return program(**inputs)
-
-
-def _read_number(said: Any) -> float:
-    """Read a metric's result, which may be a number, a truth value or a prediction with a ``score``."""
-    value = said.score if isinstance(said, dspy.Prediction) and "score" in said else said
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"the metric gave {value!r}, which is no number") from None
-    if not isfinite(number):
-        raise UsageError(f"the metric gave {number}, which is no number to compare")
-    return number

@@ -19,6 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rsso_dspy.bounds import MOST_DIFFERENCE, check_score
+
 LEVEL = 0.05
 """A difference is confirmed when `p` is below this."""
 
@@ -66,20 +68,29 @@ class PairedTest:
 
 
 def compare_pairs(differences: Sequence[float], level: float = LEVEL) -> PairedTest:
-    """The test over these differences, one a pair. Raises `ValueError` without any."""
+    """The test over these differences, one a pair. Raises `ValueError` without any, and what `compute_p` raises."""
     if not differences:
         raise ValueError("no pairs to test")
+    p = compute_p(differences)
     mean = fmean(differences)
     narrow = len(differences) < _FEWEST_EQUAL and len(set(differences)) == 1
     fallen, high = (
         None if narrow else _find_upper_bound(each, level) for each in ([-d for d in differences], differences)
     )
     low = None if fallen is None else -fallen
-    return PairedTest(mean, low, high, compute_p(differences), level, len(differences))
+    return PairedTest(mean, low, high, p, level, len(differences))
 
 
 def compute_p(differences: Sequence[float]) -> float:
-    """One-sided p of the sign-flip test: exact for up to twelve differences, then as near as the others' grid."""
+    """One-sided p of the sign-flip test: exact for up to twelve differences, then as near as the others' grid.
+
+    Raises `UsageError` for a difference that is not finite or too large, with its number from 1.
+    """
+    names = ((each, "difference of pair", number) for number, each in enumerate(differences, 1))
+    return _compute_p([check_score(*each, most=MOST_DIFFERENCE) for each in names])
+
+
+def _compute_p(differences: Sequence[float]) -> float:
     given = np.asarray(sorted(differences, key=abs, reverse=True), dtype=float)
     sizes = np.abs(given)
     if not sizes.any():
@@ -127,7 +138,7 @@ def _find_upper_bound(differences: Sequence[float], level: float) -> float | Non
         return None
     for _ in range(_HALVINGS):
         middle = (inside + outside) / 2
-        if compute_p([middle - each for each in differences]) < level:
+        if _compute_p([middle - each for each in differences]) < level:
             outside = middle
         else:
             inside = middle

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from rsso_dspy.bounds import check_score
 from rsso_dspy.errors import DamagedFile, UsageError, require_extra
 from rsso_dspy.report.exported_run import POINTS
 from rsso_dspy.report.statistical_tests import (
@@ -41,8 +42,8 @@ class SampleScores:
     path: Path
     task: str
     model: str
-    scores: Mapping[str, Mapping[str, float]]
-    """Scorer to sample id to the mean score of its epochs."""
+    scores: Mapping[str, Mapping[str, list[float]]]
+    """Scorer to sample id to the scores of its epochs."""
     tasks: Mapping[str, str]
     """Sample id to its task type, in logs of this package."""
     errored: int
@@ -89,18 +90,18 @@ def read_log(path: Path) -> SampleScores:
             tasks[str(sample.id)] = str(sample.metadata["task"])
         for name, value in _iterate_scores(sample.scores or {}):
             found[name][str(sample.id)].append(value)
-    scores = {name: {key: fmean(values) for key, values in each.items()} for name, each in found.items()}
-    return SampleScores(path, log.eval.task, log.eval.model, scores, tasks, errored)
+    return SampleScores(path, log.eval.task, log.eval.model, found, tasks, errored)
 
 
 def _iterate_scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Yield the name and number of each score; those of a dictionary as ``scorer/key``. Others are no numbers."""
+    """Yield the name and number of each score; those of a dictionary as ``scorer/key``. Others are no numbers: Inspect
+    marks samples without a score by NaN."""
     for name, score in scores.items():
         values = score.value if isinstance(score.value, dict) else {"": score.value}
         for key, value in values.items():
             number = LETTERS.get(value) if isinstance(value, str) else value
-            if isinstance(number, bool | int | float) and math.isfinite(number):
-                yield f"{name}/{key}" if key else name, float(number)
+            if isinstance(number, int) or (isinstance(number, float) and not math.isnan(number)):
+                yield f"{name}/{key}" if key else name, number
 
 
 def select_scorer(first: SampleScores, second: SampleScores, wanted: str | None = None) -> str:
@@ -115,8 +116,15 @@ def select_scorer(first: SampleScores, second: SampleScores, wanted: str | None 
 
 
 def compare_logs(first: SampleScores, second: SampleScores, scorer: str) -> LogComparison:
-    """Compare two logs by one scorer. Raises `UsageError` if no sample has a score in both."""
-    before, after = first.scores[scorer], second.scores[scorer]
+    """Compare two logs by one scorer. Raises `UsageError` if no sample has a score in both, or if a score is
+    infinite or above a million in size."""
+    before, after = (
+        {
+            key: fmean(check_score(value, "score of sample", key, "in", log.path) for value in values)
+            for key, values in log.scores[scorer].items()
+        }
+        for log in (first, second)
+    )
     shared = sorted(before.keys() & after.keys())
     if not shared:
         ids = " and ".join(f"{each.path} has e.g. {next(iter(each.scores[scorer]))!r}" for each in (first, second))

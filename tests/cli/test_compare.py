@@ -103,7 +103,11 @@ def test_compare_of_foreign_logs_and_its_refusals(rsso):
     assert "McNemar p = 0.0156" in out
     apart = write("c.json", dict.fromkeys("xy", "C"))
     other = write("d.eval", {"a": {"left": 1, "right": "no number"}}, "model_graded")
+    huge = write("e.eval", {"a": 1.0, "b": 1e308})
+    wide = write("f.eval", {"a": float("-inf"), "b": float("nan")})
     for words, message in (
+        ((letters, huge), "score of sample b in e.eval is 1e+308: only numbers from"),
+        ((wide, letters), "score of sample a in f.eval is -inf: only numbers from"),
         ((letters, apart), "no scored sample in common"),
         ((letters, other), "the logs share no scorer (a.eval has match; d.eval has model_graded/left)"),
         ((letters, better, "--scorer", "f1"), "use --scorer match"),

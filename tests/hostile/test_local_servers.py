@@ -1,24 +1,36 @@
-"""A model named in one line, a server that is timed, and how long a run takes; wrong names, no server, no key."""
+"""A model named in one line, a server that is timed, and how long a run takes; wrong names, no server, no key, answers
+that are no list of models, and redirects."""
 
 import json
 import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import dspy
 import pytest
+from dspy.utils.exceptions import LMError
 
 from rsso_dspy.bounds import MOST_SECONDS
 from rsso_dspy.cli.options import name_model
 from rsso_dspy.cli.progress import RunProgress
-from rsso_dspy.config import load_config
-from rsso_dspy.errors import UsageError
+from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
+from rsso_dspy.embedders.remote import LiteLLMRoute
+from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
 from rsso_dspy.experiment.pace import Pace, Stopwatch, assume_seconds, in_words, measured, range_in_words
-from rsso_dspy.lm.served import describe_models, list_models
+from rsso_dspy.lm import Backend
+from rsso_dspy.lm.served import LONGEST_NAME, MOST_READ, SECONDS, describe_models, list_models
 from rsso_dspy.records import Usage
 from rsso_dspy.store.unit_store import Store
+from tests.hostile.dripping import BEFORE, dripping
 from tests.live import says
-from tests.provider_formats import Said
+from tests.provider_formats import WIRES, Said
+from tests.provider_runs import KEY, VARIABLE
 from tests.provider_server import provider
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -120,6 +132,106 @@ def test_no_server_is_said_with_what_to_do(rsso):
     assert "nothing answers at http://127.0.0.1:9/v1" in err
     assert "start the server" in err
     assert list_models("http://127.0.0.1:9/v1") == list_models(None) == []
+
+
+@contextmanager
+def answering(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Iterator[tuple[str, list]]:
+    """A server with one answer; gives its address and the paths and headers of its requests."""
+    arrived: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            arrived.append(f"{self.path} {self.headers}")
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = _answer
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", arrived
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+LISTED = {"data": [{"id": "m"}]}
+
+
+@pytest.mark.parametrize(
+    ("body", "models"),
+    [
+        (json.dumps(LISTED).encode(), ["m"]),
+        (b'{"data": ' + b"[" * 100_000, []),
+        (b"[" * 100_000 + b"]" * 100_000, []),
+        (b"<html>hello</html>", []),
+        (b"\xff\xfe", []),
+        (b"", []),
+        (b"null", []),
+        (b'{"data": {"id": "m"}}', []),
+        (b'{"data": ["m", null, {"id": 7}, {"id": ["m"]}, {"id": ""}, {"id": "n"}]}', ["n"]),
+        (b'{"data": [{"id": ' + b"9" * 9999 + b"}]}", []),
+        (json.dumps({"data": [{"id": "m" * 9999}]}).encode(), ["m" * LONGEST_NAME]),
+        (json.dumps(LISTED | {"more": " " * MOST_READ}).encode(), []),
+    ],
+)
+def test_what_is_no_list_of_models_names_none(body, models):
+    with answering(body) as (url, arrived):
+        assert list_models(url, KEY) == models
+    assert len(arrived) == 1
+    assert f"Bearer {KEY}" in arrived[0]
+
+
+@pytest.mark.parametrize("where", BEFORE)
+def test_a_list_of_models_that_drips_is_given_up(where, monkeypatch):
+    monkeypatch.setattr("rsso_dspy.lm.served.SECONDS", 0.4)
+    begun = time.monotonic()
+    with dripping(where) as url:
+        assert list_models(url) == []
+    assert time.monotonic() - begun < SECONDS
+
+
+def ask_actor(model: str, url: str | None) -> None:
+    backend = Backend(BackendConfig(model=model, base_url=url, key_variable=VARIABLE, retries=0, timeout=20.0))
+    with dspy.context(adapter=backend.adapter, disable_history=True), pytest.raises(LMError):
+        dspy.Predict("question -> answer")(question="Is water wet?", lm=backend.lm("actor", 0))
+
+
+def encode_text(model: str, url: str | None) -> None:
+    config = EmbedderConfig(model=model, base_url=url, key_variable=VARIABLE, retries=0, timeout=20.0)
+    with pytest.raises(BackendFailure):
+        LiteLLMRoute(config).encode(["a door"])
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+@pytest.mark.parametrize(
+    ("request_something", "model"),
+    [
+        (lambda _, url: list_models(url, KEY), "list of models"),
+        *((ask_actor, wire.model) for wire in WIRES.values()),
+        *((ask_actor, model) for model in ("azure/m", "cohere/m", "gemini/m", "mistral/m")),
+        (lambda model, _: ask_actor(model, None), "anthropic/of-a-variable"),
+        *((encode_text, f"litellm/{name}/m") for name in ("azure", "cohere", "gemini", "openai", "voyage")),
+    ],
+)
+def test_no_key_follows_a_redirect(monkeypatch, request_something, model, status):
+    monkeypatch.setenv(VARIABLE, KEY)
+    monkeypatch.setenv("AZURE_API_VERSION", "2024-10-21")
+    with answering(json.dumps(LISTED).encode()) as (other, arrived):  # noqa: SIM117, the first server names the second
+        with answering(b"", status, {"Location": f"{other}/v1/models"}) as (url, first):
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+            request_something(model, url)
+    assert KEY in str(first)
+    assert arrived == []
 
 
 def test_many_models_are_not_all_named():

@@ -8,12 +8,20 @@ import dspy
 import numpy as np
 import pytest
 
+from rsso_dspy.bounds import MOST_SCORE
 from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize import confirm
 from rsso_dspy.optimize.paired_test import (
     Discordance,
     compare_pairs,
     compute_p,
+)
+from rsso_dspy.report.statistical_tests import (
+    bootstrap_mean,
+    bootstrap_mean_of_means,
+    bootstrap_scores,
+    run_sign_test,
+    run_wilcoxon_test,
 )
 from tests.live import Engine, says
 
@@ -190,10 +198,47 @@ def test_an_error_is_raised_and_no_score():
         (EXAMPLES, {"seeds": 0}, right, "0 times; ask for 1 to"),
         (EXAMPLES, {"seeds": 10**9}, right, "ask for 1 to"),
         (EXAMPLES, {"level": 1.0}, right, "between 0 and 0.5"),
-        (EXAMPLES, {}, lambda *_: "good", "'good', which is no number"),
-        (EXAMPLES, {}, lambda *_: float("nan"), "nan, which is no number"),
+        (EXAMPLES, {}, lambda *_: "good", "score of example 1 is 'good': only numbers from"),
+        (EXAMPLES, {}, lambda *_: None, "score of example 1 is None: only numbers from"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(examples, options, metric, said):
     with pytest.raises(UsageError, match=said):
         confirm(Knows(5), Knows(6), examples, metric, **options)
+
+
+@pytest.mark.parametrize(
+    ("bad", "shown"),
+    [("nan", "nan"), ("inf", "inf"), ("-inf", "-inf"), ("1e308", r"1e\+308"), ("-1e8", "-1000"), (9**999, "inf")],
+)
+def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
+    """The only one that is bad is the third."""
+    bad = bad if isinstance(bad, int) else float(bad)
+    differences = [0.5, 0.0, bad, 0.25, 0.5, 1.0]
+
+    def score_third_badly(example, prediction):
+        return bad if example.number == 2 else prediction.right
+
+    for statistic, name in (
+        (lambda: confirm(Knows(5), Knows(6), EXAMPLES, score_third_badly, seeds=2), "score of example 3"),
+        (lambda: compare_pairs(differences), "difference of pair 3"),
+        (lambda: compute_p(differences), "difference of pair 3"),
+        (lambda: run_wilcoxon_test(differences), "value 3"),
+        (lambda: run_sign_test(differences), "value 3"),
+        (lambda: bootstrap_mean({"boil": [1.0], "freeze": differences}), "value 3 of freeze"),
+        (lambda: bootstrap_scores([("boil", each) for each in differences]), "value 3 of boil"),
+        (lambda: bootstrap_mean_of_means({"a": {"boil": differences}}), "value 3 of boil"),
+    ):
+        with pytest.raises(UsageError, match=f"{name} is {shown}.*: only numbers from -1"):
+            statistic()
+
+
+def test_the_largest_scores_are_compared():
+    sizes = {example: (0, MOST_SCORE * (-1) ** (number % 3 == 0)) for number, example in enumerate(EXAMPLES)}
+    found = confirm(Knows(0), Knows(20), EXAMPLES, lambda example, prediction: sizes[example][prediction.right])
+    assert found.verdict == "unconfirmed"
+    assert found.difference == MOST_SCORE * 6 / 20
+    assert found.interval[0] < found.difference < found.interval[1]
+    twice = compare_pairs([2 * MOST_SCORE, -2 * MOST_SCORE] * 5)
+    assert twice.low < 0 < twice.high
+    assert bootstrap_mean({"boil": [4e6, -4e6], "freeze": [4e6]}, most=1e7).low < 0
