@@ -151,6 +151,11 @@ class Trajectory:
         return self.steps[-1].score if self.steps else self.points_at_reset
 
     @property
+    def lost_points(self) -> bool:
+        """Whether the environment's score is lower at the end than before, as after a wrong final answer."""
+        return self.environment_score < max([self.points_at_reset, *(step.score for step in self.steps)])
+
+    @property
     def solved(self) -> bool:
         return self.environment_score >= SOLVED_SCORE
 

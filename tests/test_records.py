@@ -1,3 +1,5 @@
+import pytest
+
 from rsso_dspy.records import State, Variant
 from tests.records import trajectory
 
@@ -26,3 +28,21 @@ def test_a_trajectory_counts_what_the_paper_counts():
 def test_a_trial_without_steps_holds_its_points_at_reset():
     played = trajectory(Variant("boil", 22), 1, [], at_reset=8)
     assert (played.accumulator, played.environment_score) == (0, 8)
+
+
+@pytest.mark.parametrize(
+    ("scores", "at_reset", "lost"),
+    [
+        ([12, 50, -100], 0, True),
+        ([-100], 0, True),
+        ([30, 20, 25], 0, True),
+        ([5], 8, True),
+        ([30, 20, 30], 0, False),
+        ([-10, 0], 0, False),
+        ([8], 8, False),
+        ([50, 100], 0, False),
+        ([], 8, False),
+    ],
+)
+def test_a_trial_lost_points_if_it_ended_below_its_best(scores, at_reset, lost):
+    assert trajectory(Variant("boil", 22), 1, scores, at_reset).lost_points is lost

@@ -286,4 +286,5 @@ def _print_outcome(compiled: "Compiled", out: Path) -> None:
     if compiled.rule_based:
         echo(RULE_BASED_NOTE)
     flag = " --unconfirmed" if compiled.candidate else ""
-    echo(f"\nprogram: {out}  ({format_command('evaluate', out)}{flag})")
+    verb = format_command("evaluate", out) if found else format_command("program", "show", out)
+    echo(f"\nprogram: {out}  ({verb}{flag})")

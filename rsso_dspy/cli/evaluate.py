@@ -75,14 +75,15 @@ def evaluate_program(
     """Play held-out variants with the compiled program and with the zero-shot program of the same method, with the same
     seeds, and print the comparison.
 
-    If the file's candidate is not confirmed, the program that it started from plays, unless you give --unconfirmed.
-    The command works like `rsso-dspy run` with two programs: it writes every unit as soon as it is finished.
+    A candidate that is not confirmed plays only with --unconfirmed. The command works like `rsso-dspy run` with two
+    programs: it writes every unit as soon as it is finished.
     """
-    from rsso_dspy.optimize.program_file import derive_program_name, load, load_programs
+    from rsso_dspy.optimize.program_file import load, load_programs
     from rsso_dspy.records import ZERO_SHOT
     from rsso_dspy.store.run_spec import RunSpec
 
     compiled = load(program)
+    playing = load_programs([ZERO_SHOT, str(program)], unconfirmed)
     settings = build_config(
         config,
         set_,
@@ -106,7 +107,7 @@ def evaluate_program(
     print_status(f"{program}: {compiled.method}, {'made elsewhere' if compiled.is_made_elsewhere else made}")
     spec = RunSpec(
         methods=(compiled.method,),
-        programs=(ZERO_SHOT, derive_program_name(program)),
+        programs=tuple(playing),
         compiled=(program,),
         tasks=None if tasks is None else tuple(tasks),
         variants=() if variants is None else tuple(split_names(variants, "--variants")),
@@ -116,7 +117,6 @@ def evaluate_program(
         record=record,
         unconfirmed=unconfirmed,
     )
-    playing = load_programs([ZERO_SHOT, str(program)], unconfirmed)
     plan_and_play(
         settings,
         spec,

@@ -93,7 +93,7 @@ Unconfirmed = Annotated[
     bool,
     typer.Option(
         "--unconfirmed",
-        help="Of compiled programs that are not confirmed, play the candidate, not the program it started from.",
+        help="Play the candidate of a compiled program that is not confirmed; such a program is refused without this.",
     ),
 ]
 Retry = Annotated[

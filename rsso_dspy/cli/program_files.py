@@ -37,18 +37,10 @@ def _describe_program(compiled: "Compiled", protocol: str, model: str) -> str:
     found = compiled.confirmation
     if compiled.is_made_elsewhere:
         return ""
-    if compiled.candidate and found:
-        return (
-            f"plays the program that its compile started from, because its candidate is {found.verdict} "
-            f"({found.why}); --unconfirmed plays the candidate"
-        )
-    if found is None and compiled.improved:
+    if found is None:
         return "has no verdict: it was compiled by a version without confirmation, so its gain may be luck"
-    if found and found.verdict != "confirmed" and compiled.after != compiled.before:
-        return f"plays its candidate, which is {found.verdict} ({found.why})"
     if not compiled.improved:
-        why = "found nothing better" if compiled.before else "ended before anything was scored"
-        return f"plays the program that its compile started from: the compile {why}"
+        return f"plays its candidate, which is {found.verdict} ({found.why})"
     if (compiled.protocol.split()[0], compiled.model) == (protocol.split()[0], model):
         return ""  # other trials or another embedder of one preset are named where the run is planned
     return (

@@ -47,7 +47,7 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
     for line in (describe_verdict(found), *describe_noise(found)):
         print_paragraph(line)
     if found.candidate:
-        print_paragraph("The program that the compile started from is played; the file also holds the candidate below.")
+        print_paragraph("The candidate below is not confirmed, and plays only with --unconfirmed.")
     parts = {"train": (*found.train, *found.fresh), "val": found.val, "confirm": found.confirm}
     for part, keys in parts.items():
         print_paragraph(f"{part}, {format_plural(keys, 'variant')}: {', '.join(keys) or 'none'}")

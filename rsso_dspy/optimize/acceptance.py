@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import ceil, sqrt
 from statistics import NormalDist, fmean
 
-from rsso_dspy.optimize.candidates import CandidateProgram
+from rsso_dspy.optimize.candidates import CandidateProgram, Losses
 from rsso_dspy.optimize.paired_test import LEVEL, USUAL, Discordance, Verdict, compare_pairs
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
@@ -51,6 +51,33 @@ class Confirmation:
     seeds: int = 1
     per_variant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Variant to the scores of start and candidate."""
+    losses: Mapping[str, tuple[Losses, Losses]] = field(default_factory=dict)
+    """`val` and `confirm` to what start and candidate lost there. The verdict does not depend on it."""
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {self._describe_test()}{self.why}{self._describe_losses()}"
+
+    def _describe_test(self) -> str:
+        if self.difference is None or self.p is None:
+            return ""
+        seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
+        inside = (
+            f"{1 - 2 * self.level:.0%} interval {100 * self.low:+.1f} to {100 * self.high:+.1f}, "
+            if self.low is not None and self.high is not None
+            else ""
+        )
+        return (
+            f"candidate minus start {100 * self.difference:+.1f} points on {self.pairs} confirm variants{seeds}, "
+            f"{inside}one-sided p {self.p:.3f}, level {self.level}; "
+        )
+
+    def _describe_losses(self) -> str:
+        if not any(each.lost for pair in self.losses.values() for each in pair):
+            return ""
+        parts = (
+            f"on {part} {own} of the candidate, {start} of the start" for part, (start, own) in self.losses.items()
+        )
+        return f". Trials that ended below their best score, as by a wrong final answer: {'; '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)

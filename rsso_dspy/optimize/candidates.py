@@ -50,6 +50,20 @@ class Rollout:
         return max(result.trajectory.accumulator for result in self.trials if result.trajectory)
 
 
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Trials whose environment score was lower at the end than before, which neither the metric nor Mean counts."""
+
+    lost: int
+    trials: int
+    """All trials."""
+    lowest: int | None
+    """Lowest score that such a trial ended at, -100 to 100; None without one."""
+
+    def __str__(self) -> str:
+        return f"{self.lost} of {self.trials}" + (f" (down to {self.lowest})" if self.lost else "")
+
+
 @dataclass
 class CandidateProgram:
     """A program that was tried."""
@@ -86,3 +100,10 @@ class CandidateProgram:
         means = [self.mean_on(variant, seeds, of) for variant in variants]
         known = [mean for mean in means if mean is not None]
         return fmean(known) if known and len(known) == len(means) else None
+
+    def count_losses(self, variants: Sequence[Variant], seeds: int = 1) -> Losses:
+        """What it lost in the trials that were played on `variants`."""
+        rollouts = [rollout for variant in variants for rollout in self.list_rollouts(variant, seeds)]
+        played = [result.trajectory for rollout in rollouts for result in rollout.trials if result.trajectory]
+        ends = [trajectory.environment_score for trajectory in played if trajectory.lost_points]
+        return Losses(len(ends), len(played), min(ends, default=None))

@@ -8,6 +8,7 @@ the verdict in the file.
 
 import signal
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,7 +61,8 @@ def compile(
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
     of the session's configuration and as many simulators as it has. `roles` names the predictors, or roles, that may be
     changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. Without `optimizer`, gepa runs, or
-    bootstrap-random under a teacher. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    bootstrap-random under a teacher. The result says its verdict, and a warning does when nothing was confirmed: it
+    then plays the program that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
@@ -79,7 +81,11 @@ def compile(
         seeds=seeds,
         teacher=choose_teacher(teacher, config, demo_tokens) if teacher else None,
     )
-    return compile_agent(agent, live, wanted, live.jobs)
+    compiled = compile_agent(agent, live, wanted, live.jobs)
+    if not compiled.improved:
+        candidate = "; .select_candidate() plays the candidate" if compiled.candidate else ""
+        warnings.warn(f"{compiled} plays the program that it started from{candidate}", stacklevel=2)
+    return compiled
 
 
 def compile_agent(

@@ -130,6 +130,10 @@ class Compiled:
     kind: str = KIND
     schema: int = field(default=SCHEMA)
 
+    def __repr__(self) -> str:
+        said = self.confirmation or ("made elsewhere" if self.is_made_elsewhere else "no verdict")
+        return f"Compiled({self.method}, {self.optimizer}, {said})"
+
     @property
     def is_made_elsewhere(self) -> bool:
         """Whether something other than `rsso-dspy compile` made it: it was not scored or confirmed here."""

@@ -85,19 +85,7 @@ def describe_verdict(compiled: Compiled) -> str:
     found = compiled.confirmation
     if found is None:
         return "verdict: none; it was made before compiles were confirmed, or elsewhere"
-    said = f"verdict: {found.verdict}"
-    if found.difference is None or found.p is None:
-        return f"{said}: {found.why}"
-    seeds = f", {found.seeds} seeds each" if found.seeds > 1 else ""
-    inside = (
-        f"{1 - 2 * found.level:.0%} interval {100 * found.low:+.1f} to {100 * found.high:+.1f}, "
-        if found.low is not None and found.high is not None
-        else ""
-    )
-    return (
-        f"{said}: candidate minus start {100 * found.difference:+.1f} points on {found.pairs} confirm variants{seeds}, "
-        f"{inside}one-sided p {found.p:.3f}, level {found.level}; {found.why}"
-    )
+    return f"verdict: {found}"
 
 
 def describe_noise(compiled: Compiled) -> Iterator[str]:

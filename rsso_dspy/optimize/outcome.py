@@ -1,6 +1,7 @@
 """The result of a compile, as the content of its file."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from statistics import fmean
 from typing import Any
@@ -42,6 +43,12 @@ def build_compiled(agent: Agent, live: Session, wanted: CompileRequest, rollouts
     candidates = sorted(rollouts.candidates.values(), key=lambda each: each.number)
     none_chosen = explain_no_choice(candidates, rollouts.val, seeds)
     confirmation = judge_candidate(start, chosen, calibration.confirm, seeds, cut_short, none_chosen)
+    if chosen:
+        parts = {"val": rollouts.val, "confirm": calibration.confirm}
+        losses = {
+            name: (start.count_losses(part, seeds), chosen.count_losses(part, seeds)) for name, part in parts.items()
+        }
+        confirmation = replace(confirmation, losses=losses)
     improved = confirmation.verdict == "confirmed"
     best = chosen or start
     kept = best if improved else start

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
 from rsso_dspy.optimize.calibration import Calibration, rename_old_parts
 from rsso_dspy.optimize.compiled import FILE, KIND, SCHEMA, Compiled
+from rsso_dspy.optimize.description import describe_verdict
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
@@ -82,8 +83,8 @@ def load(path: Path | str) -> Compiled:
 
 def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, Compiled | None]:
     """The programs of a run by name: `zero-shot`, which is None here, or files. With `unconfirmed`, a candidate that is
-    not confirmed takes the place of the program that it started from. Raises `UsageError` when two programs have one
-    name, and whatever `load` raises."""
+    not confirmed plays. Raises `UsageError` when two programs have one name, for a file that would play the program its
+    compile started from instead of what it found, and whatever `load` raises."""
     found: dict[str, Compiled | None] = {}
     for text in texts:
         name = text if text == ZERO_SHOT else derive_program_name(text)
@@ -91,10 +92,24 @@ def load_programs(texts: Sequence[str], unconfirmed: bool = False) -> dict[str, 
             raise UsageError(
                 f"--programs names {name!r} twice: a program has the name of its file; rename one of the files"
             )
-        found[name] = None if text == ZERO_SHOT else load(text)
-        if unconfirmed and (compiled := found[name]):
-            found[name] = compiled.select_candidate()
+        found[name] = None if text == ZERO_SHOT else _select_played(text, load(text), unconfirmed)
     return found
+
+
+def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled:
+    if compiled.improved or compiled.is_made_elsewhere:
+        return compiled
+    if compiled.candidate and unconfirmed:
+        return compiled.select_candidate()
+    advice = (
+        "add --unconfirmed (in Python unconfirmed=True) to play its candidate all the same"
+        if compiled.candidate
+        else "it holds no candidate; compile again, with a larger --calib, more --max-rollouts or another --optimizer"
+    )
+    raise UsageError(
+        f"{text}: {describe_verdict(compiled)}. Nothing is played, since that would be the program that its compile "
+        f"started from: {advice}"
+    )
 
 
 OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}

@@ -19,6 +19,7 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.unit_store import Store
+from tests.cli.conftest import mark_confirmed
 from tests.live import Engine, model, says
 from tests.provider_formats import Said
 from tests.provider_server import provider
@@ -134,6 +135,7 @@ def test_a_program_is_compiled_on_it_and_plays_it_alone(rsso):
     assert made["environment"] == {"name": "toy", "version": "1.0", "simplification": ""}
     assert made["versions"].keys() == {"dspy", "gepa", "toy"}
     assert {key.partition("::")[0] for key in (*made["train"], *made["val"])} == {"up"}
+    mark_confirmed("mine.json")
     code, out, err = rsso("evaluate", "mine.json", "--per-task", "1", "--trials", "1", *TOY, "--out", "e")
     assert code == 0, err
     assert {unit.program for unit in Store(Path("e")).units()} == {"zero-shot", "mine"}

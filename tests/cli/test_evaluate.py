@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import rsso_dspy
 from rsso_dspy.cli.app import app
+from rsso_dspy.errors import UsageError
 from rsso_dspy.optimize.compiled import KeptCandidate, ProgramScores
 from rsso_dspy.optimize.program_file import load, load_programs
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.store.unit_store import Store
-from tests.cli.conftest import FAST
+from tests.cli.conftest import FAST, mark_confirmed
 
 SMALL = ("--per-task", "1", "--trials", "2", *FAST)
 TASKS = ("--tasks", "lifespan-longest-lived,lifespan-shortest-lived")
@@ -30,9 +32,9 @@ def changed(compiled, tmp_path_factory) -> Path:
         f"{agent.actor.signature.instructions} Be thorough."
     )
     file = tmp_path_factory.mktemp("programs") / "first.json"
-    verdict = replace(there.confirmation, verdict="confirmed")
-    there = replace(there, improved=True, confirmation=verdict, candidate=None)
-    replace(there, state=agent.dump_state(), program=fingerprint_program(agent)).save(file)
+    kept = KeptCandidate(fingerprint_program(agent), agent.dump_state())
+    replace(there, candidate=kept).save(file)
+    mark_confirmed(file)
     return file
 
 
@@ -130,10 +132,10 @@ def test_a_run_with_the_same_programs_makes_the_same_arms(rsso, evaluated, chang
     assert "4 units finished, 0 to play" in err
 
 
-def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(rsso, evaluated, compiled):
+def test_another_program_of_the_same_name_is_refused_in_a_folder_that_holds_one(rsso, evaluated):
+    Agent("rsso").save("first.json")
     before = {file: file.read_bytes() for file in evaluated[0].rglob("*.json")}
-    assert compiled.file.name == "first.json"
-    code, _, err = rsso("evaluate", compiled.file, *SMALL, "--out", evaluated[0])
+    code, _, err = rsso("evaluate", "first.json", *SMALL, "--out", evaluated[0])
     assert code == 2
     assert "holds units of rsso+first that another program played" in err
     assert "another --out, or rename the compiled file" in err
@@ -171,15 +173,9 @@ def nothing_better(program):
         (lambda each: each, (), ""),
         (
             unconfirmed,
-            (),
-            "plays the program that its compile started from, because its candidate is unconfirmed",
-        ),
-        (
-            unconfirmed,
             ("--unconfirmed",),
             "mine plays its candidate, which is unconfirmed",
         ),
-        (nothing_better, (), "the compile found nothing better"),
         (
             lambda each: replace(each, confirmation=None),
             (),
@@ -220,10 +216,46 @@ def test_a_line_says_which_program_of_a_file_is_played(rsso, changed, made, word
             assert not [words for words in ("mine holds", "verdict", "best of") if words in err]
 
 
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("made", "asked", "said"),
+    [
+        (unconfirmed, False, "add --unconfirmed (in Python unconfirmed=True) to play its candidate"),
+        (nothing_better, False, "it holds no candidate; compile again"),
+        (nothing_better, True, "it holds no candidate; compile again"),
+    ],
+)
+def test_nothing_is_played_of_a_file_that_holds_nothing_confirmed(rsso, changed, tmp_path, made, asked, said, more):
+    made(load(changed)).save("mine.json")
+    words = [*SMALL, *more, *(["--unconfirmed"] if asked else []), "--out", "out"]
+    for verb in (["evaluate", "mine.json"], ["run", "--programs", "zero-shot,mine.json"]):
+        code, out, err = rsso(*verb, *words)
+        assert (code, out) == (2, "")
+        assert f"mine.json: verdict: {load('mine.json').confirmation}. Nothing is played" in " ".join(err.split())
+        assert f"started from: {said}" in " ".join(err.split())
+    with pytest.raises(UsageError, match="verdict: unconfirmed"):
+        rsso_dspy.run(programs="zero-shot,mine.json", unconfirmed=asked, out="out", progress=False)
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.json"]
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_what_a_compile_leaves_unconfirmed_plays_only_where_it_is_asked_for(rsso):
+    words = ("--optimizer", "bootstrap", "--tasks", "find-plant", "--compile-trials", "1", *FAST)
+    code, out, _ = rsso("compile", *words, "-o", "mine.json")
+    assert (code, load("mine.json").improved) == (0, False)
+    assert out.endswith("(rsso-dspy evaluate mine.json --unconfirmed)\n")
+    hold = ("evaluate", "mine.json", "--variants", "find-plant::229", "--trials", "1", *FAST, "--out", "run")
+    code, out, err = rsso(*hold)
+    assert (code, out, Path("run").exists()) == (2, "", False)
+    assert f"mine.json: verdict: {load('mine.json').confirmation}" in " ".join(err.split())
+    assert rsso(*hold, "--unconfirmed")[0] == 0
+    programs = {unit.arm: unit.provenance["program"] for unit in Store(Path("run")).units()}
+    assert programs["rsso+mine"] == load("mine.json").chosen_program != programs["rsso"]
+
+
 @pytest.mark.usefixtures("rsso")
-def test_the_program_it_started_from_is_played_unless_the_candidate_is_asked_for(changed):
+def test_the_candidate_is_played_where_it_is_asked_for(changed):
     unconfirmed(load(changed)).save("mine.json")
-    assert load_programs(["mine.json"])["mine"].program == fingerprint_program(Agent("rsso"))
     assert load_programs(["mine.json"], unconfirmed=True)["mine"].program == load(changed).program
     assert load("mine.json").agent().actor.signature.instructions == Agent("rsso").actor.signature.instructions
 

@@ -14,6 +14,7 @@ from rsso_dspy.optimize.program_file import load
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import PART
 from rsso_dspy.store.unit_store import Store
+from tests.cli.conftest import mark_confirmed
 from tests.cli.test_benchmark import units_in
 from tests.toy_benchmark import TEMPLATES
 from tests.toy_package import installed
@@ -77,6 +78,7 @@ def test_a_program_and_a_constitution_are_made_on_a_mixture_and_play_there(rsso)
     assert (str(made.environment), {key.partition("::")[0] for key in made.train}) == (
         "pddl,toy 1,1.0, simplification none", {"up", "gripper"}
     )  # fmt: skip
+    mark_confirmed("mine.json")
     code, _, err = rsso("evaluate", "mine.json", *small, "--per-task", "1", "--trials", "2", "--out", "both")
     assert (code, "by the best of 1 trial: the report compares programs by the best of 2" in err) == (0, True), err
     told = json.loads(rsso("report", "both", "--json")[1])

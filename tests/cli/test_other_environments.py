@@ -22,6 +22,7 @@ from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Failure
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Unit
+from tests.cli.conftest import mark_confirmed
 from tests.cli.test_benchmark import answered_by
 from tests.live import says
 from tests.provider_formats import Said
@@ -158,6 +159,7 @@ def test_prompts_are_compiled_and_a_constitution_is_built_on_training_variants_o
     assert code == 0, err
     made = json.loads(Path("mine.json").read_text())
     assert made["environment"]["name"] == name
+    mark_confirmed("mine.json")
     code, _, err = rsso("evaluate", "mine.json", "--tasks", task, "--per-task", "1", "--trials", "1", *FAST,
                         "--benchmark", name, "--out", "e")  # fmt: skip
     assert code == 0, err

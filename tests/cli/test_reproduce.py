@@ -15,6 +15,7 @@ from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.store.manifest import load_invocations
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.run_comparison import compare_runs
+from tests.cli.conftest import mark_confirmed
 
 FAST = ("--protocol", "sso-adapt/1-cap60", "--set", "embedder.model=hash", "--seed", "3")
 HERE, THERE = "lifespan-longest-lived::98", "lifespan-longest-lived::111"
@@ -63,6 +64,7 @@ def played(env: ScienceWorld, tmp_path_factory) -> Iterator[Played]:
             "2",
         )
         typed("compile", *calib, "--max-rollouts", "1", *FAST, "-o", "plain.json")
+        mark_confirmed("plain.json")
         typed("run", "--methods", "sso", "--variants", HERE, "--trials", "2", *FAST, "--out", "before")
         typed("skills", "export", "before", HERE, "-o", "library.json")
         run = ("run", "--variants", THERE, "--trials", "1", *FAST, "--skills", "library.json", "--out", "run")

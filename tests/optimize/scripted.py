@@ -48,12 +48,13 @@ class Models:
         return replace(live, runtime=replace(live.runtime, lm=self))
 
 
-def actor(goes: Callable[[str], bool]) -> Callable[[str], str]:
-    """A flat actor that goes outside where `goes` says so of its prompt, and looks around otherwise."""
+def actor(goes: Callable[[str], bool], then: str = STAY) -> Callable[[str], str]:
+    """A flat actor that goes outside where `goes` says so of its prompt, and does `then` there; otherwise it looks
+    around."""
 
     def answer(prompt: str) -> str:
         went = GO in prompt.rpartition("<user>")[2]
-        action = GO if not went and goes(prompt) else STAY
+        action = then if went else GO if goes(prompt) else STAY
         return says(thought=f"I will {action}.", action=action)
 
     return answer

@@ -14,9 +14,12 @@ from rsso_dspy.config.models import PriceConfig
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.experiment.session import session
+from rsso_dspy.optimize.candidates import Losses
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import ProgramScores
+from rsso_dspy.optimize.description import describe_verdict
 from rsso_dspy.optimize.outcome import ENDED
+from rsso_dspy.optimize.paired_test import LEVEL
 from rsso_dspy.optimize.program_file import load
 from rsso_dspy.optimize.rollouts import CompileLimits, Rollouts
 from rsso_dspy.programs.agent import Agent
@@ -29,6 +32,7 @@ from tests.optimize.scripted import (
     GO,
     LONGEST,
     SHORTEST,
+    STAY,
     STEPS,
     Keep,
     Models,
@@ -44,8 +48,22 @@ SIX = train_sample("lifespan-longest-lived", 6)
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
 
 
-def test_gepa_finds_the_one_line_that_earns_points(live):
-    models = Models(actor=actor(advised), proposer=proposer(LINES))
+@pytest.mark.parametrize(
+    ("then", "lost", "said"),
+    [
+        (STAY, (Losses(0, 1, None), Losses(0, 6, None)), f"level {LEVEL}; p below {LEVEL}"),
+        (
+            "focus on outside",
+            (Losses(1, 1, -100), Losses(6, 6, -100)),
+            "Trials that ended below their best score, as by a wrong final answer: on val 1 of 1 (down to -100) of the "
+            "candidate, 0 of 1 of the start; on confirm 6 of 6 (down to -100) of the candidate, 0 of 6 of the start",
+        ),
+    ],
+)
+def test_gepa_finds_the_one_line_that_earns_points_and_the_verdict_names_what_it_loses(
+    live, tmp_path, then, lost, said
+):
+    models = Models(actor=actor(advised, then), proposer=proposer(LINES))
     small = wanted(rollouts=24, confirm=(*SIX[2:], *SHORTEST[1:3]))
     compiled = compile_agent(Agent("react"), models.within(live), small)
     assert (compiled.improved, compiled.confirmation.verdict, compiled.candidate) == (True, "confirmed", None)
@@ -53,6 +71,13 @@ def test_gepa_finds_the_one_line_that_earns_points(live):
     assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert models.asked["proposer"] >= 3, "the line is the third that is proposed"
+    compiled.save(tmp_path / "saved.json")
+    there = load(tmp_path / "saved.json")
+    assert {part: candidate for part, (_, candidate) in there.confirmation.losses.items()} == dict(
+        zip(("val", "confirm"), lost, strict=True)
+    )
+    assert describe_verdict(there).endswith(said)
+    assert repr(there) == f"Compiled(react, gepa, {there.confirmation})"
     with models.within(live).activate_for_run():
         assert compiled.agent()(variant=REWARDED, trials=1) is not None
     assert advised(models.engines["actor"].prompts[-1])
