@@ -135,6 +135,7 @@ def compile_program(
     settings = build_config(
         config, set_, backend, replay, model, base_url, benchmark=benchmark, protocol__preset=protocol, seed=seed
     )
+    from rsso_dspy.experiment.plan import check_writers
     from rsso_dspy.experiment.protocols import resolve_protocol
     from rsso_dspy.optimize.calibration import draw_calibration
     from rsso_dspy.optimize.compile import describe_request, load_finished_compile
@@ -145,6 +146,7 @@ def compile_program(
     from rsso_dspy.optimize.teacher import choose_teacher
     from rsso_dspy.programs.methods import get_method
 
+    check_writers([get_method(method_name)], settings)
     preset = resolve_protocol(settings)
     tasks = None if task_names == "all" else split_names(task_names, "--tasks")
     calibration = draw_calibration(calib, tasks, settings.seed, settings.simplification, settings.benchmark_in_data)

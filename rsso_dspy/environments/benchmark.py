@@ -13,11 +13,13 @@ Nothing outside of a benchmark's folder names it: code that needs the selected b
 name in the configuration.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
+from importlib.resources import files
 from typing import Any, Literal, Protocol
 
 from rsso_dspy.environments.golds import GoldTable
@@ -36,6 +38,7 @@ __all__ = [
     "Settings",
     "get_benchmark",
     "list_benchmarks",
+    "read_examples",
     "read_package_version",
 ]
 
@@ -86,6 +89,11 @@ class PlainSettings:
     data: str | None = None
 
 
+def read_examples(package: str) -> tuple[str, ...]:
+    """Examples of play with rules that come with a benchmark, in ``data/examples.json`` of its package."""
+    return tuple(json.loads((files(package) / "data/examples.json").read_text(encoding="utf-8"))["examples"])
+
+
 def _return_no_lessons(task: str, states: Sequence[State], steps: Sequence[Step]) -> Sequence[Lesson]:  # noqa: ARG001
     return ()
 
@@ -129,7 +137,8 @@ class Benchmark:
     lessons: Callable[[str, Sequence[State], Sequence[Step]], Sequence[Lesson]] = _return_no_lessons
     """Lessons of the newest step of an episode, given task, states and steps; see `Environment.lessons`."""
     examples: Callable[[], tuple[str, ...]] = tuple
-    """Examples of play with rules, for a neuro-symbolic writer without a file of examples."""
+    """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
+    Without any, such a writer is refused."""
     golds: GoldTable | None = None
     """For `rsso-dspy golds verify`."""
     own_gold_path: Callable[[Variant], Sequence[str]] | None = None

@@ -42,7 +42,7 @@ def mix_benchmarks(parts: Sequence[Benchmark]) -> Benchmark:
         gold_length=lambda variant: owners[variant.task].gold_length(variant),
         known_length=mixed.find_known_length,
         simplifications=tuple(name for part in parts for name in part.simplifications),
-        examples=lambda: tuple(text for part in parts for text in part.examples()),
+        examples=mixed.list_examples,
         own_gold_path=mixed.find_gold_path if any(part.own_gold_path for part in parts) else None,
         gold_path_in=mixed.find_gold_path,
         admissible=_find_worst_listing(parts),
@@ -82,6 +82,11 @@ class _Mixed:
             return part.name, lambda: part.environment(_choose_settings(part, settings, folders), stopped)
 
         return cast(PooledEnvironment, MixedEnvironment(start))
+
+    def list_examples(self) -> tuple[str, ...]:
+        """Return the examples of all parts; none unless each has some."""
+        found = [part.examples() for part in self.parts]
+        return tuple(text for texts in found for text in texts) if all(found) else ()
 
     def find_known_length(self, variant: Variant) -> int | None:
         part = self.owners[variant.task]

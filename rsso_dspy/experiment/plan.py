@@ -2,10 +2,11 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 from rsso_dspy.config import Config
@@ -16,9 +17,10 @@ from rsso_dspy.experiment.protocols import NamedProtocol, make_reflection_settin
 from rsso_dspy.experiment.stream_phases import order_stream
 from rsso_dspy.experiment.variant_selection import choose_variants, describe_missing_data
 from rsso_dspy.memory.constitution import ConstitutionSettings
+from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.programs.methods import Method, get_method
-from rsso_dspy.programs.roles import MEMORIES
+from rsso_dspy.programs.roles import MEMORIES, require_examples
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import AFTER, DURING, ZERO_SHOT, Variant
 from rsso_dspy.store.units import Arm, Job, Training, Unit
@@ -223,6 +225,7 @@ def plan_held_out(
         for name in dict.fromkeys(methods)
         for program in programs
     ]
+    check_writers((arm.method for arm in arms), config)
     chosen = choose_variants(tasks, variants, per_task, config.simplification, config.benchmark_in_data)
     if missing := describe_missing_data(chosen, tasks, variants, per_task, config):
         say(missing)
@@ -257,6 +260,15 @@ def plan_held_out(
             if arm.method.written
         ),
     )
+
+
+def check_writers(methods: Iterable[Method], config: Config) -> None:
+    """Raise `UsageError` if a method's writer of rules needs examples and there are none, and what `format_examples`
+    raises."""
+    book = config.memory.constitution
+    examples = format_examples(Path(book.examples) if book.examples else None, config.active_benchmark.examples())
+    for method in methods:
+        require_examples(method.name, method.writing, examples, book.categories)
 
 
 def _add_passed_on(row: Method, passes: Sequence[str]) -> Method:

@@ -20,6 +20,7 @@ from rsso_dspy.bounds import USUAL_DEMO_TOKENS
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, StopRequested
+from rsso_dspy.experiment.plan import check_writers
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import recordings_beside
@@ -103,12 +104,13 @@ def compile_agent(
     Candidates race on the val variants. The best one and the program to improve are played on the confirm variants, and
     `improved` says whether that confirmed it. A spent budget ends the search with the best so far. So do Ctrl-C and a
     failing backend: then `out` is written and the error is raised. With `out`, rollouts are kept beside it until the
-    compile has finished: cut short and called again, it plays none of them twice. Raises what `Session.check_models`
-    and `check_stock_modules` raise.
+    compile has finished: cut short and called again, it plays none of them twice. Raises what `Session.check_models`,
+    `check_writers` and `check_stock_modules` raise.
     """
     events = events or EventStream()
     live.starts.told = lambda starting: events.emit(SimulatorsStarting(starting))
     live.check_models([agent])
+    check_writers([agent.method], live.config)
     check_stock_modules(agent)
     shelf, tapes = None, None
     if out is not None:

@@ -22,12 +22,12 @@ from rsso_dspy.memory.reflections import LongTerm, ReflectionMemory
 from rsso_dspy.memory.skills import Skill, SkillMemory, Verbalization, Window
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
 from rsso_dspy.programs.memory_rows import MEMORY_ROWS, MemoryBuilder, MemoryRow
-from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold
+from rsso_dspy.programs.methods import ADDITIONS, METHODS, Method, Scaffold, Writing
 from rsso_dspy.programs.modules import MODULES, get_role
 from rsso_dspy.programs.outcome import tell_outcome
 from rsso_dspy.programs.reflecting import compose_reflection, describe_long_term, list_reflection_fields
 from rsso_dspy.programs.role_calls import RoleCalls
-from rsso_dspy.programs.rule_categories import Categories
+from rsso_dspy.programs.rule_categories import Categories, select_category_examples
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.skill_verbalizer import describe_skill
 from rsso_dspy.programs.transcript import Render, describe_outcome, render_transcript
@@ -161,6 +161,21 @@ def _said(prediction: dspy.Prediction) -> str:
     )
 
 
+def require_examples(method: str, writing: Writing | None, examples: str, kept: Categories = CATEGORIES) -> str:
+    """Return the examples that a writer of a kind is shown, empty unless it is neuro-symbolic. Raises `UsageError` if
+    such a writer has none with rules of the categories kept: it would be the neural one under another name."""
+    if writing != "neuro-symbolic":
+        return ""
+    if not select_category_examples(examples, kept):
+        raise UsageError(
+            f"{method}: its writer is shown rules that patterns drew from play, and there are no such examples with "
+            f"{' or '.join(kept) or 'any'} rules. Name a constitution file that holds some, --set "
+            "memory.constitution.examples=FILE (`rsso-dspy constitution build --writer symbolic -o FILE` writes one if "
+            "the benchmark has `lessons`), or take a neural writer"
+        )
+    return examples
+
+
 def _build_rule_writer(roles: Roles, runtime: Runtime) -> RuleWriter | None:
     """Who writes the constitution of the method; None when it only reads one."""
     if roles.writing is None:
@@ -173,8 +188,8 @@ def _build_rule_writer(roles: Roles, runtime: Runtime) -> RuleWriter | None:
             conditional=True,
             given=lambda: roles.environment.rules_of_thumb,
         )
-    examples = runtime.examples if roles.writing == "neuro-symbolic" else ""
     kept = runtime.constitution.categories
+    examples = require_examples(roles.method, roles.writing, runtime.examples, kept)
     lasting = tuple(category for category in kept if category in LASTING)
     return RuleWriter(
         roles.writing,

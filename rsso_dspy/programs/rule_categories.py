@@ -35,7 +35,8 @@ def select_category_fields(signature: type[dspy.Signature], categories: Categori
 
 
 def select_category_examples(examples: str, categories: Categories) -> str:
-    """Remove the rules of other categories from the writer's examples."""
+    """Remove the rules of other categories from the writer's examples. Empty if no rules are left."""
+    left = examples
     for category in (category for category in CATEGORIES if category not in categories):
-        examples = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", examples, flags=re.M)
-    return examples
+        left = re.sub(rf"^{category.capitalize()} rules:\n(?:- .*(?:\n|\Z))*", "", left, flags=re.M)
+    return left if left == examples or re.search(r"^\w+ rules:$", left, re.M) else ""

@@ -29,7 +29,7 @@ from rsso_dspy.experiment.executor import (
     make_zero_shot_programs,
 )
 from rsso_dspy.experiment.initial_memories import NOTHING_CARRIED, InitialMemories
-from rsso_dspy.experiment.plan import Plan, arrange_streams, compute_step_budgets, make_plan
+from rsso_dspy.experiment.plan import Plan, arrange_streams, check_writers, compute_step_budgets, make_plan
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.session import Session
@@ -39,8 +39,10 @@ from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
+from rsso_dspy.memory.constitution.rules import CATEGORIES
 from rsso_dspy.pricing import CostEntry, price_usage
 from rsso_dspy.programs.methods import Writing, get_method
+from rsso_dspy.programs.rule_categories import select_category_examples
 from rsso_dspy.programs.transcript import render_recent_steps
 from rsso_dspy.records import Lesson, Trajectory, UnitRecord, Usage, Variant
 from rsso_dspy.store.guarded_folder import GuardedFolder
@@ -231,6 +233,7 @@ def plan_constitution_build(
     config = config.model_copy(update={"memory": config.memory.model_copy(update={"constitution": settings})})
     protocol = resolve_protocol(config)
     arm = Arm(get_method(f"omnireflect-{writing}"))
+    check_writers([arm.method], config)
 
     def make_stream_plan(chosen: Sequence[Variant]) -> Plan:
         budgets = compute_step_budgets(protocol, chosen, say, config.active_benchmark)
@@ -266,7 +269,8 @@ def _stop(player: UnitRunner) -> Callable[[RunLimited], None]:
 def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[str, ...]:
     """Select the stretches of play with the most rules drawn by patterns, from different tasks.
 
-    They are the examples of neuro-symbolic writers (OmniReflect, section 2.1.3).
+    They are the examples of neuro-symbolic writers (OmniReflect, section 2.1.3). A category of which patterns drew no
+    rule in any of them is left out, lest a writer learn to write none.
     """
     best: dict[str, tuple[int, str]] = {}
     for trajectory in trajectories:
@@ -275,7 +279,9 @@ def select_examples(trajectories: Sequence[Trajectory], of: Benchmark) -> tuple[
             if rules > best.get(trajectory.variant.task, (0, ""))[0]:
                 best[trajectory.variant.task] = (rules, text)
     ranked = sorted(best.values(), key=lambda each: -each[0])
-    return tuple(text for _, text in ranked[:EXAMPLES])
+    texts = [text for _, text in ranked[:EXAMPLES]]
+    drawn = tuple(each for each in CATEGORIES if any(f"{each.capitalize()} rules:\n- none" not in t for t in texts))
+    return tuple(select_category_examples(text, drawn).rstrip() for text in texts)
 
 
 def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[str, int]:
@@ -290,7 +296,7 @@ def _format_example(trajectory: Trajectory, end: int, of: Benchmark) -> tuple[st
         f"Task: {trajectory.task}",
         render_recent_steps(states[end - STRETCH : end + 1], steps[end - STRETCH : end]),
     ]
-    for category in ("abstract", "error", "progress"):
+    for category in CATEGORIES:
         said = [lesson.line for lesson in unique if lesson.category == category]
         parts.append("\n".join([f"{category.capitalize()} rules:", *(f"- {line}" for line in said or ["none"])]))
     kinds = len({lesson.category for lesson in unique})

@@ -16,11 +16,13 @@ import pytest
 import rsso_dspy
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.session import session
+from rsso_dspy.memory.constitution.file import KIND, SCHEMA
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import mark_confirmed
-from tests.live import Engine, model, says
+from tests.live import Engine, acting, model, says
 from tests.provider_formats import Said
 from tests.provider_server import provider
 from tests.toy_benchmark import TEMPLATES
@@ -173,6 +175,37 @@ def test_what_gepa_itself_saved_is_played(rsso):
     assert {name: unit.trajectories[0].solved for name, unit in units.items()} == {"zero-shot": False, "gepa": True}
     sent = [wanted in str(request["messages"]) for request in served.requests]
     assert Counter(sent) == {name == "gepa": len(unit.trajectories[0].steps) for name, unit in units.items()}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--methods", "react,omnireflect-neuro-symbolic", "--tasks", "up", "--per-task", "1", "--dry-run"),
+        ("run", "--methods", "rsso+neuro-symbolic", "--tasks", "up", "--per-task", "1", "--dry-run"),
+        ("compile", "--method", "omnireflect-neuro-symbolic", "--calib", "2-per-task", "--dry-run", "-o", "p.json"),
+        ("constitution", "build", "--writer", "neuro-symbolic", "--explore", "0", "-o", "c.json"),
+    ],
+    ids=lambda words: f"{words[0]}-{words[2]}",
+)
+def test_a_writer_that_needs_examples_and_finds_none_is_refused(rsso, words):
+    code, _, err = rsso(*words, *TOY)
+    assert code == 2
+    assert "--set memory.constitution.examples=FILE" in " ".join(err.split())
+    told = {"kind": KIND, "schema": SCHEMA, "rules": [], "examples": ["Progress rules:\n- At 1."]}
+    Path("book.json").write_text(json.dumps(told))
+    chosen = ("--set", "memory.constitution.examples=book.json")
+    assert rsso(*words, *TOY, *chosen)[0] == (2 if words[0] == "constitution" else 0)  # which keeps no progress
+    Path("book.json").write_text(json.dumps({**told, "examples": ["Error rules:\n- Mistake: x. Instead: y."]}))
+    assert rsso(*words, *TOY, *chosen)[0] == 0
+
+
+def test_an_agent_that_needs_examples_and_finds_none_asks_nobody():
+    asked = Engine(lambda _: "nothing")
+    with session(load_config(overrides=["benchmark=toy", "embedder.model=hash"])) as live:
+        for method in ("omnireflect-neuro-symbolic", "react+neuro-symbolic"):
+            with acting(live, lambda *_: model(asked)), pytest.raises(UsageError, match="examples=FILE"):
+                Agent(method)(variant="up::0", trials=1)
+    assert not asked.prompts
 
 
 def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):

@@ -4,12 +4,14 @@ import json
 import os
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
+from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.scienceworld import ScienceWorld
 from rsso_dspy.errors import RssoError, SplitError, UsageError
 from rsso_dspy.memory.constitution.file import read_constitution
@@ -65,7 +67,17 @@ def test_a_built_file_says_where_it_comes_from_and_leaves_nothing_else(built):
     assert book.provenance["rule_based"] is True
     assert [path.name for path in built.parent.iterdir()] == ["book.json"]
     assert book.examples
-    assert all(part in book.examples[0] for part in ("Task: ", "Step 1. >", "Abstract rules:", "Error rules:"))
+    assert all(part in book.examples[0] for part in ("Task: ", "Step 1. >", "Abstract rules:", "Progress rules:"))
+    assert not any("Error rules:" in example for example in book.examples), "patterns drew none: left out"
+
+
+@pytest.mark.parametrize("name", ["pddl", "babyai"])
+def test_examples_that_come_with_a_benchmark_are_what_their_command_writes(name, tmp_path):
+    shipped = json.loads((files(f"rsso_dspy.environments.{name}") / "data/examples.json").read_text())
+    call(*shipped["made_by"].split()[1:], "-o", tmp_path / "book.json")
+    book, table = read_constitution(tmp_path / "book.json"), get_benchmark(name).table
+    assert {table.parse(key).split for key in book.variants} == {"train"}
+    assert list(book.examples) == shipped["examples"]
 
 
 def test_patterns_ask_no_model(symbolic):

@@ -103,6 +103,8 @@ def test_a_mixed_benchmark_asks_the_one_that_a_variant_is_of():
         assert mixed.find_part(variant.task) is of
         assert mixed.gold_length(variant) == of.gold_length(variant)
         assert mixed.find_gold_path(variant) == of.find_gold_path(variant)
+    assert get_benchmark("babyai,pddl").examples() == (*get_benchmark("babyai").examples(), *pddl.examples())
+    assert mixed.examples() == (), "of the toy there are none"
     with pytest.raises(SplitError, match="up::9"):
         mixed.find_gold_path(toy.table.parse("up::9"))
     with pytest.raises(GoldUnknown, match="goldless has no gold paths"):

@@ -12,6 +12,7 @@ if find_spec("alfworld") is None:
     pytest.skip("the extra alfworld is not installed", allow_module_level=True)
 
 import rsso_dspy
+from benchmarks.alfworld_examples import play_examples
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.alfworld import BENCHMARK, tasks
 from rsso_dspy.environments.alfworld.engine import Engine
@@ -228,6 +229,10 @@ def test_a_run_skips_a_game_that_the_engine_cannot_load_and_its_streams_go_on(da
     assert {each.unit for each in found.errored if each.is_skipped and "Desk-2" in each.error} == {bad}
     assert list(found.describe_errored()) == [f"Skipped by every arm, as the environment refuses them: {bad}."]
     assert "1 skipped, as the environment refuses them" in repr(played)
+
+
+def test_examples_that_come_along_are_what_their_script_makes():
+    assert play_examples() == BENCHMARK.examples()
 
 
 def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_counted(data, monkeypatch):

@@ -7,7 +7,7 @@ from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
 from rsso_dspy.environments.alfworld.replay import replay_episode
 from rsso_dspy.environments.alfworld.wording import word_action
-from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
+from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.naming import Naming
 
@@ -68,6 +68,7 @@ BENCHMARK = Benchmark(
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
+    examples=lambda: read_examples(__package__),
     admissible="short",
     own_check=_check,
     own_gold_path=tasks.find_walkthrough,

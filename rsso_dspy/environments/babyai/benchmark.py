@@ -7,7 +7,7 @@ from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
 from rsso_dspy.environments.babyai.labels import digest_labels
 from rsso_dspy.environments.babyai.replay import replay_episode
-from rsso_dspy.environments.benchmark import Benchmark, Settings, read_package_version
+from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.naming import Naming
 
@@ -46,6 +46,7 @@ BENCHMARK = Benchmark(
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
+    examples=lambda: read_examples(__package__),
     own_gold_path=tasks.find_solution,
     admissible="short",
     digest_data=digest_labels,

@@ -32,7 +32,7 @@ RULES_OF_THUMB: tuple[Lesson, ...] = tuple(
 )
 """Rules about these worlds."""
 
-_THING = re.compile(r"There is an? ((?:\w+ )+)\d+ ")
+_THING = re.compile(r"There is an? ((?:[a-z]+ )+)\d+ ")
 _CARRIED = re.compile(r"You are carrying a ((?:\w+ )*\w+)\.")
 _NAMED = re.compile(r"(go to|pick up|open) (?:the|an|a) ((?:(?:red|green|blue|purple|yellow|grey) )?\w+)")
 

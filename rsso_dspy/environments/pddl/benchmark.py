@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rsso_dspy.environments.benchmark import Benchmark, Settings
+from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples
 from rsso_dspy.environments.pddl import action_help, lessons, tasks
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
 from rsso_dspy.environments.pddl.golds import GoldLengths, find_solution
@@ -52,6 +52,7 @@ BENCHMARK = Benchmark(
     goal_advice=_ADVICE,
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
+    examples=lambda: read_examples(__package__),
     golds=GoldLengths(),
     own_gold_path=find_solution,
     admissible="short",

@@ -1,10 +1,9 @@
 """ScienceWorld as a `Benchmark`."""
 
-import json
 from collections.abc import Callable
-from importlib import metadata, resources
+from importlib import metadata
 
-from rsso_dspy.environments.benchmark import Benchmark, Settings
+from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples
 from rsso_dspy.environments.scienceworld import action_help, goal_advice, gold_lengths, lessons
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
@@ -30,11 +29,6 @@ def _start_environment(settings: Settings, stopped: Callable[[], bool]) -> Scien
     return ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds, stopped=stopped).start()
 
 
-def _read_examples() -> tuple[str, ...]:
-    text = resources.files(__package__).joinpath("data/examples.json").read_text(encoding="utf-8")
-    return tuple(json.loads(text)["examples"])
-
-
 def _run_smoke_test(settings: Settings) -> str:
     with ScienceWorld(heap=settings.heap, step_limit=settings.step_seconds) as environment:
         environment.reset(parse(QUICK))
@@ -55,7 +49,7 @@ BENCHMARK = Benchmark(
     goal_advice=goal_advice.ADVICE,
     goal_phrases=goal_advice.PHRASES,
     lessons=lessons.draw_lessons,
-    examples=_read_examples,
+    examples=lambda: read_examples(__package__),
     golds=gold_lengths,
     own_gold_path=lambda variant: gold_lengths.compute_gold_paths([variant])[0],
     admissible="long",

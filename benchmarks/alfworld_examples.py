@@ -1,0 +1,69 @@
+"""The examples that come with ALFWorld: stretches of training play, each with the rules that patterns draw from it.
+
+    python benchmarks/alfworld_examples.py
+
+The rule-based player makes no mistake in these games, so that nothing could be learned from its mistakes. Hence made
+training games are played by their own walkthroughs with slips: some actions are taken twice, before their turn, or
+first without numbers. Writes `rsso_dspy/environments/alfworld/data/examples.json`; the other benchmarks' examples are
+those of the command in their files.
+"""
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import dspy
+
+from benchmarks.script import make_parser
+from rsso_dspy.config import load_config
+from rsso_dspy.environments.alfworld import BENCHMARK
+from rsso_dspy.experiment.session import session
+from rsso_dspy.optimize.gold_player import GoldPlayer
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.workflows.build_constitution import select_examples
+
+GAMES = 2
+"""Training games of each task type."""
+SLIPS = 0.3
+"""Share of actions before which something goes wrong."""
+SETTINGS = ("benchmark=alfworld", "protocol.preset=sso-adapt/1-cap60", "embedder.model=hash")
+
+
+def make_slips(path: Sequence[str], draw: random.Random) -> Iterator[str]:
+    """Yield the actions of a walkthrough, and slips before some of them. None leads elsewhere."""
+    for place, action in enumerate(path):
+        if draw.random() < SLIPS:
+            near = [
+                each for each in (*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]) if "go to" not in each
+            ]
+            yield draw.choice([re.sub(r" \d+", "", action), *near])
+        yield action
+
+
+def play_examples() -> tuple[str, ...]:
+    """Return the examples of the games played."""
+    table, trajectories = BENCHMARK.table, []
+    with session(load_config(overrides=SETTINGS)) as live:
+        for variant in (each for task in table.tasks() for each in table.train_sample(task, GAMES)):
+            path = make_slips(BENCHMARK.find_gold_path(variant), random.Random(variant.key))
+            model = dspy.LM("walkthrough/slips", engine=GoldPlayer(list(path), "flat"), cache=False)
+            with live.activate_for_run(), replace(live.runtime, lm=lambda *_, model=model: model).activate():
+                trajectories += [trial.trajectory for trial in Agent("react")(variant=variant, trials=1).trials]
+    return select_examples(trajectories, BENCHMARK)
+
+
+def main() -> None:
+    make_parser(__doc__).parse_args()
+    os.environ.pop("ALFWORLD_DATA", None)  # else the user's games are played
+    made = {"made_by": "python benchmarks/alfworld_examples.py", "rule_based": True, "examples": play_examples()}
+    target = Path(str(files("rsso_dspy.environments.alfworld") / "data/examples.json"))
+    target.write_text(json.dumps(made, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
