@@ -8,7 +8,6 @@ the verdict in the file.
 
 import signal
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -62,8 +61,8 @@ def compile(
     """Compile a program on calibration variants (see `draw_calibration`) of the named tasks, with the seed and protocol
     of the session's configuration and as many simulators as it has. `roles` names the predictors, or roles, that may be
     changed. `teacher` is "gold" or the name of a backend: see `teacher.py`. Without `optimizer`, gepa runs, or
-    bootstrap-random under a teacher. The result says its verdict, and a warning does when nothing was confirmed: it
-    then plays the program that was given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
+    bootstrap-random under a teacher. Prints the verdict; unless it is confirmed, the result plays the program that was
+    given. Raises what `draw_calibration`, `build_request` and `compile_agent` raise.
     """
     config = live.config
     calibration = draw_calibration(calib, tasks, config.seed, config.simplification, config.benchmark_in_data)
@@ -83,9 +82,8 @@ def compile(
         teacher=choose_teacher(teacher, config, demo_tokens) if teacher else None,
     )
     compiled = compile_agent(agent, live, wanted, live.jobs)
-    if not compiled.improved:
-        candidate = "; .select_candidate() plays the candidate" if compiled.candidate else ""
-        warnings.warn(f"{compiled} plays the program that it started from{candidate}", stacklevel=2)
+    kept = "" if compiled.improved else " plays the program that it started from"
+    print(f"{compiled}{kept}{'; .select_candidate() plays the candidate' if compiled.candidate else ''}")
     return compiled
 
 
