@@ -21,7 +21,7 @@ def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_k
     (tmp_path / "rsso.toml").write_text(OTHERWISE)
     code, _, err = rsso(*PAPER)
     assert code == 0
-    assert "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/1," in err
+    assert "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/1 retry_temperature=0.7," in err
     assert "backend anthropic: anthropic/claude-sonnet-4-6" in err
     (actor,) = re.findall(r"actor ([\d,]+)", err)
     assert 250_000 < int(actor.replace(",", "")) <= 300_000
@@ -47,7 +47,7 @@ def test_it_is_what_the_paper_says():
     assert len({unit.variant.task for unit in plan.units}) == 18
     assert len({unit.variant for unit in plan.units}) == 164
     assert {unit.variant.split for unit in plan.units} == {"test"}
-    assert (plan.protocol, plan.rules.trials, plan.rules.stop_on_success) == ("sso-adapt/1", 5, True)
+    assert (plan.protocol, plan.rules.trials, plan.rules.stop_on_success) == ("sso-adapt/1 retry_temperature=0.7", 5, True)
     assert plan.forecast_calls().calls["actor"] == 294_420
 
 
