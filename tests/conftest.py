@@ -12,6 +12,7 @@ from rsso_dspy.environments.scienceworld.jvm import Jvm
 from tests.kept_simulators import KeptJvm, close_kept, keep_simulators
 
 LONGEST_FIRST = (
+    "guards/test_replay_guard.py",
     "integrations/test_cluster.py",
     "experiment/test_replay.py",
     "integrations/test_tracking.py",

@@ -1,0 +1,42 @@
+"""What the report says of runs stays equal: of those that version 0.1.0 played (`golden/`), with the tables that it
+printed of them, and of the recorded ones."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from tests.guards import house
+from tests.guards.recordings import list_difference, list_recordings, read_lines
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+
+
+@pytest.mark.parametrize("name", list_recordings(GOLDEN))
+def test_the_report_of_a_golden_run_is_the_same(name):
+    lines = read_lines(name, GOLDEN)
+    facts, recorded = lines[0]["facts"], lines[-1]["figures"]
+    figures, tables = house.compute_figures([line for line in lines if "unit" in line], facts)
+    check_same(recorded, figures)
+    for table in (line for line in lines if "table" in line):
+        now = list(csv.DictReader(tables[table["table"]].splitlines()))
+        for row in table["rows"]:
+            assert any(row.items() <= each.items() for each in now), f"{table['table']} has no row {row}; it has {now}"
+
+
+def test_what_a_kill_cut_short_is_on_the_bill():
+    facts = read_lines("killed", GOLDEN)[0]["facts"]
+    assert sum(usage["calls"] for _, _, usage in facts["abandoned"]) > 0
+
+
+@pytest.mark.parametrize("row", read_lines("figures", HERE), ids=lambda row: row["recording"])
+def test_the_report_of_a_recorded_run_is_the_same(row):
+    results = [line for line in read_lines(row["recording"]) if "trial" in line]
+    figures, _ = house.compute_figures(results, {})
+    check_same(row["figures"], figures)
+
+
+def check_same(recorded, figures):
+    if recorded != figures:
+        pytest.fail("\n".join(list_difference(recorded, figures)), pytrace=False)
