@@ -107,7 +107,8 @@ def list_jobs() -> dict[str, Job]:
             memory__reflections__size=1,
         ),
         "omnireflect": make_run(
-            WRITERS, [one, "find-plant::228", "find-plant::236"], "omnireflect/1", 14, 1, memory__constitution__s_freq=2, **remote
+            WRITERS, [one, "find-plant::228", "find-plant::236"], "omnireflect/1", 14, 1, **remote,
+            memory__constitution__s_freq=2,
         ),
         "omnireflect-separate": make_run(
             ["rsso+neural"], [one, two], adapt, 12, memory__constitution__prompts="separate",
