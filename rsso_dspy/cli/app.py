@@ -7,7 +7,6 @@ import typer
 from rsso_dspy.cli import (
     benchmarks,
     coding,
-    compare,
     compile,
     config,
     constitution,
@@ -28,8 +27,6 @@ from rsso_dspy.cli import (
     skills,
     sweep,
     tasks,
-    view,
-    watch,
 )
 from rsso_dspy.cli.option_groups import group_options
 from rsso_dspy.cli.terminal_text import echo
@@ -51,9 +48,6 @@ app.command("report")(report.report_runs)
 app.command("sweep")(sweep.run_sweep)
 app.command("merge")(merge.merge_runs)
 app.command("export")(export.export_runs)
-app.command("compare")(compare.compare_log_files)
-app.command("view")(view.view_runs)
-app.command("watch")(watch.watch_run)
 app.command("reproduce")(reproduce.reproduce_run)
 app.command("paper")(paper.print_paper)
 app.command("show")(show.show_unit)

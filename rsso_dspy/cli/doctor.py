@@ -42,21 +42,16 @@ def check_setup(
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Check simulator, embedder, backend and disk by using each of them.
-
-    With --model, also time two actor steps: the speed of the server, its support for schemas and caching, and the
-    duration of a run.
-    """
+    """Check simulator, embedder, backend and disk by using each of them."""
     settings = build_config(config, set_, backend, model=model, base_url=base_url, benchmark=benchmark)
+    # A self-hosted server may have to load its model first.
+    patience = PATIENCE if model is None else settings.active_backend.timeout
     checks: list[tuple[str, Callable[[Config], str]]] = [
         ("simulator", _check_simulator),
         ("embedder", _check_embedder),
-        (f"backend {settings.backend}", _check_backend),
+        (f"backend {settings.backend}", lambda of: _check_backend(of, patience)),
         ("disk", _check_disk),
     ]
-    if model is not None:
-        patience = settings.active_backend.timeout  # a self-hosted server may have to load its model first
-        checks[2:3] = [(f"backend {settings.backend}", lambda of: _check_backend(of, patience)), ("speed", _speed)]
     for line in describe_proxies(settings):
         echo(f"note    {line}")
     failed = 0
@@ -85,15 +80,7 @@ def _check_embedder(config: "Config") -> str:
     return f"{config.embedder.model} ({embedder.route}) gives {dimensions} dimensions{where}"
 
 
-def _speed(config: "Config") -> str:
-    from rsso_dspy.cli.timing import describe_server
-
-    if config.active_backend.model.startswith("embedded/"):
-        return "there is no server"
-    return describe_server(config)
-
-
-def _check_backend(config: "Config", seconds: float = PATIENCE) -> str:
+def _check_backend(config: "Config", seconds: float) -> str:
     import dspy
     from dspy.utils.exceptions import AdapterParseError
 

@@ -1,7 +1,6 @@
 """`rsso-dspy export`: write one or several runs in a format that other tools read."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.exported_run import ExportedRun, ExportFormat
-    from rsso_dspy.report.reference_scores import ReferenceScores
     from rsso_dspy.store.pooled_runs import PooledRuns
-    from rsso_dspy.store.unit_store import Store
 
 PARQUET = "parquet"
 
@@ -36,8 +33,7 @@ def export_runs(
         str,
         typer.Option(
             "--format",
-            help="parquet (for pandas, R, DuckDB), inspect (a folder of .eval logs for Inspect), every-eval-ever (a "
-            "folder of records), or card (the results on one page of Markdown).",
+            help="parquet (for pandas, R, DuckDB) or inspect (a folder of .eval logs for Inspect).",
         ),
     ] = PARQUET,
     rows: Annotated[
@@ -46,27 +42,17 @@ def export_runs(
             help="Parquet: one row per trial (trials), or per step with its texts (steps).", show_default="trials"
         ),
     ] = None,
-    references: Annotated[
-        bool,
-        typer.Option(
-            "--references",
-            help="Card: play random actions and, where they are known, gold paths on the run's variants, as the lowest "
-            "bar and the ceiling of its scores. No model is asked; a gold path may take minutes to compute.",
-        ),
-    ] = False,
     separate: Separate = False,
     config: ConfigFile = None,
     set_: Overrides = None,
 ) -> None:
-    """Write a run in a format that other tools read: Parquet, logs of Inspect, every-eval-ever records, a results card.
+    """Write a run in a format that other tools read: Parquet, or logs of Inspect.
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
     target_format = _find_format(format_)
     if target_format and rows:
         raise UsageError(f"--rows chooses the rows of a Parquet file; leave it out with --format {format_}")
-    if references and format_ != "card":
-        raise UsageError("--references are for a results card; add --format card, or leave it out")
     pool = open_runs(folders, separate)
     price_of = load_prices(config, set_, folders)
     if target_format is None:
@@ -76,8 +62,6 @@ def export_runs(
     target_format.check_target(target)
     with _tell_left_out(pool):
         run = collect_run(pool, price_of)
-        if references:
-            run = replace(run, references=_play_references(pool.stores[0], run))
         written = target_format.write(target, run)
     echo(f"{target}: {format_plural(range(written), 'file')}")
 
@@ -116,29 +100,13 @@ def collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
     return ExportedRun(name, benchmark, played, analyze_run(played, price_of), price_of, created, settings)
 
 
-def _play_references(store: "Store", run: "ExportedRun") -> "ReferenceScores":
-    """Play random actions and gold paths on the variants of a run, as its own configuration plays them."""
-    from rsso_dspy.config import load_config
-    from rsso_dspy.store.manifest import CONFIG
-    from rsso_dspy.workflows.reference_scores import play_references
-
-    file = store.folder / "given" / CONFIG
-    if not file.exists():
-        raise UsageError(f"--references need the configuration of the run, and there is no {file}")
-    budgets = {record.variant: record.budget for record in run.played.records}
-    return play_references(load_config(file), budgets, print_status)
-
-
 def _find_format(name: str) -> "ExportFormat | None":
     """Return the format of this name; None for Parquet. Raises `UnknownName`."""
-    from rsso_dspy.report.every_eval_export import EVERY_EVAL
     from rsso_dspy.report.inspect_export import INSPECT
-    from rsso_dspy.report.results_card import CARD
 
-    formats = {each.name: each for each in (INSPECT, EVERY_EVAL, CARD)}
-    if name != PARQUET and name not in formats:
-        raise UnknownName("format", name, (PARQUET, *formats))
-    return formats.get(name)
+    if name not in (PARQUET, INSPECT.name):
+        raise UnknownName("format", name, (PARQUET, INSPECT.name))
+    return INSPECT if name == INSPECT.name else None
 
 
 def _name_target(folder: Path, ending: str) -> Path:

@@ -129,7 +129,7 @@ COMPLETIONS: dict[str, Callable[..., list[str]]] = {
     "engine": complete_words("threads", "ray"),
     "retry": complete_words("stalled"),
     "rows": complete_words("trials", "steps"),
-    "format": complete_words("parquet", "inspect", "every-eval-ever", "card"),
+    "format": complete_words("parquet", "inspect"),
     "agent": complete_words("claude-code", "codex", "gemini", "cursor", "opencode"),
     "writer": complete_words("neural", "symbolic", "neuro-symbolic"),
     "extraction": complete_words("sliding", "reward-boundary"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TOO_MANY = "the run is long; `rsso-dspy view` rebuilds the requests of any unit when it is opened"
+TOO_MANY = "the run is long; `rsso-dspy show DIR UNIT --prompts` shows what was sent in one unit"
 NO_PROGRAM = "the program that played is not in the folder of the run"
 
 

@@ -93,8 +93,7 @@ def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
         return (
             f"time: about {', '.join(longer)} or {shortest}{at_once}, if the model writes "
             f"{', '.join(map(str, most))} or {last} tokens a second and reads {READ_RATE:,} of a prompt. These speeds "
-            "are assumed, and a model that thinks before it answers takes longer: `rsso-dspy doctor --model ...` "
-            "measures yours"
+            "are assumed, and a model that thinks before it answers takes longer"
         )
     return (
         f"time: {range_in_words(pace.take(estimate.calls, jobs))} at {pace.per_call:.1f} s a call{at_once}, as in the "

@@ -1,6 +1,6 @@
 """What every format of `rsso-dspy export` is made from, and how its files are written.
 
-    CARD.write(Path("run.md"), run)      # likewise INSPECT and EVERY_EVAL
+    INSPECT.write(Path("logs"), run)
 
 A format builds files from an `ExportedRun`; checks of what may be overwritten and the writing are the same for all.
 Parquet alone streams its rows and writes itself (`parquet_export.py`).
@@ -20,7 +20,6 @@ from rsso_dspy.redaction import make_redactor
 from rsso_dspy.report.analysis import Analysis, RunRecords
 from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
 from rsso_dspy.report.parquet_export import clean_value
-from rsso_dspy.report.reference_scores import ReferenceScores
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,6 @@ class ExportedRun:
     """Day of the first play, ``2026-11-01T00:00:00+00:00``."""
     settings: Mapping[str, Any]
     """The configuration that its results are bound to."""
-    references: ReferenceScores | None = None
-    """What random actions and gold paths gain on its variants; None if they were not played."""
 
     @property
     def arms(self) -> dict[str, list[UnitRecord]]:
@@ -79,12 +76,6 @@ class ExportFormat:
             with atomic_path(path) as temporary:
                 temporary.write_bytes(content)
         return len(files)
-
-
-def clean_text(text: str) -> str:
-    """Return the text without secrets and unpaired surrogates."""
-    cleaned: str = clean_value(text, make_redactor())
-    return cleaned
 
 
 def dump_json(data: Any, indent: int | None = None) -> str:

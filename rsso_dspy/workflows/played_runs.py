@@ -1,11 +1,13 @@
 """What the folders of a run hold, collected for analysis."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from rsso_dspy.report.analysis import RunRecords
 from rsso_dspy.store.compile_trials import load_compile_trials
 from rsso_dspy.store.pooled_runs import PooledRuns
 from rsso_dspy.store.run_log import get_played_days, list_planned_units
 from rsso_dspy.store.run_spec import list_missing_shards
-from rsso_dspy.workflows.run_monitor import get_role_models
 
 
 def collect_played(pool: PooledRuns) -> RunRecords:
@@ -32,3 +34,13 @@ def collect_played(pool: PooledRuns) -> RunRecords:
             for arm, trials in load_compile_trials(store).items()
         },
     )
+
+
+def get_role_models(identity: Mapping[str, Any]) -> dict[str, str]:
+    """Return the model of each role, as far as the run's identity names it."""
+    try:
+        backend = identity["config"]["backends"][identity["config"]["backend"]]
+        roles = {role: own.get("model") or backend["model"] for role, own in backend.get("roles", {}).items()}
+        return {role: str(backend["model"]) for role in ("actor", "reflector", "verbalizer", "advisor")} | roles
+    except (KeyError, TypeError, AttributeError):
+        return {}

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -61,13 +60,6 @@ def test_memories_travel_to_other_agents_and_back(rsso, folder, export, back, sa
     wrong = [{"skill": "word", "agents-md": "word"}.get(word, word) for word in export]
     code, _, err = rsso(*wrong)
     assert (code, "word" in err) == (2, True)
-
-
-def test_a_results_card_holds_no_rules(rsso):
-    Path("card.md").write_text("<!-- results card of rsso-dspy -->\n# run: results card\n\n- **n**: 4 units\n")
-    code, _, err = rsso("constitution", "import", "card.md", "-o", "book.json")
-    assert (code, "is a results card of rsso-dspy and holds no rules" in " ".join(err.split())) == (2, True)
-    assert not Path("book.json").exists()
 
 
 def test_example_tables_are_printed_by_name_as_text_and_as_json(rsso):

@@ -68,19 +68,19 @@ NO_TEXT = {
 }
 DAMAGES = {**NO_FILE, **NO_TEXT}
 
-REPORT, SHOW, WATCH = ("report", "run"), ("show", "run", UNIT), ("watch", "run", "--once")
+REPORT, SHOW = ("report", "run"), ("show", "run", UNIT)
 EXPORT, MERGE = ("export", "run", "-o", "x.parquet"), ("merge", "run", "--out", "whole")
 AGAIN, SKILLS = ("reproduce", "run"), ("skills", "show", "run", UNIT)
 DRY = (*ORDER, "--out", "run", "--dry-run")
 
 FILES: dict[str, list[tuple[str, ...]]] = {
-    "run/units/rsso/lifespan-longest-lived/98-s0.json": [REPORT, SHOW, WATCH, EXPORT, AGAIN, SKILLS, DRY, MERGE],
-    "run/run.json": [REPORT, SHOW, WATCH, AGAIN, SKILLS, DRY],
-    "run/run.log.jsonl": [REPORT, WATCH, DRY],
-    "run/abandoned.jsonl": [REPORT, WATCH, DRY],
+    "run/units/rsso/lifespan-longest-lived/98-s0.json": [REPORT, SHOW, EXPORT, AGAIN, SKILLS, DRY, MERGE],
+    "run/run.json": [REPORT, SHOW, AGAIN, SKILLS, DRY],
+    "run/run.log.jsonl": [REPORT, DRY],
+    "run/abandoned.jsonl": [REPORT, DRY],
     "run/timings.jsonl": [DRY],
-    "run/started/units/rsso/lifespan-longest-lived/22-s0.json": [REPORT, WATCH],
-    "run/started/units/rsso/lifespan-longest-lived/22-s0.under-way": [WATCH],
+    "run/started/units/rsso/lifespan-longest-lived/22-s0.json": [REPORT],
+    "run/started/units/rsso/lifespan-longest-lived/22-s0.under-way": [REPORT],
     "run/given/orders.jsonl": [AGAIN],
     "run/given/config.toml": [AGAIN],
     "rsso.toml": [("config", "show")],
@@ -124,7 +124,7 @@ def test_no_verb_hangs_or_breaks(rsso, run, tmp_path, file, damage):
         assert code in (0, 1, 2), words
         assert "Traceback" not in out + err
         if file.startswith("run/units"):
-            assert f"{file.rpartition('/')[2]} " in err or words[0] in ("watch", "reproduce"), "it is named"
+            assert f"{file.rpartition('/')[2]} " in err or words == AGAIN, "it is named"
         if words == DRY and file != "run/run.json":
             assert code == 0, err
     if file.startswith("run/units"):
@@ -176,7 +176,7 @@ def test_a_line_that_says_nothing_is_read_past(rsso, run, line):
         with file.open("a") as opened:
             opened.write(f"{line}\n")
     assert store.read_abandoned() == before
-    for words in (REPORT, WATCH):
+    for words in REPORT:
         assert rsso(*words)[0] in (0, 1)
 
 
@@ -191,7 +191,7 @@ def test_wrong_types_in_the_runs_file_are_named(rsso, run, key):
         place = data["identity"] if "." in key else data
         place[key.rpartition(".")[2]] = value
         (run / "run.json").write_text(json.dumps(data))
-        for words in (REPORT, WATCH, AGAIN, SKILLS, DRY):
+        for words in (REPORT, AGAIN, SKILLS, DRY):
             code, _, err = rsso(*words)
             assert code in (0, 1, 2), (value, words)
             assert code == 0 or "run.json" in err or "run" in err

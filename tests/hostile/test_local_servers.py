@@ -243,30 +243,6 @@ def test_many_models_are_not_all_named():
     assert describe_models([f"m{n}" for n in range(20)]).endswith("m11 and 8 more")
 
 
-@pytest.mark.parametrize(
-    ("answer", "models", "said"),
-    [
-        (plain, ["tiny"], "schemas: enforced; --set backends.model.adapter=schema"),
-        (lambda body: Said("Yes.") if "response_format" in body else plain(body), [], "schemas: ignored"),
-        (lambda body: (400, {"error": {"message": "no such field"}}) if "response_format" in body else plain(body),
-         ["other"], "schemas: refused"),
-    ],
-)  # fmt: skip
-def test_doctor_times_the_server_and_says_what_a_run_takes(rsso, monkeypatch, answer, models, said):
-    monkeypatch.setattr("rsso_dspy.environments.benchmark.Benchmark.smoke_test", lambda *_: "left out")
-    with provider(answer) as served:
-        served.models += models
-        _, out, _ = rsso("doctor", "--model", NAME, "--base-url", served.url, "--set", "embedder.model=hash")
-    assert said in out
-    assert "key: none is configured, and none was needed" in out
-    assert re.search(r"a step: \S+ s \(1,000 tokens in, 50 out: [\d.]+ tokens/s\); the next", out)
-    assert "read from its cache in the second: 900 of 1,000 tokens" in out
-    assert re.search(
-        r"a run of rsso on one variant a task \(18 units of 5 trials\): about [\d,]+ calls, .+ one after", out
-    )
-    assert ("name: tiny is not in the server's list; the server has other" in out) is (models == ["other"])
-
-
 ESTIMATE = CostEstimate(ExpectedRange(100, 80, 120), ExpectedRange(0, 0, 0), ExpectedRange(0, 0, 0), None, 0, 1)
 
 

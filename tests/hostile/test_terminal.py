@@ -73,7 +73,6 @@ VERBS = [
     ("show", "run", UNIT),
     ("show", "run", UNIT, "--prompts"),
     ("show", "run", ATTACK.replace("\x00", "")),
-    ("watch", "run", "--once"),
     ("reproduce", "run"),
     ("reproduce", "bad.json"),
     ("reproduce", "book.json"),

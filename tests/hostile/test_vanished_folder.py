@@ -4,7 +4,6 @@ nothing anew."""
 import shutil
 import subprocess
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,12 @@ from rsso_dspy.experiment.events import EventStream, TrialFinished
 from rsso_dspy.experiment.run import plan_run
 from rsso_dspy.optimize.rollout_cache import RolloutCache
 from rsso_dspy.records import Usage
-from rsso_dspy.report.cost_report import return_no_price
 from rsso_dspy.store.guarded_folder import GuardedFolder
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.workflows.run_monitor import RunMonitor
 from tests.chaos.process import until
 from tests.hostile.played import PATIENCE, TASK, VARIANT, counting
 from tests.live import FAST
-from tests.store.test_store import IDENTITY
 
 AWAY = "away"
 SIMULATED = "find-living-thing"
@@ -187,17 +183,3 @@ def test_rollouts_are_kept_in_no_other_folder(tmp_path):
     with pytest.raises(FolderGone, match="was deleted"):
         shelf.append_usage("actor", Usage(calls=1))
     assert not shelf.folder.exists()
-
-
-@happens
-def test_who_watches_is_told(tmp_path, happen, words):
-    folder = tmp_path / "run"
-    store = Store(folder)
-    with suppress(FolderGone), store.lock():
-        store.open(IDENTITY, {"rsso": "1"})
-        watched = RunMonitor(folder, return_no_price)
-        assert watched.take_snapshot().state == "playing"
-        happen(folder)
-        with pytest.raises(FolderGone, match=words.partition(" .* ")[0]) as told:
-            watched.take_snapshot()
-    assert str(told.value).endswith("while it was watched.")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 SCRIPTS = (
-    "dom", "data", "route", "list", "track", "prompt", "exchange", "learnt", "beside", "unit", "find", "live", "main"
+    "dom", "data", "route", "list", "track", "prompt", "exchange", "learnt", "beside", "unit", "find", "main"
 )  # fmt: skip
 """Files in assets/, without their ending, joined in this order into one script. early.js stands alone, before anything
 is painted."""
@@ -145,8 +145,7 @@ def render_shell(
     index: dict[str, Any],
     headline: str = "",
 ) -> str:
-    """Return everything before the chunks. An `index` with ``live`` is of a page that a server serves: it fetches its
-    units from there."""
+    """Return everything before the chunks."""
     from markupsafe import Markup
 
     early, script, style = read_asset("early.js"), _build_script(), read_asset("page.css")
@@ -163,10 +162,9 @@ def render_shell(
         facts=facts,
         units=len(index["units"]),
         headline=headline,
-        live="live" in index,
         drawings=drawings,
         sort_key=_get_cell_sort_value,
-        policy=Markup(build_security_policy((early, script), style, "live" in index)),
+        policy=Markup(build_security_policy((early, script), style)),
         style=Markup(style),
         early=Markup(early),
         script=Markup(script),
@@ -196,20 +194,13 @@ def _get_cell_sort_value(cell: Cell) -> str:
     return "" if cell.value is None or isinstance(cell.value, str) else repr(float(cell.value))
 
 
-def build_security_policy(scripts: Sequence[str], style: str, live: bool = False) -> str:
-    """Return the Content-Security-Policy: only content of the file itself, and of its server if it is `live`."""
-    fetched = "connect-src 'self'; " if live else ""
+def build_security_policy(scripts: Sequence[str], style: str) -> str:
+    """Return the Content-Security-Policy: only content of the file itself."""
     hashes = " ".join(f"'{_compute_csp_hash(script)}'" for script in scripts)
     return (
-        f"default-src 'none'; {fetched}script-src {hashes}; style-src '{_compute_csp_hash(style)}'; img-src data:; "
+        f"default-src 'none'; script-src {hashes}; style-src '{_compute_csp_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-
-
-def build_style_policy(style: str) -> str:
-    """Return the policy of a page without scripts whose forms ask its own server."""
-    allowed = f"style-src '{_compute_csp_hash(style)}'; img-src data:; base-uri 'none'; form-action 'self'"
-    return f"default-src 'none'; {allowed}"
 
 
 def _compute_csp_hash(text: str) -> str:

@@ -29,20 +29,11 @@ async function inflated(number) {
       "This browser cannot unpack the trials. Use Chrome or Edge 80, Firefox 113, Safari 16.4, or a later one."
     );
   }
-  if (INDEX.live) return fetched(UNITS[number]);
   const chunk = byId(`unit-${number}`) ?? (await parsed(), byId(`unit-${number}`));
   if (!chunk) throw new Error("The file ends before this unit: it was not copied whole.");
   const bytes = Uint8Array.from(atob(chunk.textContent), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return JSON.parse(await new Response(stream).text());
-}
-
-/** The record of a unit as a server has it by now. */
-async function fetched({ arm, key, seed, training }) {
-  const asked = new URLSearchParams({ arm, key, seed, training: training ? "1" : "" });
-  const answer = await fetch(`${INDEX.live.unit}&${asked}`);
-  if (!answer.ok) throw new Error(answer.status === 404 ? "This unit is no longer there. Reload the page." : `The server answered ${answer.status}.`);
-  return answer.json();
 }
 
 /** The file is read to its end. */

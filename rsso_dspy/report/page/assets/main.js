@@ -195,6 +195,5 @@ byId("keys-open").addEventListener("click", () => keys.showModal());
 document.querySelectorAll(".sheet table").forEach(sortable);
 document.addEventListener("keydown", pressed);
 addEventListener("hashchange", show);
-startLive();
 openTelling();
 show();
