@@ -11,11 +11,12 @@ steps without a missing line, of all steps, under `complete`. A few minutes.
 import json
 from collections.abc import Sequence
 
+from rsso_dspy.signatures.layouts import find_first_state
+
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.environments import choose_interface
 from rsso_dspy.environments.scienceworld import ScienceWorld, gold_lengths, tasks
 from rsso_dspy.records import State, Variant
-from rsso_dspy.signatures.layouts import find_first_state
 
 INTERFACES = ("sso", "complete")
 

@@ -26,7 +26,6 @@ ANSWERS = {
     "chat": "[[ ## answer ## ]] and the answer below it",
     "json": '{"answer": ...}',
     "xml": "<answer>...</answer>",
-    "schema": '{"answer": ...}',
 }
 """The answer that each format expects to the test question."""
 
@@ -44,8 +43,8 @@ def check_setup(
 ) -> None:
     """Check simulator, embedder, backend and disk by using each of them.
 
-    With --model, also time two actor steps: the speed of the server, its support for schemas and caching, and the
-    duration of a run.
+    With --model, also time two actor steps: the speed of the server, its use of its cache, and the duration of a
+    run.
     """
     settings = build_config(config, set_, backend, model=model, base_url=base_url, benchmark=benchmark)
     checks: list[tuple[str, Callable[[Config], str]]] = [

@@ -9,12 +9,6 @@ if TYPE_CHECKING:
 METHOD = "rsso"
 """Method of the estimated run: it uses every role that the others use."""
 
-SCHEMAS = {
-    "enforced": "schemas: enforced; --set backends.{backend}.adapter=schema makes every answer parseable",
-    "ignored": "schemas: ignored; adapter=schema would change nothing",
-    "refused": "schemas: refused by the server; use another adapter",
-}
-
 
 def describe_server(config: "Config") -> str:
     """Time the server and describe the result in lines. Raises what a request raises."""
@@ -30,7 +24,6 @@ def describe_server(config: "Config") -> str:
     lines = [
         *_describe_speed(measured),
         f"key: {f'the one in {own.key_variable}' if own.key_variable else 'none is configured, and none was needed'}",
-        _describe_schemas(measured, config),
         *_name_others(config),
         _describe_run(config, measured),
     ]
@@ -46,12 +39,6 @@ def _describe_speed(measured: "Measured") -> list[str]:
         f"read from its cache in the second: {share}",
         *([f"{unread} of 2 answers could not be parsed"] if unread else []),
     ]
-
-
-def _describe_schemas(measured: "Measured", config: "Config") -> str:
-    if measured.schemas == "enforced" and config.active_backend.adapter == "schema":
-        return "schemas: enforced"
-    return SCHEMAS[measured.schemas].format(backend=config.backend)
 
 
 def _describe_step(timed: "Timed") -> str:

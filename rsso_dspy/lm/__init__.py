@@ -22,7 +22,6 @@ from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_creden
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
-from rsso_dspy.lm.adapters.schemas import JSONAdapter as SchemaAdapter
 from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.recording import OfflineLM
@@ -196,7 +195,7 @@ class Backend:
         elif key := strip_provider_key(settings.model or ""):
             options["api_key"] = key
         self._check_endpoint(role, settings)
-        return options | {"timeout": self.config.timeout, "marks": provider == "anthropic"}
+        return options | {"timeout": self.config.timeout}
 
     def _resolve_role_settings(self, role: Role, temperature: float | None = None) -> RoleOverride:
         """Merge the backend's settings with the role's overrides and a temperature. A role on another provider inherits
@@ -229,7 +228,7 @@ class Backend:
 
 
 def make_adapter(name: str) -> dspy.Adapter:
-    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter, "schema": SchemaAdapter}
+    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
     return adapters[name]()
 
 

@@ -1,27 +1,22 @@
-"""Measurement of a server with requests like those of a run: speed, use of its cache, and support of schemas.
+"""Measurement of a server with requests like those of a run: speed and use of its cache.
 
     measured = measure(backend, templates, history)
-    measured.first.seconds, measured.next.cached, measured.schemas
+    measured.first.seconds, measured.next.cached
 
-It sends three requests: a step of an actor, the next step, and a question with an answer that only a schema enforces.
+It sends two requests: a step of an actor and the next step.
 """
 
-import json
 import time
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError, LMError
+from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
 from rsso_dspy.lm import Backend
 from rsso_dspy.signatures import FlatActor
 
-Schemas = Literal["enforced", "ignored", "refused"]
-
-ODD_ANSWERS = ("violet-17", "amber-4")
-"""Answers that no model gives unless a schema enforces them."""
 LONGEST_HISTORY = 4000
 """Maximum characters of the history, about a full window of ten states."""
 
@@ -45,11 +40,10 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Results of the three requests."""
+    """Results of the two requests."""
 
     first: Timed
     next: Timed
-    schemas: Schemas
 
 
 def measure(backend: Backend, templates: str, history: str) -> Measured:
@@ -59,7 +53,7 @@ def measure(backend: Backend, templates: str, history: str) -> Measured:
     seen = history[:LONGEST_HISTORY].strip() or "You are in a room with a door."
     first = _time_step(backend, lm, templates, seen)
     then = _time_step(backend, lm, templates, f"{seen}\n\nThought: I look around.\nAction: look around")
-    return Measured(first, then, _try_schema(lm))
+    return Measured(first, then)
 
 
 def _time_step(backend: Backend, lm: dspy.LM, templates: str, history: str) -> Timed:
@@ -72,26 +66,6 @@ def _time_step(backend: Backend, lm: dspy.LM, templates: str, history: str) -> T
         except AdapterParseError:
             readable = False
     return Timed(time.perf_counter() - begun, heard.tokens_in, heard.cached, heard.tokens_out, readable)
-
-
-def _try_schema(lm: dspy.LM) -> Schemas:
-    schema = {
-        "type": "object",
-        "properties": {"answer": {"type": "string", "enum": list(ODD_ANSWERS)}},
-        "required": ["answer"],
-        "additionalProperties": False,
-    }
-    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
-    try:
-        with dspy.context(disable_history=True):
-            (said,) = lm(messages=[{"role": "user", "content": "Is water wet?"}], response_format=wanted)
-    except LMError:
-        return "refused"
-    text = said["text"] if isinstance(said, dict) else said
-    try:
-        return "enforced" if json.loads(text)["answer"] in ODD_ANSWERS else "ignored"
-    except (ValueError, TypeError, KeyError):
-        return "ignored"
 
 
 class _Heard(UsageTracker):

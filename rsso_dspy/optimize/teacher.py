@@ -192,7 +192,6 @@ def play_gold(
         max_repeat=None,
         max_ticks=None,
         max_idle=None,
-        layout="paper",
         action_choice="free",
     )
     return replace(
