@@ -287,7 +287,7 @@ def replayed(run: Run, out: Path) -> dict[str, bytes]:
 
 
 BUILDS = {
-    "program": "compile --method react --optimizer copro --max-rollouts 3 --compile-steps 3",
+    "program": "compile --method react --optimizer gepa --max-rollouts 4 --compile-steps 3",
     "constitution": "constitution build --explore 1",
     "run with trainings": "run --methods reflexion --setting transfer --train-per-task 1 --per-task 1",
 }
