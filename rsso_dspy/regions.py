@@ -42,5 +42,5 @@ _TABLE = (
 REGIONS: dict[str, Region] = {region.name: region for region in _TABLE}
 """Name to region, in the order of the prompt."""
 
-PROGRESS, TASK, TEMPLATES, HISTORY = "progress", "task", "action_templates", "history"
+PROGRESS, TEMPLATES = "progress", "action_templates"
 """Regions that no memory fills by itself."""
