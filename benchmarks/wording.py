@@ -22,10 +22,9 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from benchmarks import fresh_manners as fresh
 from benchmarks.manners import ANSWERS, CHOICES, RESTATED, Answer, Choose, Restate, chat
-from benchmarks.remembering_jvm import RememberingJvm
 from benchmarks.script import make_parser, print_head, print_row
 from rsso_dspy.config import load_config
-from rsso_dspy.environments.scienceworld import driver, gold_lengths, tasks
+from rsso_dspy.environments.scienceworld import gold_lengths, tasks
 from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
@@ -121,7 +120,6 @@ def main() -> None:
     interfaces = [asked.interface] if asked.interface else list(INTERFACES)
     print_head("manner", *(f"{name}: {what}" for name in interfaces for what in ("reach 100", "steps lost")))
     shares = []
-    driver.Jvm = RememberingJvm  # type: ignore[misc]
     with session(load_config(overrides=["embedder.model=hash"])) as live:
         plain = {
             (name, variant): walk

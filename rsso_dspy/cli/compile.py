@@ -57,8 +57,8 @@ def compile_program(
     optimizer: Annotated[
         str | None,
         typer.Option(
-            help="gepa, clauses, mipro, simba, copro (instructions), bootstrap, bootstrap-random (demonstrations), "
-            "none. gepa when absent, bootstrap-random under a teacher."
+            help="gepa, mipro (instructions), bootstrap, bootstrap-random (demonstrations), none. gepa when absent, "
+            "bootstrap-random under a teacher."
         ),
     ] = None,
     teacher_name: Annotated[
@@ -66,8 +66,7 @@ def compile_program(
         typer.Option(
             "--teacher",
             metavar="BACKEND|gold",
-            help="Who plays train, for demonstrations or, with --optimizer clauses, for the order of steps: a backend, "
-            "or gold for solutions of training variants.",
+            help="Who plays train, for demonstrations: a backend, or gold for solutions of training variants.",
         ),
     ] = None,
     demo_tokens: Annotated[
@@ -187,8 +186,8 @@ def compile_program(
             "played again"
         )
     if teacher:
-        print_plan(f"      {teacher.describe_play(calibration, optimizer)}")
-    spare = calibration.describe_spare() if optimizer in ("gepa", "clauses") else ()
+        print_plan(f"      {teacher.describe_play(calibration)}")
+    spare = calibration.describe_spare() if optimizer == "gepa" else ()
     power = (*describe_power(wanted, base), *describe_limits(wanted, forecast.total_calls, most))
     for note in (*calibration.notes, *spare, *(teacher.notes if teacher else ()), *power):
         print_plan(f"      {note}")

@@ -26,7 +26,6 @@ ANSWERS = {
     "chat": "[[ ## answer ## ]] and the answer below it",
     "json": '{"answer": ...}',
     "xml": "<answer>...</answer>",
-    "schema": '{"answer": ...}',
 }
 """The answer that each format expects to the test question."""
 

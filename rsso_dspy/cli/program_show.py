@@ -66,10 +66,8 @@ def show_origin(file: Path, found: "Compiled", protocol: str) -> None:
         )
     print_paragraph(f"model: {found.model}; proposer: {found.proposer}")
     if found.teacher:
-        demonstrations = f"demonstrations of at most {found.demo_tokens} tokens"
         print_paragraph(
-            f"teacher: {found.teacher} played train for "
-            + ("the order of steps" if found.optimizer == "clauses" else demonstrations)
+            f"teacher: {found.teacher} played train for demonstrations of at most {found.demo_tokens} tokens"
         )
     if found.environment is not None:
         name, version, easier = astuple(found.environment)

@@ -113,11 +113,10 @@ class BackendConfig(Section):
     """Retries of a request after a connection failure, a rate limit or a server error."""
     longest_wait: float = Field(60.0, ge=0, le=MOST_SECONDS)
     """Maximum seconds to wait before a retry; a server that asks for more fails the trial."""
-    adapter: Literal["chat", "json", "xml", "schema"] = "chat"
-    """Requested answer format. `schema` is JSON with a schema, for servers that enforce `response_format`: llama.cpp,
-    vLLM, Ollama, OpenAI, Anthropic."""
+    adapter: Literal["chat", "json", "xml"] = "chat"
+    """Requested answer format."""
     ask_again: bool | None = None
-    """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json` and `schema`).
+    """Whether to ask a second time, in JSON, for an answer that cannot be parsed (never under `json`).
     When absent: yes for a provider, no for a server on this machine, where it doubles the time."""
     replay: str | None = None
     """Folder of a run played with --record, or of recordings, to answer in place of the models. Only exact matches

@@ -25,7 +25,7 @@ from rsso_dspy.errors import ConfigError, UnknownName
 
 _LEFT_OUT = (
     "top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice", "interface",
-    "max_conversation", "steps", "demonstrations", "exhausted_by_repeat", "exhausted_by_loop", "stream_returns",
+    "steps", "demonstrations", "exhausted_by_repeat", "exhausted_by_loop", "stream_returns",
     "wrong_rewards",
 )  # fmt: skip
 """Settings left out of the identity when unset, so that older runs can be resumed."""
@@ -74,10 +74,9 @@ class ProtocolConfig(Section):
     retry_temperature: float | None = Field(None, ge=0, le=MOST_TEMPERATURE)
     """Temperature of the actor from the second trial of a variant on. Default: 0.7 for an actor at temperature 0, whose
     trials would repeat each other and be no control; otherwise the actor's own. 0 keeps an actor at temperature 0."""
-    action_choice: Literal["free", "listed", "constrained"] | None = None
+    action_choice: Literal["free", "listed"] | None = None
     """What the actor learns about the actions possible now: `free`, only the templates; `listed`, all of them, for
-    benchmarks with short lists; `constrained`, nothing, but its answer must be one of them (needs
-    `adapter = "schema"` and a self-hosted server). Default: the preset's, which is free."""
+    benchmarks with short lists. Default: the preset's, which is free."""
     stop_on_success: bool | None = None
     """Whether to stop replaying a variant once it is solved (default: the preset's)."""
     learn_after_last: bool | None = None
@@ -96,12 +95,6 @@ class ProtocolConfig(Section):
     interface: Literal["sso", "complete"] | None = None
     """What the actor sees and how its actions are understood: `sso` as in the SSO code (14 templates, new lines of the
     room), `complete` with all actions, whole listings and observed names (default: the preset's)."""
-    layout: Literal["paper", "cache", "append"] | None = None
-    """Order of the prompt's regions: `paper` as in Algorithm 1, `cache` with the stable regions first, `append` as a
-    conversation that only grows, so that a provider's cache serves nearly all of a prompt."""
-    max_conversation: int | None = Field(None, ge=2_000, le=MOST_TOKENS)
-    """Longest conversation under `append`, in tokens (estimated: four characters each). A longer one loses its older
-    half and says so. Together with an answer it must fit the model's context (default: the preset's, 32,000)."""
     setting: Literal["adaptation", "transfer"] = "adaptation"
     """`adaptation`: memories start empty and learn on the held-out variant. `transfer`: they learn on training variants
     of the task, then each held-out variant gets one trial (the transfer setting of SSO)."""

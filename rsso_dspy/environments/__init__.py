@@ -118,7 +118,7 @@ class TextEnvironment:
         self.alive = False
 
 
-ActionChoice = Literal["free", "listed", "constrained"]
+ActionChoice = Literal["free", "listed"]
 """What the actor learns about possible actions; see `programs/choosing.py`."""
 
 

@@ -12,7 +12,7 @@ run of a few units uses what was expected within a factor of two; language model
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
@@ -24,7 +24,6 @@ from rsso_dspy.experiment.forecast import OBSERVED
 from rsso_dspy.experiment.plan import NOTHING_PLAYED, Plan
 from rsso_dspy.pricing import PriceOf, compute_cost
 from rsso_dspy.programs.methods import Method
-from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import PART, UnitRecord, Usage, sum_usage
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job, Training
@@ -32,14 +31,6 @@ from rsso_dspy.store.units import Arm, Job, Training
 ENOUGH = 5
 RESAMPLES = 1000
 LEVEL = 0.90
-
-PROMPT_TOKENS = 2637
-"""Tokens of an actor's prompt on average, under the layout `paper` (`benchmarks/layouts.py`)."""
-LONGER_BY = {"paper": 1.0, "cache": 1.13}
-"""Layout to how many times as many tokens it takes as `paper`, from the same table."""
-OPENING_SHARE, GROWTH_SHARE = 0.34, 0.06
-"""What a conversation begins with, and what a step adds to it, in prompts of the layout `paper`: the same table has 2.1
-times as many tokens in trials of at most 60 steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +136,6 @@ def estimate_cost(
             on |= {unit.benchmark: None for unit in pool}
         judges[whose] += len(pool)
         most = plan.forecast_calls(mine, played)
-        if whose == "shipped":
-            pool = [_scale_prompts(unit, _compare_layouts(plan.rules, mine)) for unit in pool]
         rates = np.array([_compute_rates(unit, most.calls, models, price_of) for unit in pool])
         allowed = np.array([_count_allowed_steps(each, plan, played.get(each.key, 0)) for each in mine])
         totals = _sample_totals(rates, allowed, rng)
@@ -193,25 +182,6 @@ def _select_similar_units(method: Method, interface: Interface, benchmark: str) 
     bare = "react" if method.scaffold == "flat" else "react-sso"
     name = next(name for name in (method.name, method.name.partition("+")[0], bare) if name in known)
     return [unit for unit in units if unit.method == name]
-
-
-def _compare_layouts(rules: TrialRules, work: Sequence[Job]) -> float:
-    """How many times as long the actor's prompts will be as those of the shipped units, on average (`LONGER_BY`). A
-    conversation grows with every step that is allowed, up to its bound."""
-    if rules.layout != "append":
-        return LONGER_BY[rules.layout]
-    bound = 0.75 * rules.max_conversation / PROMPT_TOKENS  # between two bounds: all of it, and the half that is kept
-    steps = [budget for each in work for budget in (each.budgets if isinstance(each, Training) else [each.budget])]
-    factors = [min(bound, OPENING_SHARE + GROWTH_SHARE * number / 2) for number in steps]
-    return float(np.average(factors, weights=steps))
-
-
-def _scale_prompts(unit: ObservedUnit, factor: float) -> ObservedUnit:
-    """The unit with prompts of the actor so many times as long."""
-    spent = unit.usage.get("actor")
-    if spent is None or factor == 1:
-        return unit
-    return replace(unit, usage={**unit.usage, "actor": replace(spent, input=round(factor * spent.input))})
 
 
 def _sample_totals(rates: np.ndarray, allowed: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -12,7 +12,7 @@ from rsso_dspy.config import EMBEDDED, MINILM, Config, EnvironmentConfig, Memory
 from rsso_dspy.config.sections import ReflectionsConfig
 from rsso_dspy.environments import Interface
 from rsso_dspy.environments.benchmark import Benchmark
-from rsso_dspy.errors import UnknownName
+from rsso_dspy.errors import ConfigError, UnknownName
 from rsso_dspy.lm.decoding import list_refused_settings
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.reflections import ReflectionSettings
@@ -111,6 +111,17 @@ def get_protocol(name: str) -> NamedProtocol:
     if name not in PRESETS:
         raise UnknownName("protocol preset", name, PRESETS)
     return PRESETS[name]
+
+
+def check_action_choice(config: Config) -> None:
+    """Raise `ConfigError` if the actions that can be taken are to be listed and the benchmark has no short lists."""
+    lists = config.active_benchmark.admissible
+    if config.protocol.action_choice == "listed" and lists != "short":
+        what = "lists hundreds of actions a step" if lists == "long" else "does not list them"
+        raise ConfigError(
+            f"protocol.action_choice = listed shows the actions that can be taken, and {config.benchmark} {what}: "
+            "leave it out"
+        )
 
 
 def apply_decoding(config: Config) -> Config:

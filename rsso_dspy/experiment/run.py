@@ -15,7 +15,6 @@ from typing import Any
 from rsso_dspy.atomic import check_output_path
 from rsso_dspy.config import Config, make_price_lookup
 from rsso_dspy.errors import LimitReached, Stopped
-from rsso_dspy.experiment.action_choice import check_action_choice
 from rsso_dspy.experiment.constitutions import check_examples, check_streams, load_initial_constitution
 from rsso_dspy.experiment.cost_estimate import (
     CostEstimate,
@@ -40,7 +39,7 @@ from rsso_dspy.experiment.given_texts import load_given_texts
 from rsso_dspy.experiment.guards import check_given, check_readers
 from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import Plan, plan_held_out
-from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.experiment.protocols import check_action_choice, resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.run_log_writer import write_log
 from rsso_dspy.experiment.run_programs import NO_PROGRAMS, Programs, check_programs, make_agents

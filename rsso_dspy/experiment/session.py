@@ -24,8 +24,13 @@ from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, Play
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment
 from rsso_dspy.environments.start_queue import StartQueue
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.action_choice import check_action_choice
-from rsso_dspy.experiment.protocols import NamedProtocol, apply_decoding, make_reflection_settings, resolve_protocol
+from rsso_dspy.experiment.protocols import (
+    NamedProtocol,
+    apply_decoding,
+    check_action_choice,
+    make_reflection_settings,
+    resolve_protocol,
+)
 from rsso_dspy.experiment.reflection_index import open_reflection_index
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution.file import format_examples

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from dspy.lm15 import Request
 
-from rsso_dspy.explorer import conversation
-
 Style = Literal["chat", "json", "xml", "plain"]
 
 _FIELD = re.compile(r"^(?:\d+\. )?`(\w+)`(?: \(([^\n]*?)\))?:", re.M)
@@ -65,18 +63,13 @@ def parse_request(request: Request) -> ParsedPrompt:
     turns = [(message.role, message.text or "") for message in request.messages]
     layout = _parse_layout(system)
     style = layout.style
-    told = conversation.find_beginning([_split_regions(style, text) if role == "user" else {} for role, text in turns])
     demos = tuple(
         _parse_demo(style, question, answer)
-        for (asker, question), (answerer, answer) in pairwise(turns[:told])
+        for (asker, question), (answerer, answer) in pairwise(turns)
         if asker == "user" and answerer == "assistant"
     )
     last = next((text for role, text in reversed(turns) if role == "user"), "")
-    regions: Mapping[str, str] = _split_regions(style, last)
-    if told is not None:
-        read = {"user": _split_regions, "assistant": _parse_answer}
-        regions = conversation.join_turns([read[role](style, text) for role, text in turns[told:] if role in read])
-    return ParsedPrompt(layout, regions, demos, "\n\n".join([system, *(text for _, text in turns)]))
+    return ParsedPrompt(layout, _split_regions(style, last), demos, "\n\n".join([system, *(text for _, text in turns)]))
 
 
 def format_response(layout: PromptLayout, answer: Mapping[str, Any]) -> str:

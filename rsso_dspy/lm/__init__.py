@@ -21,7 +21,6 @@ from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_creden
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
-from rsso_dspy.lm.adapters.schemas import JSONAdapter as SchemaAdapter
 from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.recording import OfflineLM
@@ -197,7 +196,7 @@ class Backend:
         elif key := strip_provider_key(settings.model or ""):
             options["api_key"] = key
         self._check_endpoint(role, settings)
-        return options | {"timeout": self.config.timeout, "marks": provider == "anthropic"}
+        return options | {"timeout": self.config.timeout}
 
     def _check_endpoint(self, role: Role, settings: RoleOverride) -> None:
         """Raise `ConfigError` for an address that DSPy's own client cannot use: it supports only proxies at http://
@@ -219,7 +218,7 @@ class Backend:
 
 
 def make_adapter(name: str) -> dspy.Adapter:
-    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter, "schema": SchemaAdapter}
+    adapters = {"chat": ChatAdapter, "json": JSONAdapter, "xml": XMLAdapter}
     return adapters[name]()
 
 

@@ -19,7 +19,6 @@ from dspy.utils.exceptions import (
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.lm.error_policy import classify
-from rsso_dspy.lm.prompt_cache import mark_cacheable_prefix
 from rsso_dspy.lm.recording import ERROR_FIELDS, Notes, through_tape
 from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
@@ -59,9 +58,9 @@ class RequestTracker:
 class RetryingLM(dspy.LM):
     """A `dspy.LM` that retries through a shared `RequestRetrier`. DSPy's own retries, which are per thread, are off.
 
-    Its errors contain no keys. With `marks`, it marks the cacheable prefix for the provider; with a rollout number as
-    `seeds`, each request has its own seed. With `replays` it sends nothing and a tape answers. `asks_again` tells
-    adapters whether to ask a second time, in another format, after an unreadable answer.
+    Its errors contain no keys. With a rollout number as `seeds`, each request has its own seed. With `replays` it sends
+    nothing and a tape answers. `asks_again` tells adapters whether to ask a second time, in another format, after an
+    unreadable answer.
     """
 
     def __init__(
@@ -69,7 +68,6 @@ class RetryingLM(dspy.LM):
         model: str,
         patience: RequestRetrier,
         seeds: int | None = None,
-        marks: bool = False,
         replays: bool = False,
         asks_again: bool = True,
         **options: Any,
@@ -78,7 +76,6 @@ class RetryingLM(dspy.LM):
         super().__init__(model, num_retries=0, **options)
         self.patience = patience
         self.seeds = seeds
-        self.marks = marks
         self.asks_again = asks_again
         self.seconds: float | None = options.get("timeout")
         self.replays = replays
@@ -151,11 +148,9 @@ class RetryingLM(dspy.LM):
         return type(error)(message=redact(f"{error.message} ({served})"), **known)
 
     def _request_with_timeout(self, prompt: Any, messages: Any, kwargs: dict[str, Any], heard: RequestTracker) -> Any:
-        growing = dspy.settings.get("growing") or ""
-
         def send_tracked() -> Any:
             with dspy.context(usage_tracker=heard, disable_history=False):
-                return self._send_request(prompt, messages, kwargs, growing)
+                return super(RetryingLM, self).__call__(prompt, messages=messages, **kwargs)
 
         return send_tracked() if self.seconds is None else call_with_timeout(self.seconds, send_tracked)
 
@@ -176,18 +171,6 @@ class RetryingLM(dspy.LM):
                 tracker.add_usage(self.model, usage)
         if heard.name and ledger is not None:
             ledger.note_model(heard.name[:LONGEST_NAME])
-
-    def _send_request(self, prompt: Any, messages: Any, kwargs: dict[str, Any], growing: str) -> Any:
-        """Send the request, in the current thread, with cache marks if the provider uses them."""
-        if self.marks and messages:
-            blocks, mark = mark_cacheable_prefix(messages, growing)
-            try:
-                return super().__call__(prompt, messages=blocks, **kwargs, **mark)
-            except LMUnsupportedFeatureError:
-                if not mark:
-                    raise
-                self.marks = False  # the request goes through LiteLLM, which supports no marks
-        return super().__call__(prompt, messages=messages, **kwargs)
 
 
 class _CutOff(logging.Filter):

@@ -40,8 +40,7 @@ CONFIRM_SHARE = 3
 of ten compiles; 54 confirm variants, which only the chosen candidate plays, correct that (`benchmarks/junk.py`)."""
 
 SPARE = 5
-"""Spare variants per task, where the training split has as many. With one variant of `train` they cover what a gold
-teacher shows and what clauses are judged by."""
+"""Spare variants per task, where the training split has as many."""
 
 _PER_TASK = re.compile(r"([1-9][0-9]*)-per-task")
 _FILE_FORM = '{"train": ["task::index", ...], "val": ["task::index", ...], "confirm": ["task::index", ...]}'
@@ -103,14 +102,6 @@ class Calibration:
     def confirm_rollouts(self) -> int:
         """Rollouts that two programs take on all of `confirm`."""
         return 2 * len(self.confirm) * self.seeds
-
-    def list_studied(self, most: int) -> list[Variant]:
-        """`train`, then spare variants in order, up to `most` of a task type."""
-        chosen = list(self.train)
-        for variant in self.spare:
-            if sum(each.task == variant.task for each in chosen) < most:
-                chosen.append(variant)
-        return chosen
 
     def describe_spare(self) -> Iterator[str]:
         """Name the tasks with fewer spare variants than `SPARE`, in a line; none where all have enough."""

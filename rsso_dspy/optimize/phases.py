@@ -29,7 +29,7 @@ def search_candidates(agent: Agent, wanted: CompileRequest, rollouts: Rollouts, 
     with silence_output(), race_in_evaluations(rollouts, jobs):
         rollouts.play_all(agent, calibration.val, jobs, calibration.seeds)
         play_placebos(agent, wanted, rollouts, jobs)
-        if wanted.teacher and optimizer.name != "clauses":
+        if wanted.teacher:
             sets = 1 if optimizer.name == "bootstrap" else SETS
             try_lessons(agent, rollouts, calibration.train, wanted.teacher.demo_tokens, wanted.seed, sets, jobs)
             return

@@ -158,11 +158,6 @@ class Rollouts(CompileAccount):
         self.events.emit(RolloutFinished(self, candidate, rollout))
         return rollout
 
-    @property
-    def has_teacher(self) -> bool:
-        """Whether a teacher plays the train variants."""
-        return self._player.lead is not None
-
     def is_free(self, variant: Variant) -> bool:
         """Whether playing this variant costs no rollout, because a `gold` teacher plays its path."""
         return self._player.is_free(variant)

@@ -33,11 +33,8 @@ from rsso_dspy.records import TrialResult, Variant
 GOLD = "gold"
 """Name of the teacher that plays gold paths."""
 
-TAUGHT = ("clauses", "bootstrap", "bootstrap-random")
-"""Optimizers that learn from a teacher: `clauses` from the order of its steps, the others from demonstrations."""
-
-GOLD_SHOWN, SHOWN = 5, 2
-"""Maximum variants of a task type that `gold`, and that a backend, plays when spare variants are used."""
+TAUGHT = ("bootstrap", "bootstrap-random")
+"""Optimizers that learn from a teacher's demonstrations."""
 
 SLACK = 20
 """Steps that a gold path may take beyond its actions: the simulator may ask which of several things is meant."""
@@ -73,8 +70,8 @@ class Teacher:
         """What a reader of the scores should know."""
         if not self.backend:
             return (
-                "taught by gold: demonstrations, or the order of steps, are taken from solutions of training variants, "
-                "which no player of the paper was shown",
+                "taught by gold: demonstrations are taken from solutions of training variants, which no player of the "
+                "paper was shown",
             )
         if self.same:
             return (
@@ -104,20 +101,13 @@ class Teacher:
         if "actor" not in tuned:
             raise UsageError("gold paths teach the actor alone, and --roles leaves it out: name it, or another teacher")
 
-    @property
-    def shown(self) -> int:
-        """Maximum variants of a task type that it plays when spare variants are used."""
-        return GOLD_SHOWN if self.backend is None else SHOWN
-
-    def describe_play(self, calibration: Calibration, optimizer: str) -> str:
+    def describe_play(self, calibration: Calibration) -> str:
         """What the teacher will play, as a line of the plan."""
         variants = len(calibration.train)
-        spare = len(calibration.list_studied(self.shown)) - variants if optimizer == "clauses" else 0
         who = "gold plays the solutions of" if self.backend is None else f"{self.name} ({self.model}) plays"
-        parts = f"{variants} train variant{'s' * (variants != 1)}" + f" and {spare} spare ones at most" * bool(spare)
         free = "; no model is asked for that" if self.backend is None else ""
-        shown = "" if optimizer == "clauses" else f"; demonstrations take {self.demo_tokens:,} tokens at most"
-        return f"teacher: {who} {parts}{free}{shown}"
+        parts = f"{variants} train variant{'s' * (variants != 1)}{free}"
+        return f"teacher: {who} {parts}; demonstrations take {self.demo_tokens:,} tokens at most"
 
     def describe(self) -> dict[str, Any]:
         """What the result of a compile depends on, as JSON data."""
@@ -162,7 +152,7 @@ class Lead:
 def open_lead(teacher: Teacher, calibration: Calibration, live: Session, scaffold: Scaffold) -> Lead:
     """The teacher, ready to play. Raises `MissingKey`, `ConfigError` or `BackendUnreachable` when its backend cannot
     work."""
-    variants = frozenset(calibration.list_studied(teacher.shown))
+    variants = frozenset(calibration.train)
     if teacher.backend is None:
         data = live.config.active_benchmark.locate_data(live.config.environment.data)
         return Lead(
@@ -196,7 +186,6 @@ def play_gold(
         max_repeat=None,
         max_ticks=None,
         max_idle=None,
-        layout="paper",
         action_choice="free",
     )
     return replace(

@@ -20,8 +20,7 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.environments import Environment, choose_interface, get_place_reader
 from rsso_dspy.errors import BackendFailure, EnvironmentFailure, JavaMissing, SimulatorDied, Stopped, UsageError
 from rsso_dspy.memory import Memory
-from rsso_dspy.programs.choosing import offer_actions
-from rsso_dspy.programs.conversation import begin_conversation, continue_conversation
+from rsso_dspy.programs.choosing import list_actions
 from rsso_dspy.programs.methods import Method, get_method
 from rsso_dspy.programs.modules import MODULES, check_replacement
 from rsso_dspy.programs.prediction import AgentPrediction
@@ -35,7 +34,7 @@ from rsso_dspy.programs.tracing import collect_trial_trace, open_span
 from rsso_dspy.programs.transcript import render_history
 from rsso_dspy.programs.wrong_rewards import is_told_wrong, tell_correction, tell_trial
 from rsso_dspy.records import Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
-from rsso_dspy.regions import PROGRESS, TASK, TEMPLATES
+from rsso_dspy.regions import PROGRESS
 
 ROLLOUTS_PER_SEED = 1000
 """Trial t of seed s asks its models under rollout number 1000 s + t: repeats differ, replays do not."""
@@ -236,7 +235,6 @@ class Agent(dspy.Module):
             if begin_trial := getattr(memory, "begin_trial", None):
                 begin_trial(variant, environment.task)
         preambles = {memory.region: memory.preamble() for memory in memories}
-        talk = begin_conversation(self.method.scaffold, runtime.rules)
         outcome: Outcome | None = None
         while outcome is None:
             if runtime.stopped():
@@ -246,14 +244,9 @@ class Agent(dspy.Module):
                 recalls = {memory.region: recall_memory(memory, interface, states, steps) for memory in memories}
                 regions = fill_regions(preambles, recalls)
                 shown.note_prompt(preambles, recalls, regions[PROGRESS], len(steps) + 1)
-                seen = render_history(
-                    states, steps, environment.render, self.method.scaffold, runtime.rules.layout, interface
-                )
-                with offer_actions(environment, runtime.rules.action_choice, seen) as offered:
-                    said = regions | {TASK: environment.task, TEMPLATES: environment.action_templates}
-                    more = offered.removeprefix(seen)
-                    with continue_conversation(talk, states, steps, said, environment.render, more):
-                        answer = roles.act(list(recalls.values()), task=environment.task, history=offered, **regions)
+                history = render_history(states, steps, environment.render, self.method.scaffold, interface)
+                history = list_actions(environment, runtime.rules.action_choice, history)
+                answer = roles.act(list(recalls.values()), task=environment.task, history=history, **regions)
                 unread = "" if answer else roles.call.ledger.last_unread("actor")
                 with open_span("environment") as spans:
                     step, transition = apply_answer(environment, answer, states[-1], steps, unread)

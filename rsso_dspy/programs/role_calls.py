@@ -19,7 +19,6 @@ from dspy.utils.usage_tracker import UsageTracker
 from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
 from rsso_dspy.programs.tracing import Span, open_span
 from rsso_dspy.records import Usage
-from rsso_dspy.signatures.conversation import WHOLE
 
 LONGEST_KEPT = 2000
 """Maximum characters kept of an unreadable answer."""
@@ -149,12 +148,11 @@ class TrialLedger:
         }
 
     @contextmanager
-    def book_under_role(self, role: str, longest: int | None = None, growing: str = "") -> Iterator[None]:
-        """Add the usage in the block to `role`. An answer of `longest` tokens counts as truncated. `growing` is the
-        part of the prompt that the next one repeats and extends, for providers whose cache needs marks."""
+    def book_under_role(self, role: str, longest: int | None = None) -> Iterator[None]:
+        """Add the usage in the block to `role`. An answer of `longest` tokens counts as truncated."""
         self._role, self._longest, self._unread = role, longest, []
         tracker = _LedgerTracker(self, dspy.settings.usage_tracker)
-        with dspy.context(usage_tracker=tracker, ledger=self, growing=growing):
+        with dspy.context(usage_tracker=tracker, ledger=self):
             yield
 
 
@@ -189,11 +187,8 @@ class RoleCalls:
         """Return the answer of a call, or None, counted as malformed, if it could not be parsed. `call` is the module
         itself or one of its methods."""
         lm = self._find_model(role)
-        layout = self.runtime.rules.layout
-        whole = layout == "append" and dspy.settings.get("conversation")
-        growing = WHOLE if whole else inputs.get("history", "") if layout == "cache" else ""
         with (
-            self.ledger.book_under_role(role, _find_max_tokens(module, lm), growing),
+            self.ledger.book_under_role(role, _find_max_tokens(module, lm)),
             dspy.context(lm=lm, rollout=self.rollout),
             open_span(role, model=str(getattr(lm, "model", ""))) as spans,
             self._noted_on(spans, role, inputs) as outputs,

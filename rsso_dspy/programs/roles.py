@@ -33,7 +33,6 @@ from rsso_dspy.programs.skill_verbalizer import describe_skill
 from rsso_dspy.programs.transcript import Render, describe_outcome, render_transcript
 from rsso_dspy.records import ZERO_SHOT, Lesson, Trajectory
 from rsso_dspy.regions import REGIONS
-from rsso_dspy.signatures.layouts import SEEN
 
 
 def list_modules(row: Method) -> tuple[str, ...]:
@@ -248,7 +247,7 @@ def actor_signature(row: Method) -> type[dspy.Signature]:
 
 
 _TAKEN = {name for actor in SCAFFOLDS.values() for name in actor.fields} | {"self", "recalled", "signature", "lm"}
-_TAKEN |= {"demos", "config", "new_signature", "completions", SEEN}
+_TAKEN |= {"demos", "config", "new_signature", "completions"}
 """Names that a region cannot have: fields that the actor has already, and what a call is told besides fields."""
 
 _RESERVED = (ZERO_SHOT, *ADDITIONS)

@@ -20,7 +20,6 @@ from rsso_dspy.memory.entries import EntrySettings
 from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.records import Trajectory, TrialResult, Usage, Variant
-from rsso_dspy.signatures.layouts import Layout
 
 RETRY_TEMPERATURE = 0.7
 """Temperature at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)."""
@@ -69,11 +68,6 @@ class TrialRules:
     """Regions of memories that are passed on to another variant: these also learn from the last trial."""
     told_wrong: float = 0.0
     """Share of trials that lasting memories are told with a wrong reward."""
-    layout: Layout = "paper"
-    """Order of the regions in the actor's prompt; see `layouts.py`."""
-    max_conversation: int = 32_000
-    """Longest conversation under the layout `append`, in tokens, counted as four characters each. A conversation that
-    grows longer loses its older half."""
     interface: Interface = "sso"
     """What the actor sees of an environment and how its actions are understood; see docs/PROTOCOL.md."""
     demonstrations: int = 0
@@ -82,8 +76,7 @@ class TrialRules:
     """Temperature of the actor from the second trial of a variant on; None keeps the model's own. See
     `choose_retry_temperature`."""
     action_choice: ActionChoice = "free"
-    """Whether the actor is shown the actions that can be taken, and whether its answer must be one of them; see
-    `choosing.py`."""
+    """Whether the actor is shown the actions that can be taken; see `choosing.py`."""
 
     def __post_init__(self) -> None:
         if self.max_repeat is not None and self.max_repeat < 2:
@@ -142,7 +135,7 @@ class Runtime:
     @contextmanager
     def activate(self) -> Iterator["Runtime"]:
         """Make this the runtime of every program called inside the block, in this thread."""
-        with dspy.context(runtime=self, layout=self.rules.layout, interface=self.rules.interface):
+        with dspy.context(runtime=self, interface=self.rules.interface):
             yield self
 
     @staticmethod

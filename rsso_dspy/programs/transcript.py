@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from rsso_dspy.environments import Interface
 from rsso_dspy.programs.sights import shorten_sights
 from rsso_dspy.records import State, Step, Trajectory
-from rsso_dspy.signatures.layouts import Layout, find_first_state
+
+HISTORY_STATES = 10
+"""States in the history window (SSO reference, max_history)."""
 
 NO_SUBGOAL = "none"
 UNREADABLE = "(no action could be read from the answer)"
@@ -17,15 +19,14 @@ def render_history(
     steps: Sequence[Step],
     render: Callable[[Sequence[State]], list[str]],
     scaffold: str,
-    layout: Layout = "paper",
     interface: Interface = "sso",
 ) -> str:
-    """Format the last states (`find_first_state` says which) and the answers between them, newest last.
+    """Format the last `HISTORY_STATES` states and the answers between them, newest last.
 
     ``states[i + 1]`` follows ``steps[i]``. Actions are shown as sent, not as written. Under `complete`, steps have
     their numbers of the trial in both scaffolds, and a line says which steps are no longer shown.
     """
-    first = find_first_state(len(states), layout)
+    first = max(0, len(states) - HISTORY_STATES)
     complete = interface == "complete"
     parts = [LATEST.format(first=first + 1)] if complete and first else []
     for number, text in enumerate(render(states[first:]), start=1):

@@ -10,7 +10,7 @@ import re
 import dspy
 
 from rsso_dspy.signatures.actor import FlatActor, SkillActor
-from rsso_dspy.signatures.layouts import cache_by_words, read_field_words
+from rsso_dspy.signatures.fields import cache_by_words, read_field_words
 from rsso_dspy.signatures.skills import SummarizeSkill, WriteInstructions
 
 GAME = (

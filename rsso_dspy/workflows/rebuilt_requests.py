@@ -23,7 +23,6 @@ from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import hash_prompts
 from rsso_dspy.lm import make_adapter
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.conversation import begin_conversation, continue_conversation
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.transcript import render_history
@@ -109,18 +108,14 @@ class RequestRebuilder:
         assert result.trajectory is not None
         trajectory, scaffold, rules = result.trajectory, agent.method.scaffold, self.rules
         choose_task(self.environment, trajectory.variant.task)
-        talk = begin_conversation(scaffold, rules)
         for number in range(1, len(trajectory.steps) + 1):
             states, steps = trajectory.states[:number], trajectory.steps[: number - 1]
             self._follow(states)
-            seen = render_history(states, steps, self.environment.render, scaffold, rules.layout, rules.interface)
+            seen = render_history(states, steps, self.environment.render, scaffold, rules.interface)
             regions = {name: _find_shown(result, name, number) for name in actor.signature.input_fields}
             said = {name: text for name, text in regions.items() if name != "history"}
             said |= {"task": trajectory.task, TEMPLATES: result.shown.get(TEMPLATES, get_benchmark().action_templates)}
-            with (
-                dspy.context(layout=rules.layout, interface=rules.interface),
-                continue_conversation(talk, states, steps, said, self.environment.render, ""),
-            ):
+            with dspy.context(interface=rules.interface):
                 messages = self._format(actor, {**said, "history": seen})
             yield Exchange("actor", {"model": model, "messages": messages, "parameters": {}}, number)
 

@@ -90,15 +90,6 @@ def test_a_task_with_too_few_variants_gives_what_it_has_and_says_so(rsso):
     assert "fewer than 5 spare train variants for feedback: identify-life-stages-2 has 0" in err
 
 
-def test_two_variants_of_a_task_leave_spare_ones_for_gold_and_their_lengths_are_not_computed_yet(rsso):
-    words = (*ONE, "--calib", "2-per-task", "--teacher", "gold", "--optimizer", "clauses", "--dry-run")
-    code, _, err = rsso(*words)
-    assert (code, "gold plays the solutions of 2 train variants and 3 spare ones at most" in err) == (0, True), err
-    assert "computing the gold length" not in err
-    assert "demonstrations take" not in err, "clauses makes none"
-    assert "spare train variants for feedback" not in err
-
-
 def test_a_dry_run_prints_rollouts_calls_and_tokens_and_leaves_nothing(rsso, tmp_path):
     code, out, err = rsso(*ONE, "--dry-run", "--max-rollouts", "8", "--max-lm-calls", "99", "-o", "new.json")
     assert (code, out) == (0, "")

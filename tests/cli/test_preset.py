@@ -11,7 +11,7 @@ from rsso_dspy.workflows.named_experiments import EXPERIMENTS
 
 PAPER = ("run", "--preset", "rsso-paper", "--dry-run", "--out", "out")
 OTHERWISE = (
-    '[protocol]\ntrials = 2\nlayout = "cache"\nstop_on_success = false\n[memory]\nreflections = 1\n'
+    '[protocol]\ntrials = 2\ninterface = "complete"\nstop_on_success = false\n[memory]\nreflections = 1\n'
     '[backends.anthropic]\nmodel = "anthropic/other"\nroles.actor.model = "anthropic/another"\n'
 )
 
@@ -35,7 +35,7 @@ def test_a_file_that_is_named_fills_what_the_experiment_leaves_open(rsso, tmp_pa
     (tmp_path / "rsso.toml").write_text(OTHERWISE)
     code, _, err = rsso(*PAPER, "--config", "rsso.toml")
     assert code == 0
-    assert "5 trials each, protocol sso-adapt/1 stop_on_success=False layout=cache" in " ".join(err.split())
+    assert "5 trials each, protocol sso-adapt/1 stop_on_success=False interface=complete" in " ".join(err.split())
     assert "ignores rsso.toml" not in err
 
 

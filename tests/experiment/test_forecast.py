@@ -147,23 +147,6 @@ def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():
     assert (fewer.own, fewer.shipped) == (0, 36)
 
 
-def test_longer_prompts_of_a_layout_are_foretold_where_shipped_units_judge():
-    def forecast(budget, **rules):
-        plan = planned("react", [budget])
-        plan = replace(plan, rules=replace(plan.rules, **rules))
-        found = estimate_cost(plan, plan.units, [], MODELS, FREE)
-        return found.tokens_in.mean, found.tokens_out.mean
-
-    paper, answered = forecast(60)
-    assert forecast(60, layout="cache") == (pytest.approx(1.13 * paper, rel=0.01), answered)
-    assert forecast(60, layout="append") == (pytest.approx(2.14 * paper, rel=0.01), answered)
-    growth = [forecast(steps, layout="append")[0] / forecast(steps)[0] for steps in (10, 60, 200, 1000, 10_000)]
-    assert growth[:4] == sorted(growth[:4])
-    assert growth[0] < 1
-    assert growth[3:] == pytest.approx([0.75 * 32_000 / 2637] * 2, rel=0.01)
-    assert forecast(1000, layout="append", max_conversation=8_000)[0] < 0.26 * forecast(1000, layout="append")[0]
-
-
 def test_dollars_follow_the_price_of_each_role_and_an_unknown_one_leaves_them_out():
     plan = planned("reflexion", [10])
     usage = {"actor": Usage(calls=3, input=300, output=30), "reflector": Usage(calls=1, input=60, output=6)}

@@ -43,9 +43,7 @@ FAST = ("--set", "embedder.model=hash", "--protocol", "sso-adapt/1-cap60")
 
 
 def plain(body: dict) -> Said:
-    """Answers a step, and a question under whatever schema it is asked with."""
-    if "response_format" in body:
-        return Said(json.dumps({"answer": "amber-4"}))
+    """Answers a step and a question."""
     if "[[ ## answer ## ]]" in body["messages"][-1]["content"]:
         return Said(says(answer="yes"))
     return Said(says(thought="hm", action="look around"), input=1000, output=50, cached=900)

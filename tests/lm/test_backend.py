@@ -1,9 +1,17 @@
+import json
+import logging
+import re
+
 import dspy
 import pytest
+from dspy.utils.exceptions import AdapterParseError
 
 from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import BackendUnreachable, ConfigError, MissingKey
 from rsso_dspy.lm import Backend
+from rsso_dspy.programs.role_calls import TrialLedger
+from rsso_dspy.signatures import FlatActor
+from tests.provider_formats import Said
 from tests.provider_server import completion, provider
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -88,3 +96,94 @@ def test_a_role_with_an_endpoint_of_its_own_gets_no_key_that_was_not_meant_for_i
     assert backend.lm("actor", 1).kwargs.get("api_key") == "sk-mine"
     assert backend.lm("verbalizer", 1).kwargs.get("api_key") == "sk-mine"
     assert backend.lm("reflector", 1).kwargs.get("api_key") is None
+
+
+STEP = '{"thought": "hm", "action": "look around"}'
+PROSE = "I would rather not say, and certainly in no format."
+FIELDS = {"task": "Look.", "action_templates": "look around", "history": "A room."}
+
+
+def act(backend: Backend, ledger: TrialLedger, adapter: dspy.Adapter | None = None) -> str | None:
+    """The actor's action; None if it could not be read."""
+    told = {"adapter": adapter or backend.adapter, "lm": backend.lm("actor", 3), "disable_history": True}
+    with dspy.context(**told), ledger.book_under_role("actor"):
+        try:
+            return dspy.Predict(FlatActor)(**FIELDS).action
+        except AdapterParseError:
+            return None
+
+
+def start_ledger() -> TrialLedger:
+    return TrialLedger(lambda _role, _usage: None)
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (STEP, "look around"),
+        ("Thought: hm\nAction: look around", "look around"),
+        ('{"thought": "hm", "action": "look around", "more": 1}', "look around"),
+        (f"```json\n{STEP}\n```", "look around"),
+        ("{'thought': 'hm', 'action': 'look around',}", "look around"),
+        (f"Here it is: {STEP}", "look around"),
+        (STEP.removesuffix("}"), "look around"),
+        ('{"thought": "hm"}', None),
+        ('{"thought": "and then and then', None),
+        (PROSE, None),
+    ],
+)
+def test_malformed_json_is_read_or_counted_after_one_request_of_the_plain_format(said, read):
+    ledger = start_ledger()
+    with provider(lambda _: completion(said)) as served:
+        backend = Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json"))
+        assert act(backend, ledger) == read
+    (body,) = served.requests
+    assert "response_format" not in body
+
+
+def test_dspys_own_json_adapter_sends_its_schema(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with provider(lambda _: completion(STEP)) as served:
+        backend = Backend(BackendConfig(model="openai/gpt-4.1-mini", base_url=served.url))
+        assert act(backend, start_ledger(), dspy.JSONAdapter()) == "look around"
+    assert [body["response_format"]["type"] for body in served.requests] == ["json_schema"]
+
+
+@pytest.mark.parametrize("adapter", ["chat", "xml"])
+@pytest.mark.parametrize(("again", "asked"), [(None, 1), (False, 1), (True, 2)])
+def test_a_server_on_this_machine_is_asked_once(adapter, again, asked):
+    with provider(lambda _: completion(PROSE)) as served:
+        table = {"model": "hosted_vllm/m", "base_url": served.url, "adapter": adapter, "ask_again": again}
+        assert act(Backend(BackendConfig(**table)), start_ledger()) is None
+    assert len(served.requests) == asked
+
+
+@pytest.mark.parametrize(
+    ("table", "again"),
+    [
+        ({"model": "anthropic/claude-sonnet-4-6"}, True),
+        ({"model": "hosted_vllm/any", "base_url": "http://gpu.example:8000/v1"}, True),
+        ({"model": "hosted_vllm/any"}, False),
+        ({"model": "ollama_chat/any"}, False),
+        ({"model": "openai/any", "base_url": "http://localhost:8080/v1"}, False),
+        ({"model": "anthropic/claude-sonnet-4-6", "ask_again": False}, False),
+        ({"model": "embedded/explorer"}, True),
+    ],
+)
+def test_a_provider_is_asked_again_as_before(table, again):
+    assert Backend(BackendConfig(**table)).asks_again("actor") is again
+
+
+def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
+    ledger = start_ledger()
+    with provider(lambda _: Said(STEP, output=5, ending="length")) as served:
+        for _ in range(2):
+            act(Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json")), ledger)
+    assert ledger.usage_by_role()["actor"].truncated == 2
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_settings_that_are_new_change_no_hash_where_they_are_not_set():
+    config = load_config(overrides=["backend=vllm"])
+    assert not {"ask_again", "action_choice"} & set(re.findall(r"\w+", json.dumps(config.resolve_settings())))
+    assert load_config(overrides=["backend=vllm", "backends.vllm.ask_again=true"]).hash() != config.hash()

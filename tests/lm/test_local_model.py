@@ -1,11 +1,10 @@
-"""A real model on llama.cpp's own server, where the extra `local` and the weights are installed: what is asked for by a
-schema is what comes."""
+"""A real model on the server of llama.cpp, where the extra `local` and the weights are installed: its JSON is read."""
 
 from importlib.util import find_spec
 
 import pytest
 
-from benchmarks.local_model import FORMATS, find_weights, play, serve
+from benchmarks.local_model import find_weights, play, serve
 from rsso_dspy.lm.served import list_models
 
 pytestmark = [
@@ -21,9 +20,8 @@ def url():
         yield address
 
 
-def test_under_a_schema_every_answer_is_read_and_under_a_list_every_action_understood(url):
+def test_a_trial_in_json_is_played_and_served_from_the_cache(url):
     assert list_models(url) == ["smollm2-135m"]
-    assert {"schema", "constrained"} <= set(FORMATS)
-    schema, constrained = (play(url, form, "cache", steps=2) for form in ("schema", "constrained"))
-    assert schema.malformed == constrained.malformed == constrained.invalid == 0
-    assert schema.cached > 0
+    played = play(url, "json", steps=2)
+    assert (played.malformed, played.calls) == (0, 2)
+    assert played.cached > 0

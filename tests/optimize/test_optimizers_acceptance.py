@@ -23,10 +23,7 @@ ALIKE = LONGEST[3:4]
 # Rollouts of the search, what the proposer adds, whether a candidate is dropped before it met all of val.
 SEARCHES = {
     "gepa": (12, [ADVICE], False),
-    "clauses": (12, [ADVICE], False),
-    "mipro": (10, [ADVICE], False),
-    "simba": (20, [ADVICE], False),
-    "copro": (8, [HARM, ADVICE], True),
+    "mipro": (16, [ADVICE, HARM, ADVICE], True),
     "bootstrap": (9, [], False),
     "bootstrap-random": (9, [], False),
 }
@@ -41,7 +38,7 @@ def goes(prompt):
 @pytest.mark.parametrize(
     ("name", "confirm", "verdict", "p"),
     [(name, HELPED, "confirmed", 1 / 32) for name in SEARCHES]
-    + [(name, ALIKE, "not better", 1.0) for name in ("copro", "bootstrap")],
+    + [(name, ALIKE, "not better", 1.0) for name in ("gepa", "bootstrap")],
 )
 def test_whatever_searches_is_raced_chosen_and_confirmed_alike(live, name, confirm, verdict, p):
     rollouts, lines, drops = SEARCHES[name]

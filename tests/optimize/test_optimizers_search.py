@@ -8,23 +8,19 @@ import dspy
 import pytest
 from dspy.utils.exceptions import LMServerError
 
-from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.compiled import ProgramScores
 from rsso_dspy.optimize.optimizers import OPTIMIZERS, get_optimizer
-from rsso_dspy.optimize.optimizers.copro_mipro import count_copro_proposals, plan_copro_rounds
 from rsso_dspy.optimize.program_file import load
-from rsso_dspy.optimize.proposing.edits import HEADING, LONGEST_LINE
+from rsso_dspy.optimize.proposing.edits import LONGEST_LINE
 from rsso_dspy.programs.agent import Agent
-from tests.live import says
 from tests.optimize.scripted import (
     ADVICE,
     GO,
     LONGEST,
     SHORTEST,
-    STAY,
     STEPS,
     Keep,
     Models,
@@ -36,50 +32,25 @@ from tests.optimize.scripted import (
     wanted,
 )
 
-PLANT = train_sample("find-plant", 1)[0]
 LINES = ["Be polite.", "Count to three.", ADVICE, "Think of the weather."]
-PROPOSING = ("copro", "mipro", "simba")
-NEW = (*PROPOSING, "bootstrap-random")
-
-
-def varied(prompt):
-    """An actor for SIMBA, which needs scores that differ: 0.5 where the task asks for the longest, a little less where
-    it asks for the shortest, and 0 elsewhere; with the advice 0.5 there too."""
-    task = prompt.rpartition("<user>")[2]
-    went = GO in task
-    if "longest" in task or "shortest" in task or advised(prompt):
-        last = "frobnicate" if "shortest" in task and not advised(prompt) else STAY
-        return says(thought="As planned.", action=last if went else GO)
-    return says(thought="As planned.", action=STAY)
+NEW = ("mipro", "bootstrap-random")
 
 
 def models(name, lines=None):
     """Models with which that optimizer can find something."""
-    lines = lines or ([ADVICE] if name == "simba" else LINES)
     if name == "bootstrap-random":
         return Models(actor=actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt)))
-    return Models(actor=varied if name == "simba" else actor(advised), proposer=proposer(lines))
+    return Models(actor=actor(advised), proposer=proposer(lines or LINES))
 
 
-ENOUGH = {"copro": 8, "mipro": 12, "simba": 22, "bootstrap-random": 8, "bootstrap": 4, "none": 1}
+ENOUGH = {"mipro": 12, "bootstrap-random": 8, "bootstrap": 4, "none": 1}
 """Rollouts with which each of them finds it."""
 
 
 def small(name, rollouts=None, **changes):
     """A request of that optimizer."""
     rollouts = ENOUGH[name] if rollouts is None else rollouts
-    train = (LONGEST[0], SHORTEST[1], PLANT) if name == "simba" else LONGEST[:2]
-    return wanted(name, train=train, val=SHORTEST[:1], rollouts=rollouts, **changes)
-
-
-def test_copro_finds_the_line(live):
-    scripted = models("copro")
-    compiled = compile_agent(Agent("react"), scripted.within(live), small("copro"))
-    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert ADVICE in compiled.chosen_state["actor"]["signature"]["instructions"]
-    said = scripted.engines["proposer"].prompts
-    assert len(said) >= 3, "the line is the third that is proposed"
-    assert "1 variants: 0.00 ->" in said[-1], "later rounds are told what came of the earlier ones"
+    return wanted(name, train=LONGEST[:2], val=SHORTEST[:1], rollouts=rollouts, **changes)
 
 
 def test_mipro_finds_a_demonstration(live):
@@ -89,23 +60,6 @@ def test_mipro_finds_a_demonstration(live):
     assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
     assert {demo["action"] for demo in compiled.chosen_state["actor"]["demos"]} == {GO}
     assert any(GO in prompt.rpartition("<user>")[2] for prompt in scripted.engines["proposer"].prompts)
-
-
-def test_simba_finds_the_rule(live):
-    scripted = models("simba", [ADVICE])
-    compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
-    assert (compiled.before, compiled.after) == (ProgramScores(0.475, 50), ProgramScores(0.5, 50))
-    original = Agent("react").actor.signature.instructions
-    assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{original}\n\n{HEADING}\n- {ADVICE}"
-
-
-def test_simba_finds_a_demonstration(live):
-    """It takes two rollouts of different scores, and the better one to show what the worse one lacks."""
-    goes = actor(lambda prompt: asks_for("longest")(prompt) or shown(prompt))
-    scripted = Models(actor=goes, proposer=proposer(["Be polite."]))
-    compiled = compile_agent(Agent("react"), scripted.within(live), small("simba"))
-    assert (compiled.before, compiled.after) == (ProgramScores(0.0, 0), ProgramScores(0.5, 50))
-    assert {demo["action"] for demo in compiled.chosen_state["actor"]["demos"]} == {GO}
 
 
 def test_random_search_finds_the_set_with_the_demonstration(live):
@@ -125,7 +79,7 @@ def test_random_search_finds_the_set_with_the_demonstration(live):
 
 
 def test_none_writes_the_program_as_it_is(live, tmp_path):
-    scripted = models("copro")
+    scripted = models("mipro")
     request = small("none", 1)
     compiled = compile_agent(Agent("react"), scripted.within(live), request, out=tmp_path / "baseline.json")
     assert (compiled.improved, compiled.ended_by, compiled.rollouts) == (False, None, 1)
@@ -149,7 +103,7 @@ def test_a_budget_is_kept_and_no_candidate_begun_that_it_does_not_reach_for(live
         forecast = small_.forecast(live.protocol)
         assert compiled.ended_by is None
         assert compiled.rollouts <= rollouts
-        assert len(compiled.tried) >= 1 + (name != "simba"), "one candidate was compared at least"
+        assert len(compiled.tried) >= 2, "one candidate was compared at least"
         assert {role: n for role, n in scripted.asked.items() if n > forecast.calls.get(role, 0)} == {}
         assert compiled.lm_calls == sum(scripted.asked.values())
 
@@ -176,7 +130,7 @@ def test_a_perfect_program_is_not_searched_beyond(live, name, monkeypatch):
     assert compiled.rollouts == len(request.calibration.val)
 
 
-@pytest.mark.parametrize("name", ["copro", "mipro", "bootstrap-random"])
+@pytest.mark.parametrize("name", NEW)
 def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
     def went(trials):
         return float(any(GO in step.action for trial in trials for step in trial.trajectory.steps))
@@ -190,43 +144,40 @@ def test_a_perfect_candidate_ends_the_search(live, name, monkeypatch):
 # The prompt model
 
 
-@pytest.mark.parametrize("name", PROPOSING)
-def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, name, capsys):
+def test_an_answer_that_cannot_be_read_is_a_proposal_less(live, capsys):
     said = iter(["[[ ## completed ## ]]"] * 2)
     right = proposer([ADVICE])
-    scripted = models(name)
+    scripted = models("mipro")
     scripted.engines["proposer"].answer = lambda prompt: next(said, None) or right(prompt)
-    compiled = compile_agent(Agent("react"), scripted.within(live), small(name))
+    compiled = compile_agent(Agent("react"), scripted.within(live), small("mipro"))
     assert compiled.usage["proposer"].malformed >= 1
     assert compiled.candidate
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", PROPOSING)
 @pytest.mark.parametrize(
     "answer", ["[[ ## completed ## ]]", json.dumps({"diagnosis": "-", "edits": [f"add: {'x' * LONGEST_LINE}x"]})]
 )
-def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, name, answer):
-    scripted = models(name)
+def test_a_prompt_model_that_never_says_anything_usable_changes_nothing(live, answer):
+    scripted = models("mipro")
     scripted.engines["actor"].answer = actor(lambda _: False)
     scripted.engines["proposer"].answer = lambda _: answer
-    request = small(name, 20)
+    request = small("mipro", 20)
     compiled = compile_agent(Agent("react"), scripted.within(live), request)
     assert compiled.candidate is None
     assert len(compiled.tried) == 1
 
 
-@pytest.mark.parametrize("name", PROPOSING)
 @pytest.mark.parametrize("fault", [LMServerError("oops"), RuntimeError("oops")])
-def test_a_prompt_model_that_fails_ends_the_compile(live, name, fault, tmp_path):
+def test_a_prompt_model_that_fails_ends_the_compile(live, fault, tmp_path):
     def fails(_):
         raise fault
 
-    scripted = models(name)
+    scripted = models("mipro")
     scripted.engines["proposer"].answer = fails
     out = tmp_path / "compiled.json"
     with pytest.raises(BackendFailure, match="proposer failed"):
-        compile_agent(Agent("react"), scripted.within(live), small(name), out=out)
+        compile_agent(Agent("react"), scripted.within(live), small("mipro"), out=out)
     assert scripted.asked["proposer"] == 1
     assert load(out).ended_by == "error"
 
@@ -272,23 +223,6 @@ def test_mipro_says_what_to_install(monkeypatch):
     with pytest.raises(UsageError, match=r"pip install 'rsso-dspy\[mipro\]'"):
         get_optimizer("mipro")
     assert get_optimizer("gepa").name == "gepa"
-
-
-def test_simba_wants_two_variants_to_learn_from():
-    with pytest.raises(UsageError, match="2 train variants"):
-        get_optimizer("simba").least(Calibration(LONGEST[:1], SHORTEST[:1]))
-
-
-@pytest.mark.parametrize("predictors", [1, 2, 4])
-def test_copro_proposes_about_as_much_as_it_can_play(predictors):
-    for candidates in range(1, 60):
-        depth, breadth = plan_copro_rounds(predictors, candidates)
-        proposed = depth * breadth - 1
-        assert proposed <= max(1, candidates)
-        assert proposed * predictors <= max(candidates, predictors)
-        calibration = Calibration(LONGEST[:1], SHORTEST[:1])
-        assert proposed <= count_copro_proposals(calibration, candidates + 1)
-    assert plan_copro_rounds(1, 9) == (3, 3)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)

@@ -278,11 +278,10 @@ def test_a_search_starts_from_what_is_sent(kind):
     assert get_kept_instruction(sent, "sso") == sent
 
 
-@pytest.mark.parametrize("name", ["gepa", "copro"])
-def test_under_the_complete_interface_the_words_that_are_sent_are_shown_edited_and_played(live, name):
+def test_under_the_complete_interface_the_words_that_are_sent_are_shown_edited_and_played(live):
     within = replace(live, runtime=replace(live.runtime, rules=replace(live.runtime.rules, interface="complete")))
     models = Models(actor=actor(advised), proposer=proposer([ADVICE]))
-    compiled = compile_agent(Agent("react"), models.within(within), wanted(name, rollouts=6))
+    compiled = compile_agent(Agent("react"), models.within(within), wanted(rollouts=6))
     sent = SPOKEN[FlatActor.instructions]
     assert all(number_lines(sent) in prompt for prompt in models.engines["proposer"].prompts)
     assert compiled.chosen_state["actor"]["signature"]["instructions"] == f"{sent}\n\n{HEADING}\n- {ADVICE}"

@@ -53,7 +53,7 @@ def test_a_benchmark_without_gold_paths_says_what_works_instead():
             "react",
             {},
             UsageError,
-            "gepa has no use for a teacher: compile with --optimizer clauses or",
+            "gepa has no use for a teacher: compile with --optimizer bootstrap or",
         ),
         ("bootstrap", "reflexion", {"roles": ["reflector"]}, UsageError, "gold paths teach the actor alone"),
         ("bootstrap", "react", {"train": (DEV,)}, SplitError, "lifespan-longest-lived::62 .dev."),

@@ -4,11 +4,9 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from rsso_dspy.recordings import Exchange
+from rsso_dspy.regions import REGIONS
 from rsso_dspy.report.page import Exchanges, write_page
-from rsso_dspy.signatures.layouts import CACHE_ORDER, find_first_state
 from tests.live import region
 from tests.records import record
 from tests.report.page_reading import (
@@ -158,23 +156,22 @@ def test_regions_change_at_their_steps_and_bad_answers_are_marked(visit, tmp_pat
     assert page.get_by_label("What came of it").get_by_text("not understood").is_visible()
 
 
-@pytest.mark.parametrize("layout", ["cache", "append"])
-def test_under_a_layout_regions_stand_and_history_ends_where_they_do_there(visit, tmp_path, layout):
+def test_regions_stand_and_history_begins_where_they_do_in_the_prompt(visit, tmp_path):
     unit = record("rsso", "boil", 22, [[0] * 31])
-    regions = (*(name for name in CACHE_ORDER if name not in ("action_templates", "task", "history")), "mine")
+    regions = (*(name for name in REGIONS if name not in ("action_templates", "task", "history")), "mine")
     trial = replace(unit.trials[0], shown=dict.fromkeys(regions, "- Text."))
-    unit = replace(unit, trials=(trial,), protocol=f"sso-adapt/1 trials=1 layout={layout}")
-    write_page(tmp_path / "cache.html", "Cache", [], [unit])
-    page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "cache.html")
+    unit = replace(unit, trials=(trial,))
+    write_page(tmp_path / "order.html", "Order", [], [unit])
+    page = visit("#/trials/rsso/boil::22/s0/t1", file=tmp_path / "order.html")
     at_step(page, 1, of=31)
     stood = page.locator(".region b").all_text_contents()
     titles = {"plans_from_past_attempts": "Plans from past attempts"}
-    names = ["mine", *(titles.get(name, name) for name in CACHE_ORDER if name != "action_templates")]
-    assert [name.lower() for name in stood] == [name.lower() for name in names]
+    *names, history = (titles.get(name, name) for name in REGIONS if name != "action_templates")
+    assert [name.lower() for name in stood] == [name.lower() for name in (*names, "mine", history)]
     for step in range(1, 32):
         at_step(page, step, of=31)
         states = page.locator(".region.r-history .seen").count()
-        assert states == step - (find_first_state(step, "cache") if layout == "cache" else 0)
+        assert states == min(step, 10)
         title = page.locator(".region.r-history .dim").first.inner_text()
         assert title.startswith("last ") == (states < step)
         page.keyboard.press("j")

@@ -24,10 +24,8 @@ from rsso_dspy.lm.adapters.field_values import convert_value, is_list_field, is_
 from rsso_dspy.lm.adapters.lenient import join_tool_call, repair_leniently
 from rsso_dspy.lm.adapters.list_values import is_json_list
 from rsso_dspy.lm.adapters.repair import is_echoed_placeholder, repair_answer, trim_answer
-from rsso_dspy.lm.adapters.turns import ask_again, format_turns
 from rsso_dspy.signatures.complete import speak_completely
-from rsso_dspy.signatures.conversation import HOW, find_turns, list_absent
-from rsso_dspy.signatures.layouts import SEEN, arrange_fields, cache_by_words
+from rsso_dspy.signatures.fields import cache_by_words, remove_fields
 
 __all__ = ["ChatAdapter", "JSONAdapter", "XMLAdapter"]
 
@@ -45,14 +43,9 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
     In every format DSPy misreads an answer if it takes a draft inside leading thinking tags for the answer, or if the
     last field is the prompt's own placeholder; the subclasses add further cases.
 
-    Empty inputs and empty fields of demonstrations are left out of the prompt. ``dspy.settings.layout`` orders the
-    inputs; the turns in ``dspy.settings.conversation`` are sent as messages. Under ``dspy.settings.interface`` =
+    Empty inputs and empty fields of demonstrations are left out of the prompt. Under ``dspy.settings.interface`` =
     complete the answer form is described in fewer words (`brief.py`).
     """
-
-    sends_conversations = True
-    asks_for: "_TolerantAdapter | None" = None
-    """The adapter whose question this one repeats in another format, if any."""
 
     def _call_preprocess(
         self, lm: dspy.BaseLM, lm_kwargs: dict[str, Any], signature: type[dspy.Signature], inputs: dict[str, Any]
@@ -61,26 +54,10 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         if rollout is not None and getattr(lm, "cache", False) and lm_kwargs.get("temperature", usual):
             lm_kwargs.setdefault("rollout_id", rollout)  # otherwise DSPy's cache would merge all retries
         processed: Any = super()._call_preprocess(lm, lm_kwargs, signature, inputs)
-        turns = find_turns(processed)
         absent = tuple(name for name in processed.input_fields if inputs.get(name, "") in ("", None))
-        absent = list_absent(processed, turns) if turns else absent
         if dspy.settings.get("interface") == "complete":
             processed = speak_completely(processed, absent)
-        if turns:
-            return arrange_fields(processed, (), "append")
-        return arrange_fields(processed, absent, "paper" if dspy.settings.get("layout") in (None, "paper") else "cache")
-
-    def format(
-        self, signature: type[dspy.Signature], demos: list[dict[str, Any]], inputs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        turns = find_turns(signature) if SEEN in signature.input_fields else ()
-        if not turns:
-            messages: list[dict[str, Any]] = super().format(signature, demos, inputs)
-            return messages
-        if self.asks_for is not None:
-            asked = self.asks_for.format(signature, demos, inputs)
-            return ask_again(asked, self.user_message_output_requirements(signature))
-        return format_turns(self, signature, demos, turns)
+        return remove_fields(processed, absent)
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[dict[str, Any]]:
         answers: list[dict[str, Any]] = super(_TolerantAdapter, self._asking(lm)).__call__(lm, *asked, **named)
@@ -122,14 +99,9 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         return _get_system_message(signature, type(self), can_be_brief(signature))
 
     def _build_system_message(self, signature: type[dspy.Signature], brief: bool) -> str:
-        if not brief and SEEN not in signature.input_fields:
+        if not brief:
             return super().format_system_message(signature)
-        if brief:
-            form, objective = [describe_form(self, signature)], describe_objective(signature)
-        else:
-            form = [self.format_field_description(signature), self.format_field_structure(signature)]
-            objective = self.format_task_description(signature)
-        return "\n\n".join([*form, *([HOW] if SEEN in signature.input_fields else []), objective])
+        return f"{describe_form(self, signature)}\n\n{describe_objective(signature)}"
 
     def user_message_output_requirements(self, signature: type[dspy.Signature]) -> str:
         if not can_be_brief(signature):
@@ -187,11 +159,9 @@ class _TolerantAdapter(dspy.ChatAdapter, ABC):
         """
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
-        again = JSONAdapter(
+        return JSONAdapter(
             use_native_function_calling=self.use_native_function_calling, parallel_tool_calls=self.parallel_tool_calls
         )
-        again.asks_for = self
-        return again
 
 
 @cache_by_words

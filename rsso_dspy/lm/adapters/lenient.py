@@ -16,7 +16,7 @@ from rsso_dspy.lm.adapters.field_names import ENVIRONMENT, PROSE, SPARED, map_na
 from rsso_dspy.lm.adapters.field_values import is_optional_field
 from rsso_dspy.lm.adapters.literals import parse_literal
 from rsso_dspy.lm.adapters.repair import EVERY, LEAD_IN, is_placeholder, repair_answer
-from rsso_dspy.signatures.layouts import cache_by_words
+from rsso_dspy.signatures.fields import cache_by_words
 
 LONGEST_LINE = 120
 """Maximum characters of a line that can be an action."""

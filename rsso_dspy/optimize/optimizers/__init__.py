@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration
-from rsso_dspy.optimize.optimizers import clauses, copro_mipro, demonstrations, gepa, simba
+from rsso_dspy.optimize.optimizers import demonstrations, gepa, mipro
 from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, is_exemplary
 from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, GepaProposer, select_called_predictors
 from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT
@@ -81,29 +81,13 @@ OPTIMIZERS = {
             run=gepa.run_gepa,
         ),
         Optimizer(
-            "clauses",
-            "this project",
-            least=clauses.count_least_rollouts,
-            most=lambda _: None,
-            proposals=clauses.count_proposals,
-            run=clauses.run_clauses,
-        ),
-        Optimizer(
             "mipro",
             "Opsahl-Ong et al. 2024, dspy.MIPROv2",
             least=demonstrations.count_one_set_rollouts,
             most=lambda _: None,
-            proposals=copro_mipro.count_mipro_proposals,
-            run=copro_mipro.run_mipro,
+            proposals=mipro.count_proposals,
+            run=mipro.run_mipro,
             needs="optuna",
-        ),
-        Optimizer(
-            "simba",
-            "dspy.SIMBA",
-            least=simba.count_least_rollouts,
-            most=lambda _: None,
-            proposals=simba.count_proposals,
-            run=simba.run_simba,
         ),
         Optimizer(
             "bootstrap",
@@ -120,14 +104,6 @@ OPTIMIZERS = {
             most=demonstrations.count_all_sets_rollouts,
             proposals=lambda _, __: 0,
             run=demonstrations.run_bootstrap_random,
-        ),
-        Optimizer(
-            "copro",
-            "Opsahl-Ong et al. 2024, dspy.COPRO",
-            least=copro_mipro.count_least_copro_rollouts,
-            most=lambda _: None,
-            proposals=copro_mipro.count_copro_proposals,
-            run=copro_mipro.run_copro,
         ),
         Optimizer(
             "none",

@@ -18,9 +18,11 @@ from rsso_dspy.optimize.optimizers.demonstrations import WORTH_SHOWING, is_worth
 from rsso_dspy.optimize.optimizers.search import ALL_SOLVED, find_search_end, has_perfect_candidate
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.conversation import CHARACTERS_PER_TOKEN
 from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.records import Variant
+
+CHARACTERS_PER_TOKEN = 4
+"""Used to estimate the length of a lesson, since not every model has a tokenizer here."""
 
 NOTHING_TAUGHT = "the teacher did nothing that is short enough and good enough to show"
 

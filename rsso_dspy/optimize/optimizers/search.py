@@ -111,7 +111,7 @@ class SearchStudent(Student):
     demonstrations are played: no prefixes, which are in no prompt and would make another candidate of the same words,
     and no models."""
 
-    def __init__(self, search: Search, shown: Callable[[Rollout, TracedCall], bool] = lambda *_: True):
+    def __init__(self, search: Search, shown: Callable[[Rollout, TracedCall], bool]):
         super().__init__(search.agent, search.rollouts, shown)
         self.search = search
 

@@ -44,8 +44,7 @@ function aheadParts(data, trial, number) {
   if (!actors.length) return [];
   const { messages } = actors[0];
   const systems = messages.filter(([role]) => role === "system");
-  const layout = layoutOf(data);
-  const demos = layout === "append" ? [] : messages.filter(([role]) => role !== "system").slice(0, -1);
+  const demos = messages.filter(([role]) => role !== "system").slice(0, -1);
   const part = (name, title, found, words) => (found.length ? folding(`region ${name}`, false,
     { class: `region r-other ${name}` },
     [el("i", { class: "swatch" }), el("b", {}, title), " ", el("span", { class: "dim" }, words)],

@@ -10,21 +10,11 @@ const REGIONS = {
   skills: "Skills",
   history: "History",
 };
-/** The order of Algorithm 1, and that of the layouts `cache` and `append`; regions of a method's own are named by a star. */
-const ORDERS = {
-  paper: ["constitution", "plans_from_past_attempts", "task", "progress", "action_templates", "skills", "*", "history"],
-  cache: [
-    "*", "action_templates", "constitution", "task", "experience", "past_strategies", "plans_from_past_attempts",
-    "past_attempts", "history", "progress", "skills", "known_errors",
-  ],
-};
+/** The order of Algorithm 1; regions of a method's own are named by a star. */
+const ORDER = ["constitution", "plans_from_past_attempts", "task", "progress", "action_templates", "skills", "*", "history"];
 const CLOSED = new Set(["constitution", "action_templates", "history"]);
 
-/** The layout of its prompts, which a protocol's name tells. */
-const layoutOf = (data) => /(?:^| )layout=(cache|append)(?: |$)/.exec(data.about.protocol)?.[1] ?? "paper";
-const orderOf = (data) => ORDERS[layoutOf(data) === "paper" ? "paper" : "cache"];
-
-/** Whether its prompts show whole rooms, which a protocol's name tells too. */
+/** Whether its prompts show whole rooms, which a protocol's name tells. */
 const isComplete = ({ about: { protocol } }) => {
   const words = protocol.split(" ");
   return words.includes("interface=complete") || (words[0].startsWith("adapt/") && !words.includes("interface=sso"));
@@ -51,8 +41,7 @@ function shownAt(data, trial, region, number) {
 /** Region, its text and whether it reads otherwise than a step before. */
 function regionsAt(data, trial, number) {
   const others = [...new Set(Object.keys(trial.shown).map((name) => name.split(/[:@]/)[0]))];
-  const order = orderOf(data);
-  const names = order.flatMap((name) => (name === "*" ? others.filter((other) => !order.includes(other)) : name));
+  const names = ORDER.flatMap((name) => (name === "*" ? others.filter((other) => !ORDER.includes(other)) : name));
   return names.map((name) => {
     const at = (step) => {
       if (name === "task") return data.texts[trial.task].trim();
@@ -95,14 +84,10 @@ function regionPart(region, links) {
     el("div", { class: "body" }, body, links(name)));
 }
 
-/**
- * The last ten states with the answers between them; under the layout `cache` up to ten more, under `append` all, also
- * where a very long conversation has lost its beginning.
- */
+/** The last ten states with the answers between them. */
 function historyAt(data, trial, number) {
   const states = [trial.start, ...trial.steps.slice(0, number - 1).map((step) => step.state)];
-  const beyond = Math.max(0, states.length - WINDOW);
-  const first = { paper: beyond, cache: beyond - (beyond % WINDOW), append: 0 }[layoutOf(data)];
+  const first = Math.max(0, states.length - WINDOW);
   const blocks = [];
   let before = new Set();
   let room = null;
