@@ -111,12 +111,6 @@ class ProtocolConfig(Section):
     """Transfer: number of training variants per task."""
     stream_trials: int = Field(1, gt=0, le=MOST_TRIALS)
     """Trials per variant for methods that write a constitution over a stream of variants."""
-    stream_returns: int | None = Field(None, gt=0, le=MOST_PER_TASK)
-    """Test of forgetting: streams begin with this many task types, go on to all others, and return to other variants of
-    the first ones. The report compares both visits (default: no return)."""
-    wrong_rewards: float | None = Field(None, gt=0, le=1)
-    """Test of repair: share of trials in the second third of a stream that memories are told with a wrong reward;
-    before the last third they are told the true one. Scores are always true (default: none)."""
 
 
 class SkillsConfig(Section):

@@ -19,7 +19,7 @@ from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.entries import EntrySettings
 from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.records import Trajectory, TrialResult, Usage, Variant
+from rsso_dspy.records import TrialResult, Usage, Variant
 from rsso_dspy.signatures.layouts import Layout
 
 RETRY_TEMPERATURE = 0.7
@@ -67,8 +67,6 @@ class TrialRules:
     """Memories are read but never change."""
     lasting: tuple[str, ...] = ()
     """Regions of memories that are passed on to another variant: these also learn from the last trial."""
-    told_wrong: float = 0.0
-    """Share of trials that lasting memories are told with a wrong reward."""
     layout: Layout = "paper"
     """Order of the regions in the actor's prompt; see `layouts.py`."""
     max_conversation: int = 32_000
@@ -100,9 +98,6 @@ class ResumeState:
     """Snapshots by memory name. A memory that is not named starts empty."""
     played: tuple[TrialResult, ...] = ()
     """Trials of this unit that were played before; new trials are numbered after them."""
-    corrections: tuple[Trajectory, ...] = ()
-    """Trials that lasting memories were told with a wrong reward: they are told again, with the true one, before the
-    next trial."""
 
 
 @dataclass(frozen=True)

@@ -169,59 +169,6 @@ def test_a_malformed_answer_is_counted_and_teaches_nothing(row):
     assert (counts["malformed"], counts["held"]) == (1, 0)
 
 
-def say(trajectory):
-    return f"{'solved' if trajectory.solved else 'failed'} {trajectory.variant.key}"
-
-
-def revise(task, known, failed, solved):  # noqa: ARG001
-    return [InsightChange("add", 0, f"{failed} below {', '.join(solved)}")]
-
-
-OF_OUTCOME = {
-    "exprag": lambda: ExpRag(say, words_embed),
-    "expel": lambda: Expel(revise, say),
-    "awm": lambda: AgentWorkflowMemory(lambda t, _: [WorkflowText(name(t), (say(t),))]),
-    "reasoningbank": lambda: ReasoningBank(lambda t: [StrategyText("", "", say(t))], words_embed),
-    "ace": lambda: Playbook(lambda t, _: PlaybookReview({}, (say(t),)), words_embed),
-    "cheatsheet": lambda: Cheatsheet(lambda t, sheet: f"{sheet} {say(t)}".strip()),
-    "coding": lambda: CodingEntries(shared=True),
-}
-"""Memories whose texts say how the attempt ended."""
-ALL_TOLD = ["solved boil::1", "solved boil::3", "{} boil::2"]
-
-
-@pytest.mark.parametrize(
-    ("row", "truth", "taken", "texts"),
-    [
-        ("exprag", 100, 1, ALL_TOLD),
-        ("exprag", 0, 1, ALL_TOLD),
-        ("reasoningbank", 100, 1, ALL_TOLD),
-        ("reasoningbank", 0, 1, ALL_TOLD),
-        ("ace", 100, 1, ALL_TOLD),
-        ("ace", 0, 1, ALL_TOLD),
-        ("awm", 100, 0, ALL_TOLD),
-        ("awm", 0, 1, ALL_TOLD[:2]),
-        ("expel", 100, 2, [" below solved boil::1, solved boil::3, solved boil::2"]),
-        ("expel", 0, 1, ["failed boil::2 below solved boil::3"]),
-        ("cheatsheet", 100, None, ["solved boil::1 failed boil::2 solved boil::3 solved boil::2"]),
-        ("cheatsheet", 0, None, ["solved boil::1 solved boil::2 solved boil::3 failed boil::2"]),
-        ("coding", 100, 0, ["lift cup"]),
-        ("coding", 0, 0, ["lift cup"]),
-    ],
-)
-def test_a_correction_takes_back_what_the_misreported_trial_wrote(row, truth, taken, texts):
-    acts = ("push cup", "lift cup")
-    memory, told, misled = OF_OUTCOME[row](), play(B, 1, truth, acts, (0,)), play(B, 1, 100 - truth, acts, (0,))
-    teach(memory, play(A, 1, 100), misled, play(C, 1, 100))
-    memory.begin_trial(B, TASKS[B.key])
-    assert memory.correct(told) == taken
-    newest = memory.entries[-1:] if row == "cheatsheet" else memory.entries
-    assert [entry.text for entry in newest] == [text.format(say(told).split()[0]) for text in texts]
-    before = memory.snapshot()
-    assert memory.take_back(A.key, 9) == 0, "a trial that wrote nothing"
-    assert memory.snapshot() == before
-
-
 def test_votes_keep_an_insight_and_drop_it():
     said = []
     memory = Expel(lambda *_: said.pop(0), tell)

@@ -28,8 +28,6 @@ const COUNTS = {
   pieces: ["piece stored", "pieces stored"],
   pool: ["candidate kept", "candidates kept"],
   calls: ["model call", "model calls"],
-  told_wrong: ["trial told with a wrong reward", "trials told with a wrong reward"],
-  corrected: ["wrong reward corrected", "wrong rewards corrected"],
   verbalize_calls: ["put into words", "put into words"],
   equivalent_calls: ["compared by a model", "compared by a model"],
 };
