@@ -45,11 +45,6 @@ _TABLE = (
     Region(
         "past_strategies", "strategies drawn from attempts at other tasks like this one; use those that fit", "variant"
     ),
-    Region(
-        "known_errors",
-        "errors that were met before in such a situation, and what helped; information, not orders",
-        "step",
-    ),
     Region("history", "what you saw and did lately, newest last", "grows", required=True),
 )
 

@@ -202,7 +202,7 @@ class ReflectionsConfig(Section):
 
 
 class EntriesConfig(Section):
-    """Bounds of the memories that keep a list of texts: `last-trajectory` to `coding`."""
+    """Bounds of the memories that keep a list of texts: `last-trajectory` to `cheatsheet`."""
 
     max_entries: int = Field(100, gt=0, le=MOST_KEPT)
     """Maximum number of entries; the weakest, or the oldest, is dropped first."""
@@ -223,10 +223,6 @@ class MemoryConfig(Section):
     """The constitution."""
     entries: EntriesConfig = EntriesConfig()
     """The memories of entries."""
-    given: str | None = None
-    """Folder of an Agent Skill (SKILL.md), or a file such as AGENTS.md, that the method `given` reads."""
-    coding: str | None = None
-    """Project with a `.reflexion/` folder whose entries the method `coding` starts from (default: it starts empty)."""
 
 
 class Config(Section):
@@ -298,8 +294,6 @@ class Config(Section):
         if self.benchmark == DEFAULT:
             del data["benchmark"]  # runs older than this key can be resumed
         data["memory"]["reflections"] = self.memory.reflections.identify()
-        for name in ("given", "coding"):
-            del data["memory"][name]  # results depend on their content: `carried`
         if self.memory.entries == EntriesConfig():
             del data["memory"]["entries"]
         for section, name in (("skills", "past_reward"), ("constitution", "at_end"), ("constitution", "prompts")):

@@ -9,7 +9,6 @@ const MEMORIES = {
   past_attempts: "Past attempts",
   experience: "Experience",
   past_strategies: "Strategies",
-  known_errors: "Known errors",
 };
 const COUNTS = {
   written: ["written", "written"],

@@ -15,7 +15,7 @@ const ORDERS = {
   paper: ["constitution", "plans_from_past_attempts", "task", "progress", "action_templates", "skills", "*", "history"],
   cache: [
     "*", "action_templates", "constitution", "task", "experience", "past_strategies", "plans_from_past_attempts",
-    "past_attempts", "history", "progress", "skills", "known_errors",
+    "past_attempts", "history", "progress", "skills",
   ],
 };
 const CLOSED = new Set(["constitution", "action_templates", "history"]);
