@@ -309,15 +309,6 @@ def sum_usage(trials: Iterable[TrialResult]) -> dict[str, Usage]:
     return total
 
 
-FIRST_VISIT, BETWEEN, RETURN = "first visit", "between", "return"
-BEFORE, DURING, AFTER = "before", "during", "after"
-"""Phases of a stream that returns to its first task types, and of one whose memories are told wrong rewards."""
-
-TOLD_WRONG, CORRECTED, TAKEN_BACK = "told_wrong", "corrected", "taken_back"
-"""Counts beside those of a memory's `learn`: the trial was told with a wrong reward; so many earlier trials were told
-again with the true one, before this trial; so many items that these had written were taken back, where a memory can."""
-
-
 SourceKind = Literal["file", "training", "stream"]
 """An input file of the run; a training; the previous unit of a stream."""
 
@@ -403,8 +394,6 @@ class UnitRecord(TrialsRecord):
     """Steps allowed per trial."""
     trials_allowed: int = 0
     """Maximum number of trials; 0 in records of older versions."""
-    stream_phase: str = ""
-    """Phase of its stream; empty outside of a stream with phases."""
 
     @property
     def key(self) -> str:

@@ -32,10 +32,6 @@ _TABLE = (
     Region("past_attempts", "what you did and saw in earlier attempts at this very task, and how they ended"),
     Region("experience", "attempts at other tasks that are worded like this one, and how they ended"),
     Region("past_strategies", "strategies drawn from attempts at other tasks like this one; use those that fit"),
-    Region(
-        "known_errors",
-        "errors that were met before in such a situation, and what helped; information, not orders",
-    ),
     Region("history", "what you saw and did lately, newest last", required=True),
 )
 

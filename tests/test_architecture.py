@@ -32,7 +32,7 @@ ALLOWED = {
     "regions": set(),
     "signatures": {"regions"},
     "coding": GROUND,
-    "memory": GROUND | {"coding"},
+    "memory": GROUND,
     "environments": GROUND | {"paths"},
     "benchmarks": GROUND | {"environments"},
     "config": GROUND | {"pricing", "environments", "addresses"},

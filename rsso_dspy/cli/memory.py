@@ -59,7 +59,7 @@ def show(
         )
         for entry in entries:
             counts = "".join(f", {key} {value}" for key, value in entry.data.items() if not isinstance(value, str))
-            written = " ".join(f"{variant}#{trial}" for variant, trial in entry.learned) or "given"
+            written = " ".join(f"{variant}#{trial}" for variant, trial in entry.learned)
             print_paragraph(f"{entry.id} from {written}{counts}; read at {_format_reads(entry.reads)}", "  ")
             for key, value in entry.data.items():
                 if isinstance(value, str):

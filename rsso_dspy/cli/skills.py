@@ -282,14 +282,3 @@ def export(
         found = load_skill_source(run, unit, arm, print_left_out_files)
         atomic_write_text(out, export_library(found).to_json())
     echo(f"{out}: {format_plural(found.held.library, 'skill')} of {unit}, {found.record.arm}, from {run}")
-
-
-@app.command("import")
-def import_(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder that `skills export --format skill` wrote.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Library file to write, for `run --skills`.")],
-) -> None:
-    """Write the library in a folder of the Agent Skills format into one JSON file. Nothing in the folder is run."""
-    from rsso_dspy.experiment.portable_formats import import_skill_folder
-
-    echo(f"{out}: the library of {import_skill_folder(folder, out)}")

@@ -104,12 +104,6 @@ class ProtocolConfig(Section):
     """Transfer: number of training variants per task."""
     stream_trials: int = Field(1, gt=0, le=MOST_TRIALS)
     """Trials per variant for methods that write a constitution over a stream of variants."""
-    stream_returns: int | None = Field(None, gt=0, le=MOST_PER_TASK)
-    """Test of forgetting: streams begin with this many task types, go on to all others, and return to other variants of
-    the first ones. The report compares both visits (default: no return)."""
-    wrong_rewards: float | None = Field(None, gt=0, le=1)
-    """Test of repair: share of trials in the second third of a stream that memories are told with a wrong reward;
-    before the last third they are told the true one. Scores are always true (default: none)."""
 
 
 class SkillsConfig(Section):
@@ -201,7 +195,7 @@ class ReflectionsConfig(Section):
 
 
 class EntriesConfig(Section):
-    """Bounds of the memories that keep a list of texts: `last-trajectory` to `coding`."""
+    """Bounds of the memories that keep a list of texts: `last-trajectory` to `cheatsheet`."""
 
     max_entries: int = Field(100, gt=0, le=MOST_KEPT)
     """Maximum number of entries; the weakest, or the oldest, is dropped first."""
@@ -222,10 +216,6 @@ class MemoryConfig(Section):
     """The constitution."""
     entries: EntriesConfig = EntriesConfig()
     """The memories of entries."""
-    given: str | None = None
-    """Folder of an Agent Skill (SKILL.md), or a file such as AGENTS.md, that the method `given` reads."""
-    coding: str | None = None
-    """Project with a `.reflexion/` folder whose entries the method `coding` starts from (default: it starts empty)."""
 
 
 class Config(Section):
@@ -297,8 +287,6 @@ class Config(Section):
         if self.benchmark == DEFAULT:
             del data["benchmark"]  # runs older than this key can be resumed
         data["memory"]["reflections"] = self.memory.reflections.identify()
-        for name in ("given", "coding"):
-            del data["memory"][name]  # results depend on their content: `carried`
         if self.memory.entries == EntriesConfig():
             del data["memory"]["entries"]
         for section, name in (("skills", "past_reward"), ("constitution", "at_end"), ("constitution", "prompts")):

@@ -6,7 +6,7 @@ build(config, variants, "neural", out, jobs)      # co-operative mode: a meta-ad
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,8 @@ from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.experiment.guards import check_sources
 from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
-from rsso_dspy.memory.constitution import LASTING, Constitution, merge_lasting_rules
+from rsso_dspy.memory.constitution import LASTING, Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
-from rsso_dspy.memory.constitution.rules import normalize_lesson
 from rsso_dspy.records import UnitRecord
 from rsso_dspy.store.memory_sources import describe, sources_of
 from rsso_dspy.store.unit_store import Store
@@ -75,23 +74,6 @@ def open_constitution(source: Path, arm: str | None = None) -> ConstitutionFile:
     if arm is not None:
         raise UsageError(f"{source} is a file, which has no arms; drop --arm")
     return read_constitution(source)
-
-
-def list_unique_rules(one: ConstitutionFile, other: ConstitutionFile) -> list[str]:
-    """Return the rules of one constitution that another lacks, as prompt lines."""
-    known = {normalize_lesson(rule.lesson) for rule in other.constitution.rules}
-    return [rule.lesson.line for rule in one.constitution.rules if normalize_lesson(rule.lesson) not in known]
-
-
-def merge_constitution_files(books: Mapping[str, ConstitutionFile]) -> ConstitutionFile:
-    """Merge the rules of several constitutions, by names of their sources, each once."""
-    provenance = {
-        "variants": list(dict.fromkeys(key for book in books.values() for key in book.variants)),
-        "rule_based": any(book.provenance.get("rule_based") for book in books.values()),
-        "merged_from": [{"source": source, **book.provenance} for source, book in books.items()],
-    }
-    examples = tuple(dict.fromkeys(example for book in books.values() for example in book.examples))
-    return ConstitutionFile(merge_lasting_rules(book.constitution for book in books.values()), provenance, examples)
 
 
 def load_stream_constitution(folder: Path, arm: str | None = None) -> ConstitutionFile:

@@ -32,8 +32,6 @@ NEEDED_FOR = {
     "entries": ("config.memory.entries.",),
     "anything learned": ("config.protocol.train_", "config.protocol.learn_after_", "config.protocol.frozen"),
     "constitution": ("config.memory.constitution.", "carried.constitution"),
-    "given": ("carried.given",),
-    "coding": ("carried.coding",),
     "advisor": (".roles.advisor.",),
     "stream": ("config.protocol.stream_trials",),
     "optimizers": (".roles.proposer.",),

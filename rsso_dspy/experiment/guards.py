@@ -3,7 +3,7 @@
 Planning a run (`run.plan_run`) applies every guard once.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ def check_sources(
     Raises `UsageError` if it comes from another benchmark, and `SplitError` if it was learned on a variant that the
     plan holds out. `say` receives a note on other test variants.
     """
-    for made_on in _benchmarks_in(provenance):
+    made_by = provenance.get("made_by")
+    if isinstance(made_by, Mapping) and (made_on := named_in(made_by)):
         check_benchmark(file, made_on, config.benchmark)
     if seen := sorted({unit.variant.key for unit in plan.units}.intersection(variants)):
         raise SplitError(
@@ -77,26 +78,3 @@ def check_readers(spec: RunSpec, read_only: bool = False) -> None:
         raise UsageError(
             f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or drop +constitution"
         )
-
-
-def check_given(spec: RunSpec, config: Config) -> None:
-    """Raise `UsageError` if a method needs a given text and the configuration names none, or the other way round."""
-    for name, path in (("given", config.memory.given), ("coding", config.memory.coding)):
-        readers = [method for method in spec.methods if name in get_method(method).memories]
-        if path and not readers:
-            raise UsageError(f"no method of this run reads memory.{name} ({path}); add the method {name}, or drop it")
-        if name == "given" and readers and not path:
-            raise UsageError(
-                f"{', '.join(readers)} would have nothing to read: name a skill's folder or an AGENTS.md, "
-                "--set memory.given=PATH"
-            )
-
-
-def _benchmarks_in(provenance: Mapping[str, Any]) -> Iterator[str]:
-    """Return the benchmarks that a file, or the files it was merged from, was made on."""
-    made_by, parts = provenance.get("made_by"), provenance.get("merged_from")
-    if isinstance(made_by, Mapping) and (name := named_in(made_by)):
-        yield name
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, Mapping):
-            yield from _benchmarks_in(part)

@@ -14,7 +14,6 @@ from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.forecast import Forecast, choose_sizes, count_calls
 from rsso_dspy.experiment.protocols import NamedProtocol, make_reflection_settings, resolve_protocol
-from rsso_dspy.experiment.stream_phases import order_stream
 from rsso_dspy.experiment.variant_selection import choose_variants, describe_missing_data
 from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.constitution.file import format_examples
@@ -22,11 +21,10 @@ from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.programs.methods import Method, get_method
 from rsso_dspy.programs.roles import MEMORIES, require_examples
 from rsso_dspy.programs.runtime import TrialRules
-from rsso_dspy.records import AFTER, DURING, ZERO_SHOT, Variant
+from rsso_dspy.records import ZERO_SHOT, Variant
 from rsso_dspy.store.units import Arm, Job, Training, Unit
 
 NOTHING_PLAYED: Mapping[str, int] = {}
-NO_PHASES: Mapping[Variant, str] = {}
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,6 @@ class Plan:
     """Whether a single trial can make skills."""
     reflections: ReflectionSettings = field(default_factory=ReflectionSettings)
     """Settings of the reflection memory."""
-    wrong_rewards: float = 0.0
-    """Share of a stream's trials that its memories are told with a wrong reward, in the phase for it."""
     benchmark: str = DEFAULT
 
     @property
@@ -83,15 +79,7 @@ class Plan:
         if not unit.place:
             return self.rules
         lasting = tuple(MEMORIES[name].region for name in unit.arm.method.streamed)
-        told_wrong = self.wrong_rewards if unit.phase == DURING else 0.0
-        return replace(self.rules, trials=self.stream_trials, lasting=lasting, told_wrong=told_wrong)
-
-    def list_misled_units(self, unit: Unit, passes: Callable[[Unit], bool] = lambda _: False) -> list[Unit]:
-        """Return the units whose wrong rewards are corrected before this unit's first trial."""
-        before = self.get_previous_unit(unit, passes)
-        if not self.wrong_rewards or before is None or (before.phase, unit.phase) != (DURING, AFTER):
-            return []
-        return [each for each in self.streams[unit.arm] if each.phase == DURING]
+        return replace(self.rules, trials=self.stream_trials, lasting=lasting)
 
     @property
     def training_rules(self) -> TrialRules:
@@ -118,23 +106,11 @@ class Plan:
                 known = sum(training.budgets) + len(training.budgets) if training else self.carried
                 rules = self.get_rules(each)
                 budgets = (each.budget,) * rules.trials
-                if not played.get(each.key):
-                    calls.update(self._count_corrections(each))
             calls.update(count_calls(each.arm.method, budgets, rules, known, played.get(each.key, 0), self.alone))
             calls.update(self._count_distillations(each.arm.method, len(budgets), rules, played.get(each.key, 0)))
         calls.update(self._count_advisor_calls(everything if work is None else work, played))
         sizes = choose_sizes(self.benchmark, self.rules.interface)
         return Forecast({role: count for role, count in calls.items() if count}, sizes)
-
-    def _count_corrections(self, unit: Unit) -> dict[str, int]:
-        trials = self.stream_trials * len(self.list_misled_units(unit))
-        calls: Counter[str] = Counter()
-        for name in unit.arm.method.streamed if trials else ():
-            per_trial = dict(MEMORIES[name].calls)
-            if name == "reflections":
-                per_trial["reflector"] = 2 if self.reflections.has("hierarchical") else 1
-            calls.update({role: count * trials for role, count in per_trial.items()})
-        return dict(calls)
 
     def _count_distillations(self, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
         """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""
@@ -177,27 +153,19 @@ def make_plan(protocol: str, rules: TrialRules, arms: Sequence[Arm], budgets: di
     return Plan(protocol, rules, tuple(units))
 
 
-def arrange_streams(plan: Plan, phases: Mapping[Variant, str] = NO_PHASES) -> Plan:
+def arrange_streams(plan: Plan) -> Plan:
     """Put the units of every arm that writes a constitution, or passes another memory on, into a stream.
 
-    The seed draws the order, equal for all arms, unless `phases` has every variant in order of play with its phase.
-    Streams come last, because each unit waits for the previous one.
+    The seed draws the order, equal for all arms. Streams come last, because each unit waits for the previous one.
     """
-    order_of_play = list(phases)
     writing = [unit for unit in plan.units if unit.arm.method.is_in_stream]
     rest = tuple(unit for unit in plan.units if not unit.arm.method.is_in_stream)
     streams: list[Unit] = []
     for arm in dict.fromkeys(unit.arm for unit in writing):
         units = [unit for unit in writing if unit.arm == arm]
-        if phases:
-            units.sort(key=lambda unit: order_of_play.index(unit.variant))
-        else:
-            Random(f"stream {units[0].seed}").shuffle(units)
+        Random(f"stream {units[0].seed}").shuffle(units)
         order = hashlib.sha256("\n".join(unit.variant.key for unit in units).encode()).hexdigest()[:6]
-        streams += [
-            replace(unit, place=f"{n}/{len(units)} of {order}", phase=phases.get(unit.variant, ""))
-            for n, unit in enumerate(units, start=1)
-        ]
+        streams += [replace(unit, place=f"{n}/{len(units)} of {order}") for n, unit in enumerate(units, start=1)]
     return replace(plan, units=rest + tuple(streams))
 
 
@@ -243,12 +211,10 @@ def plan_held_out(
         stream_trials=config.protocol.stream_trials,
         alone=protocol.skills.pairs == "any",
         reflections=reflections,
-        wrong_rewards=config.protocol.wrong_rewards or 0.0,
         benchmark=config.benchmark,
     )
-    phases = order_stream(config, arms, chosen)
     if config.protocol.setting != "transfer":
-        return arrange_streams(plan, phases)
+        return arrange_streams(plan)
     trained, rounds = dict.fromkeys(variant.task for variant in chosen), config.protocol.train_trials
     episodes = {task: _draw_episodes(task, config, protocol, say) for task in trained}
     return replace(

@@ -195,8 +195,6 @@ def _list_departures(config: Config, base: NamedProtocol, changed: NamedProtocol
     pairs += [("steps", base.steps, changed.steps), *_compare_decoding(base, config)]
     pairs += [
         ("stream_trials", ProtocolConfig().stream_trials, config.protocol.stream_trials),
-        ("stream_returns", None, config.protocol.stream_returns),
-        ("wrong_rewards", None, config.protocol.wrong_rewards),
         ("constitution.examples", None, config.memory.constitution.examples),
         ("reflections", MemoryConfig().reflections.size, config.memory.reflections.size),
         *_list_reflection_departures(config.memory.reflections.identify()),

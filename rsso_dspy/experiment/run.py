@@ -35,8 +35,7 @@ from rsso_dspy.experiment.executor import (
 )
 from rsso_dspy.experiment.forecast import Forecast
 from rsso_dspy.experiment.fork import find_reusable_records
-from rsso_dspy.experiment.given_texts import load_given_texts
-from rsso_dspy.experiment.guards import check_given, check_readers
+from rsso_dspy.experiment.guards import check_readers
 from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import Plan, plan_held_out
 from rsso_dspy.experiment.protocols import check_action_choice, resolve_protocol
@@ -209,13 +208,11 @@ def plan_run(
         config = older if Store(spec.out).read_identity()[0].get("config_hash") == older.hash() else config
     spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
     check_readers(spec, read_only)
-    check_given(spec, config)
     check_programs(programs, spec, config)
     plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
     agents = make_agents(plan, programs, say)
     loads = [load_initial_skills(spec.skills, config, plan, say)] if spec.skills else []
     loads += [load_initial_constitution(spec.constitution, config, plan, say)] if spec.constitution else []
-    loads += load_given_texts(config, plan, say)
     kept = merge_memories(loads)
     plan = select_shard(replace(plan, carried=kept.states), spec.shard)
     digests = {name: load.digest for load in loads for name in load.memories}

@@ -31,10 +31,8 @@ from rsso_dspy.programs.runtime import ResumeState, TrialRules
 from rsso_dspy.recordings import Recordings
 from rsso_dspy.records import (
     PART,
-    TOLD_WRONG,
     Source,
     TrainingRecord,
-    Trajectory,
     TrialResult,
     UnitRecord,
     Usage,
@@ -111,29 +109,15 @@ class UnitRunner:
                 variant=unit.variant,
                 budget=unit.budget,
                 trials_allowed=rules.trials,
-                stream_phase=unit.phase,
                 trials=tuple(trials),
                 memories={} if plan.get_training(unit) and rules.frozen else dict(memories),
             )
 
         begun = self.store.load(self.store.started_path(self.store.path_of(unit)))
-        start = ResumeState({**kept.memories, **begun.memories}, begun.trials) if begun else None
-        start = start or ResumeState(kept.memories, corrections=self._load_corrections(plan, unit))
+        start = ResumeState({**kept.memories, **(begun.memories if begun else {})}, begun.trials if begun else ())
         tape = self._tape(unit, len(start.played))
         played = self._run_trials(rules, unit, unit.variant, unit.budget, rules.trials, start, make_record, tape)
         return make_record(played.trials, played.memories)
-
-    def _load_corrections(self, plan: Plan, unit: Unit) -> tuple[Trajectory, ...]:
-        """Return the trials that the unit's memories were told with a wrong reward, if they are corrected here."""
-        records = (
-            self.store.load(self.store.path_of(misled)) for misled in plan.list_misled_units(unit, self.is_refused)
-        )
-        return tuple(
-            trial.trajectory
-            for record in records
-            for trial in (record.trials if record else ())
-            if trial.trajectory and any(TOLD_WRONG in counts for counts in trial.learnt.values())
-        )
 
     def _load_initial_memories(self, plan: Plan, unit: Unit) -> InitialMemories:
         kept, training = self.carried.select_for(unit.arm.method), plan.get_training(unit)

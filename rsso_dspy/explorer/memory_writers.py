@@ -13,7 +13,6 @@ from rsso_dspy.explorer.seeded_noise import SeededNoise
 
 _MOST_EDITS, _MOST_STRATEGIES, _MOST_BULLETS, _MOST_LINES = 4, 3, 5, 40
 _BULLET = re.compile(r"^- \[(\w+)[^\]]*\]", re.M)
-_HELPED = re.compile(r"Helped: (.+)$", re.M)
 _NO_LAYOUT = PromptLayout("", {}, "plain")
 _QUOTES = "«»“”\"' "
 
@@ -83,11 +82,11 @@ def rewrite_cheatsheet(prompt: ParsedPrompt, _dice: SeededNoise) -> Mapping[str,
 
 
 def read_experience(prompt: ParsedPrompt) -> ParsedPrompt:
-    """The actor's prompt with the lessons of past attempts, strategies and known errors added to its rules. The offline
+    """The actor's prompt with the lessons of past attempts and strategies added to its rules. The offline
     player does not read attempts themselves."""
     attempts = "\n".join(filter(None, map(prompt.get_region, ("past_attempts", "experience"))))
     lessons = draw_lessons(attempts) if attempts else []
-    told = [*lessons, prompt.get_region("past_strategies"), *_HELPED.findall(prompt.get_region("known_errors"))]
+    told = [*lessons, prompt.get_region("past_strategies")]
     if not any(told):
         return prompt
     rules = "\n".join(filter(None, [prompt.get_region("constitution"), *told]))

@@ -43,9 +43,6 @@ class Memory(Protocol):
       (constitution). ``states[i + 1]`` follows ``steps[i]``.
     - ``learn(trajectory)`` is called after every finished trial and decides itself whether to learn. It returns counts
       for the record: JSON data, the same bytes for the same inputs.
-    - ``correct(trajectory)``, where a memory has it, is told the true reward of a trial that ``learn`` was told with a
-      wrong one (`protocol.wrong_rewards`). It takes back what that trial wrote, learns from it again, and returns how
-      many items it took back; None if it cannot tell them from others. Memories without it ``learn`` once more.
     - ``snapshot()`` / ``restore(data)`` round-trip the whole memory as JSON data.
     - Errors raised by the callables pass through unchanged; malformed answers are counted and skipped, never raised.
 

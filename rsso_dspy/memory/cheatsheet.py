@@ -16,7 +16,7 @@ Rewrite = Callable[[Trajectory, str], str | None]
 class Cheatsheet(EntryMemory):
     """Versions of one text. Two are kept: the newest, and the newest that was written without the present variant."""
 
-    region, letter, merges_trials = "constitution", "V", True
+    region, letter = "constitution", "V"
 
     def __init__(self, rewrite: Rewrite, settings: EntrySettings | None = None, shared: bool = True):
         super().__init__(settings, shared)

@@ -68,8 +68,6 @@ class EntryMemory(Memory):
 
     region: str
     letter: str
-    merges_trials = False
-    """Whether an entry holds what all trials so far taught, so that the part of one of them cannot be taken back."""
     newest_first = True
     """Whether the newest of the selected entries stay when they are too long for the prompt; otherwise the first."""
 
@@ -139,21 +137,6 @@ class EntryMemory(Memory):
             self.entries.remove(self.find_weakest())
             counts["dropped"] += 1
         return counts | {"held": len(self.entries)}
-
-    def correct(self, trajectory: Trajectory) -> int | None:
-        """Take back what an earlier trial wrote, and learn from it again, now with its true reward. Returns how many
-        entries were taken back; None if trials are merged. What the trial only voted on or displaced stays as it is."""
-        self._shown, self._left_out = NOTHING, 0  # no entry was shown to the trial that is told again
-        taken = None if self.merges_trials else self.take_back(trajectory.variant.key, trajectory.trial)
-        self.learn(trajectory)
-        return taken
-
-    def take_back(self, variant: str, trial: int) -> int:
-        """Drop the entries that this trial wrote or changed the text of, and return how many."""
-        kept = [entry for entry in self.entries if (variant, trial) not in entry.learned]
-        taken = len(self.entries) - len(kept)
-        self.entries = kept
-        return taken
 
     @abstractmethod
     def write_entries(self, trajectory: Trajectory, counts: dict[str, int]) -> None:

@@ -65,12 +65,6 @@ class Expel(EntryMemory):
             self._solved = []
             self._apply(self._revise(trajectory.task, self._list_texts(), "", told_all), trajectory, sources, counts)
 
-    def take_back(self, variant: str, trial: int) -> int:
-        """Also no later attempt is compared with this one as it was told, and no three successes hold it."""
-        self._last = {kind: last for kind, last in self._last.items() if last[:2] != (variant, trial)}
-        self._solved = [solved for solved in self._solved if solved[:2] != (variant, trial)]
-        return super().take_back(variant, trial)
-
     def _list_texts(self) -> list[str]:
         return [entry.text for entry in self.entries]
 

@@ -8,7 +8,6 @@
 The loop is `Agent.forward` over trials and `Agent.play` over steps.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,6 @@ from rsso_dspy.programs.state import merge_state, read_state, write_method
 from rsso_dspy.programs.steps import apply_answer, recall_memory, should_learn, stop_reason, stops_on_success
 from rsso_dspy.programs.tracing import collect_trial_trace, open_span
 from rsso_dspy.programs.transcript import render_history
-from rsso_dspy.programs.wrong_rewards import is_told_wrong, tell_correction, tell_trial
 from rsso_dspy.records import Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import PROGRESS
 
@@ -123,12 +121,6 @@ class Agent(dspy.Module):
             return {name: memory.snapshot() for name, memory in memories.items()}
 
         results = list(start.played)
-        corrections = [
-            (memory, told)
-            for told in start.corrections
-            for memory in memories.values()
-            if memory.region in runtime.rules.lasting
-        ]
         for trial in range(len(results) + 1, total + 1):
             before = results[-1].trajectory if results else None
             if results and (before is None or stops_on_success(before, runtime.rules)):
@@ -137,9 +129,7 @@ class Agent(dspy.Module):
             ledger = TrialLedger(runtime.spend, f"{self.method.name} {variant.key}", trial)
             roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
             with open_span(f"trial {trial}", variant=variant.key, method=self.method.name) as spans:
-                result = self._play_trial(
-                    runtime, roles, variant, list(memories.values()), trial, trial == total, seed, corrections
-                )
+                result = self._play_trial(runtime, roles, variant, list(memories.values()), trial, trial == total)
                 for span in spans:
                     span.note(result=result)
             results.append(result)
@@ -173,35 +163,26 @@ class Agent(dspy.Module):
         memories: Sequence[Memory],
         trial: int,
         last: bool,
-        seed: int,
-        corrections: list[tuple[Memory, Trajectory]],
     ) -> TrialResult:
         """Play, then learn. A simulator that dies is replaced and the trial played again once; what still fails is
-        recorded as an error, which is not a score. `corrections` are told before that, and are empty afterwards."""
+        recorded as an error, which is not a score."""
         ledger = roles.call.ledger
 
         def make_result(trajectory: Trajectory | None, **told: Any) -> TrialResult:
             more = ledger.to_result_fields()
             return TrialResult(trial, trajectory, usage=ledger.usage_by_role(), replayed=ledger.attempt, **told, **more)
 
-        corrected: dict[str, Counter[str]] = {memory.region: Counter() for memory, _ in corrections}
         for replayed in (0, 1):
             try:
                 ledger.attempt, ledger.step = replayed, 0
                 shown = ShownTexts()
                 with collect_trial_trace() as trace, runtime.environments.lease() as environment:
-                    while corrections:
-                        counts = tell_correction(environment, roles, runtime.rules, *corrections[0])
-                        corrected[corrections.pop(0)[0].region].update(counts)
                     trajectory = self.play(environment, roles, runtime, variant, memories, trial, shown)
                     if trajectory.steps and all(step.malformed for step in trajectory.steps):
                         raise BackendFailure(f"none of the actor's {len(trajectory.steps)} answers could be read")
                     # Still lent: roles ask it for the words of this variant, which another trial would change.
                     learning = [memory for memory in memories if should_learn(memory, trajectory, last, runtime.rules)]
-                    lasting = runtime.rules.lasting if is_told_wrong(trajectory, seed, runtime.rules) else ()
-                    learnt = {each.region: tell_trial(each, trajectory, each.region in lasting) for each in learning}
-                    for region, counts in corrected.items():
-                        learnt[region] = {**learnt.get(region, {}), **counts}
+                    learnt = {memory.region: memory.learn(trajectory) for memory in learning}
                 trace.publish_calls(trajectory, self.actor)
                 return make_result(trajectory, learnt=learnt, shown=shown.texts)
             except JavaMissing:

@@ -15,11 +15,9 @@ from rsso_dspy.memory import Memory
 from rsso_dspy.memory.ace import Playbook, PlaybookReview
 from rsso_dspy.memory.awm import AgentWorkflowMemory, WorkflowText
 from rsso_dspy.memory.cheatsheet import Cheatsheet
-from rsso_dspy.memory.coding_entries import CodingEntries
 from rsso_dspy.memory.constitution.rules import clean_rule_text
 from rsso_dspy.memory.expel import Expel, InsightChange
 from rsso_dspy.memory.exprag import ExpRag
-from rsso_dspy.memory.given import Given
 from rsso_dspy.memory.past_attempts import PastAttempts
 from rsso_dspy.memory.reasoningbank import ReasoningBank, StrategyText
 from rsso_dspy.programs.runtime import Runtime
@@ -154,9 +152,5 @@ MEMORY_ROWS: dict[str, MemoryRow] = {
     "reasoningbank": MemoryRow(_build_reasoningbank, "past_strategies", ("strategy_writer",), {"verbalizer": 1}),
     "ace": MemoryRow(_build_ace, "constitution", ("playbook_reviewer",), {"reflector": 1}),
     "cheatsheet": MemoryRow(_build_cheatsheet, "constitution", ("cheatsheet_writer",), {"advisor": 1}, reads=BOUNDS),
-    "given": MemoryRow(lambda _roles, runtime: Given(runtime.entries), "constitution", reads=BOUNDS),
-    "coding": MemoryRow(
-        lambda roles, runtime: CodingEntries(runtime.entries, "coding" in roles.passed_on), "known_errors", reads=BOUNDS
-    ),
 }
 """Name to memory, beside those of the papers that this package reproduces."""

@@ -45,15 +45,12 @@ class Method:
     @property
     def written(self) -> tuple[str, ...]:
         """The memories that change while it plays."""
-        return tuple(name for name in self.memories if name not in READ_ONLY or (name == READING and self.writing))
+        return tuple(name for name in self.memories if name != READING or self.writing)
 
 
 READING = "constitution"
 """``METHOD+constitution`` reads a constitution and writes none (OmniReflect, co-operative mode); ``METHOD+neural`` and
 the like write one while they play."""
-
-READ_ONLY = (READING, "given")
-"""Memories that are given and not written; a constitution is, unless the row says who writes it."""
 
 
 def _stream(name: str, source: str, scaffold: Scaffold = "flat") -> Method:
@@ -93,8 +90,6 @@ METHODS: dict[str, Method] = {
         _stream("reasoningbank", "ReasoningBank, Ouyang et al. 2025"),
         _stream("ace", "Agentic Context Engineering, Zhang et al. 2025"),
         _stream("cheatsheet", "Dynamic Cheatsheet, Suzgun et al. 2025, cumulative"),
-        Method("given", "flat", ("given",), "a SKILL.md folder or AGENTS.md block, read only (Agent Skills)"),
-        _stream("coding", "the loop for coding agents of this package, on actions"),
     )
 }
 

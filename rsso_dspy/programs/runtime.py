@@ -19,7 +19,7 @@ from rsso_dspy.memory.constitution import ConstitutionSettings
 from rsso_dspy.memory.entries import EntrySettings
 from rsso_dspy.memory.reflections import Neighbours, ReflectionSettings
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.records import Trajectory, TrialResult, Usage, Variant
+from rsso_dspy.records import TrialResult, Usage, Variant
 
 RETRY_TEMPERATURE = 0.7
 """Temperature at which self-consistency samples answers that differ (Wang et al., 2023, section 3.1)."""
@@ -66,8 +66,6 @@ class TrialRules:
     """Memories are read but never change."""
     lasting: tuple[str, ...] = ()
     """Regions of memories that are passed on to another variant: these also learn from the last trial."""
-    told_wrong: float = 0.0
-    """Share of trials that lasting memories are told with a wrong reward."""
     interface: Interface = "sso"
     """What the actor sees of an environment and how its actions are understood; see docs/PROTOCOL.md."""
     demonstrations: int = 0
@@ -93,9 +91,6 @@ class ResumeState:
     """Snapshots by memory name. A memory that is not named starts empty."""
     played: tuple[TrialResult, ...] = ()
     """Trials of this unit that were played before; new trials are numbered after them."""
-    corrections: tuple[Trajectory, ...] = ()
-    """Trials that lasting memories were told with a wrong reward: they are told again, with the true one, before the
-    next trial."""
 
 
 @dataclass(frozen=True)

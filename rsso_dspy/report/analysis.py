@@ -42,7 +42,6 @@ from rsso_dspy.report.metrics import (
     select_scored_units,
 )
 from rsso_dspy.report.running_totals import TokenCost, sum_record_cost
-from rsso_dspy.report.stream_tests import StreamTest, measure_streams
 from rsso_dspy.report.success import Success, compute_success
 from rsso_dspy.report.task_measures import TaskMeasures, measure_tasks
 
@@ -147,8 +146,6 @@ class Analysis:
     """Arm to what AgentBoard and OmniReflect report of a task."""
     success: tuple[Success, ...] = ()
     """Per arm: success trial by trial and per task type, and why trials failed."""
-    stream_tests: tuple[StreamTest, ...] = ()
-    """Per arm: forgetting or repair, where the run's streams test it."""
     mixed: tuple[str, ...] = ()
     """Notes on roles that several models answered."""
     benchmarks: MixedResults | None = None
@@ -234,7 +231,6 @@ def analyze_run(
         repeated=count_repeated_units(arms),
         measures={arm: measure_tasks(units) for arm, units in arms.items()},
         success=tuple(compute_success(arm, units) for arm, units in arms.items()),
-        stream_tests=tuple(measure_streams(arms)),
         mixed=tuple(describe_mixed_models(everything)),
         benchmarks=compare_benchmarks(arms, wanted),
     )

@@ -29,7 +29,6 @@ def serialize_analysis(found: Analysis) -> dict[str, Any]:
             }
             for row, learnt, success in zip(found.arms, found.learning, found.success, strict=True)
         ],
-        "stream_tests": [asdict(test) for test in found.stream_tests],
         "tasks": [asdict(task) for task in found.tasks],
         "measures": {arm: asdict(row) for arm, row in found.measures.items()},
         "bill": serialize_cost_report(found.bill),

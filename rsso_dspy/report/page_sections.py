@@ -42,7 +42,7 @@ _VIEWS = (
         "comparison",
         "Comparison",
         COMPARISON,
-        ("differences", "contrasts", "forgetting", "repair", "beside_retries", "tests", "square", "strata"),
+        ("differences", "contrasts", "tests", "square", "strata"),
         ("differences", "interaction", "slopes"),
     ),
     ("tasks", "Task types", TASKS, ("tasks", "solved_by_task"), ("best-of-t-by-task",)),

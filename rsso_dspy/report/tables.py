@@ -21,7 +21,6 @@ from rsso_dspy.report.comparison_tables import (
 from rsso_dspy.report.cost_report import build_cost_table
 from rsso_dspy.report.metrics import UNEVEN, ArmMetrics
 from rsso_dspy.report.paper import METHODS, list_table2_rows, load_published_tables
-from rsso_dspy.report.stream_tables import build_beside_retries_table, build_stream_table
 from rsso_dspy.report.success_tables import build_failures_table, build_success_by_task_table, build_success_table
 from rsso_dspy.report.table_data import Sheet
 from rsso_dspy.report.task_measures import build_measures_table
@@ -43,8 +42,6 @@ def _build_all_tables(found: Analysis, with_paper: bool) -> Iterator[Sheet]:
     yield build_success_table(found.success)
     yield build_reflections_table(found)
     yield build_failures_table(found.success)
-    yield build_stream_table(found.stream_tests)
-    yield build_beside_retries_table(found.stream_tests)
     yield build_differences_table(found)
     yield build_tests_table(found.findings)
     yield build_strata_table(found.findings)
@@ -278,8 +275,5 @@ def build_tokens_table(found: Analysis) -> Sheet:
     )
 
 
-MAIN = (
-    "methods", "benchmarks", "contrasts", "learning", "forgetting", "repair", "beside_retries", "differences",
-    "trainings", "tokens", "bill",
-)  # fmt: skip
+MAIN = ("methods", "benchmarks", "contrasts", "learning", "differences", "trainings", "tokens", "bill")
 """Names of the tables that are printed at the end of a run."""

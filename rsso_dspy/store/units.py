@@ -28,8 +28,6 @@ class Unit:
     budget: int
     place: str = ""
     """Place of a unit in its stream, number of units and order: ``3/36 of 1f0c9a``."""
-    phase: str = ""
-    """Phase of its stream, where the stream has phases."""
 
     @property
     def name(self) -> str:

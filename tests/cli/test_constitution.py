@@ -1,9 +1,7 @@
-"""Constitutions on the command line: built, looked at, compared, merged, edited, read by a run, swept."""
+"""Constitutions on the command line: built, looked at, read by a run, swept."""
 
 import json
-import os
 import re
-import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -136,47 +134,6 @@ def test_rules_are_shown_with_their_history(built):
     assert "A1 " in said
     assert "  add A1, " in said
     assert json.loads(call("constitution", "show", built, "--json"))["kind"] == "rsso-dspy constitution"
-
-
-def test_two_constitutions_are_compared_and_merged(built, symbolic, tmp_path):
-    both = tmp_path / "both.json"
-    call("constitution", "merge", built, symbolic, "-o", both)
-    found = json.loads(call("constitution", "diff", built, both, "--json"))
-    assert found["only"][str(built)] == []
-    assert found["shared"] == len(read_constitution(built).constitution.rules)
-    merged = read_constitution(both)
-    assert set(merged.variants) == {*read_constitution(built).variants, *read_constitution(symbolic).variants}
-    assert "only in" in call("constitution", "diff", built, symbolic)
-    same = call("constitution", "diff", built, built)
-    assert same.count("0 rules") == 2
-
-
-def editor(tmp_path: Path, code: str) -> str:
-    script = tmp_path / "editor.py"
-    script.write_text(f"import sys, pathlib\npath = pathlib.Path(sys.argv[1])\ntext = path.read_text()\n{code}\n")
-    return f"{sys.executable} {script}"
-
-
-def test_a_person_edits_the_rules_and_an_unreadable_edit_is_kept(built, tmp_path, monkeypatch):
-    file = tmp_path / "book.json"
-    file.write_bytes(built.read_bytes())
-    monkeypatch.setenv("EDITOR", editor(tmp_path, "path.write_text(text.replace('[error]', 'Bees fly.\\n[error]'))"))
-    monkeypatch.setenv("VISUAL", os.environ["EDITOR"])
-    call("constitution", "edit", file)
-    (new,) = (rule for rule in read_constitution(file).constitution.rules if rule.lesson.text == "Bees fly.")
-    assert new.source == "written by hand"
-    before = file.read_bytes()
-    monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text(text.replace('[abstract]', ''))"))
-    with pytest.raises(UsageError, match=r"saved in .*book.json.draft"):
-        call("constitution", "edit", file)
-    assert file.read_bytes() == before
-    monkeypatch.setenv("VISUAL", "no-such-editor")
-    with pytest.raises(UsageError, match="set EDITOR"):
-        call("constitution", "edit", file)
-    monkeypatch.setenv("VISUAL", editor(tmp_path, "path.write_text('[abstract]\\nOnly this.')"))
-    call("constitution", "edit", file)
-    assert [rule.lesson.text for rule in read_constitution(file).constitution.rules] == ["Only this."]
-    assert not (tmp_path / "book.json.draft").exists()
 
 
 RUN = ["run", "--tasks", "find-plant", "--per-task", "1", "--trials", "2", *FAST]

@@ -10,7 +10,6 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.events import TrialFinished
 from rsso_dspy.experiment.executor import Executor, list_pending_jobs
-from rsso_dspy.experiment.given_texts import load_given_texts
 from rsso_dspy.experiment.plan import arrange_streams, plan_held_out
 from rsso_dspy.experiment.session import session
 from rsso_dspy.memory import Memory, Recall
@@ -29,7 +28,7 @@ from tests.live import Engine, model, says
 from tests.toy_package import installed
 
 TOY = ["benchmark=toy", "embedder.model=hash", "protocol.preset=sso-adapt/1-cap60", "protocol.trials=2"]
-SETTINGS = [*TOY, "protocol.stream_trials=2", "memory.given=AGENTS.md"]
+SETTINGS = [*TOY, "protocol.stream_trials=2"]
 ROWS = tuple(MEMORY_ROWS)
 WRITTEN = {
     "insight_edits": '[{"operation": "ADD", "number": 0, "text": "Count by ones."}]',
@@ -83,7 +82,6 @@ def answer(prompt: str) -> str:
 def toy(monkeypatch, tmp_path):
     """The toy benchmark and a package with a memory are installed."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "AGENTS.md").write_text("Count with care.\n")
     monkeypatch.syspath_prepend(installed(tmp_path / "site", memories=f"{__name__}:add_outside"))
     get_benchmark.cache_clear()
     methods.load_added_methods.cache_clear()
@@ -105,7 +103,6 @@ def play(live, out, row, tasks=("up",), cut=0):
             for index in (9, 10, 12)
         ]
         plan = plan_streams(replace(plan, units=tuple(units)))
-        player.carried = replace(player.carried, parts=tuple(load_given_texts(live.config, plan)))
         run = lambda: Executor(player).run(plan, list_pending_jobs(plan, store), jobs=1)  # noqa: E731
         if cut:
             player.events.subscribe(TrialFinished, die_at(cut))
@@ -149,17 +146,17 @@ def test_a_row_is_played_handed_on_and_resumed_byte_for_byte(toy, row):
         learned = {e.id: {key for key, _ in e.learned} for e in trace_entries(before)}
         assert shown <= learned.keys()
         assert not any(after.key in learned[name] for name in shown)
-        assert shown or not learned or row in ("coding", "awm")
+        assert shown or not learned or row == "awm"
     assert row == "awm" or not any(list_shown_skills(trial) for unit in units for trial in unit.trials)
     kept = [entry for unit in units for entry in trace_entries(unit)]
     assert kept
-    assert any(entry.reads for entry in kept) or row in ("coding", "awm")
+    assert any(entry.reads for entry in kept) or row == "awm"
 
 
 def test_rows_with_empty_memories_send_the_same_bytes(toy):
     with session(load_config(overrides=SETTINGS)) as live:
-        first = {row: play(live, toy / row, row) for row in ("react", "react-sso", *ROWS) if row != "given"}
-    for row in (name for name in ROWS if name != "given"):
+        first = {row: play(live, toy / row, row) for row in ("react", "react-sso", *ROWS)}
+    for row in ROWS:
         control = "react" if METHODS[row].scaffold == "flat" else "react-sso"
         assert first[row][0] in first[control]
 
@@ -189,7 +186,9 @@ def test_a_plan_counts_the_calls_of_writers_and_puts_lasting_memories_into_strea
     plan = plan_held_out(config, ["react", "cheatsheet", "long-context"], ["up"], per_task=2)
     assert {unit.arm.name for unit in plan.units if unit.place} == {"cheatsheet"}
     assert plan.forecast_calls().calls["advisor"] == 2 * 2
-    trained = plan_held_out(load_config(overrides=[*SETTINGS, "protocol.setting=transfer"]), ["given", "expel"], ["up"])
+    trained = plan_held_out(
+        load_config(overrides=[*SETTINGS, "protocol.setting=transfer"]), ["react+constitution", "expel"], ["up"]
+    )
     assert {training.arm.name for training in trained.trainings} == {"expel"}
 
 
@@ -204,5 +203,3 @@ def test_a_memory_from_an_installed_package_is_run_and_shown(rsso):  # noqa: F81
     assert '"learned"' in rsso("memory", "show", "run", "--arm", "exprag", "--json")[1]
     code, _, err = rsso("memory", "show", "run", "--arm", "react")
     assert (code, "no unit of run that fits" in err) == (2, True)
-    code, _, err = rsso(*run[:2], "given", *run[3:], "--set", "benchmark=toy")
-    assert (code, "memory.given=PATH" in err) == (2, True)

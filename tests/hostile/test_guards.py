@@ -112,10 +112,6 @@ CASES = {
         rf"book\.json was made on the benchmark toy, not on {DEFAULT}.*--benchmark toy",
         ("rsso+constitution",), constitution={**OF_TOY, "variants": ["up::0"]},
     ),
-    "a constitution merged from one of another benchmark": Case(
-        rf"book\.json was made on the benchmark toy, not on {DEFAULT}",
-        ("rsso+constitution",), constitution={"merged_from": [OF_DEFAULT, OF_TOY], "variants": [*ELSEWHERE, "up::0"]},
-    ),
     "examples of a played variant": Case(
         rf"examples\.json was learned on {PLAYED}, which this run holds out",
         ("omnireflect-neuro-symbolic",), examples={"variants": [PLAYED]}, error=SplitError,

@@ -11,7 +11,6 @@ from rsso_dspy.memory.constitution import (
     ConstitutionSettings,
     RuleWriter,
     condense_rules,
-    merge_lasting_rules,
 )
 from rsso_dspy.memory.constitution.rules import clean_rule_text
 from rsso_dspy.records import State, Step, Trajectory, Variant
@@ -240,17 +239,6 @@ def test_a_snapshot_restores_the_memory():
     data = json.loads(json.dumps(memory.snapshot()))
     again.restore(data)
     assert again.snapshot() == memory.snapshot()
-
-
-def test_merging_constitutions_keeps_each_rule_once():
-    one = Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3")
-    two = Constitution().with_lessons([fact("doors open"), fact("Water boils.")], "freeze", "freeze::1")
-    both = merge_lasting_rules([one, two])
-    assert [rule.lesson.text for rule in both.rules] == ["Doors open.", "x failed", "Water boils."]
-    assert both.rules[0].count == 2
-    assert both.rules[0].source == "boil::3 + freeze::1"
-    assert both.rules[0].task == ""
-    assert len({rule.id for rule in both.rules}) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from rsso_dspy.errors import UsageError
 from rsso_dspy.memory.constitution import Constitution
-from rsso_dspy.memory.constitution.file import ConstitutionFile, apply_edited_rules, format_rules, read_constitution
+from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution
 from tests.memory.lessons import error, fact
 
 RULES = '{"kind": "rsso-dspy constitution", "schema": 1, "rules": '
@@ -85,40 +85,3 @@ def test_a_number_that_was_given_is_not_given_again(tmp_path):
     file = tmp_path / "book.json"
     file.write_text(RULES + '[{"category": "abstract", "text": "t"}], "edits": [{"what": "drop", "id": "A7"}]}')
     assert [rule.id for rule in read_constitution(file).constitution.rules] == ["A8"]
-
-
-def test_an_untouched_line_is_what_it_was():
-    book = Constitution().with_lessons([error("Went hall => kitchen", "Look first")], "boil", "boil::3")
-    assert apply_edited_rules(book, format_rules(book)) == book
-
-
-def test_a_person_can_edit_the_rules():
-    book = Constitution().with_lessons([fact("Doors open."), error("x failed", "do y")], "boil", "boil::3")
-    text = format_rules(book)
-    assert apply_edited_rules(book, text) == book
-    changed = apply_edited_rules(
-        book, text.replace("A1: Doors open.", "A1: Doors open with a key.\nWater boils.").replace("E2:", "")
-    )
-    assert [(rule.id, rule.lesson.text) for rule in changed.rules] == [
-        ("A3", "Doors open with a key."),
-        ("A4", "Water boils."),
-        ("E5", "x failed"),
-    ]
-    assert [edit.what for edit in changed.edits[2:]] == ["merge", "add", "add", "drop"]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("Doors open.", "line 1 is neither under"),
-        ("[error]\nx failed", "mistake => solution"),
-        ("[abstract]\nA9: Doors open.", "A9 does not exist"),
-        ("[abstract]\nA1: Doors open.\nA1: Doors open.", "occurs twice"),
-        ("[error]\nA1: moved => there", "is an abstract rule"),
-    ],
-)
-def test_an_edit_that_can_not_be_read_names_its_line(text, said):
-    book = Constitution().with_lessons([fact("Doors open.")], "boil", "boil::3")
-    with pytest.raises(UsageError) as refused:
-        apply_edited_rules(book, text)
-    assert said in str(refused.value)

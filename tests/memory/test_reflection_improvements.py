@@ -50,22 +50,6 @@ def hand_on(memory: ReflectionMemory, *improvements) -> ReflectionMemory:
     return after
 
 
-@pytest.mark.parametrize(
-    ("truth", "taken", "left"), [("solved", 1, ["find::1"]), ("failed", 0, ["find::1", "find::2"])]
-)
-def test_a_correction_takes_back_the_plan_of_a_false_failure_and_writes_that_of_a_false_success(truth, taken, left):
-    memory, misled = memory_of("across-tasks"), Variant("find", 2)
-    fail(memory, "find::1")
-    told = [Trajectory(misled, 1, "", State("", "", ""), points, (), "budget") for points in (0, 100)]
-    memory.begin_trial(misled, "")
-    memory.learn(told[truth == "failed"])
-    memory = hand_on(memory, "across-tasks")
-    memory.begin_trial(misled, "")
-    assert memory.correct(told[truth == "solved"]) == taken
-    memory.begin_trial(Variant("find", 3), "")
-    assert [each["variant"] for each in memory.snapshot()["carried"]] == left
-
-
 def test_an_adaptive_window_shows_five_plans_after_five_failures():
     memory = memory_of("adaptive")
     held = [memory.learn(walk(FAILED, trial))["held"] for trial in range(1, 8)]

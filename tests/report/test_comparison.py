@@ -185,4 +185,4 @@ def test_every_memory_is_compared_with_equal_retries_of_its_scaffold_wherever_it
     kept = {name for name, row in METHODS.items() if row.memories}
     assert set(controls) == kept
     assert {controls[name] for name in kept if METHODS[name].scaffold == "sso"} == {"react-sso"}
-    assert (controls["awm"], controls["exprag"], controls["given"]) == ("react-sso", "react", "react")
+    assert (controls["awm"], controls["exprag"]) == ("react-sso", "react")

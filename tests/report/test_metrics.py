@@ -124,28 +124,3 @@ def test_rules_of_several_streams_are_those_after_the_last_unit_of_each():
             source = Source("constitution", "stream", f"{place}/2 of {stream}", place=place)
             units.append(replace(record("a", "boil", len(units), [[1]]), memories=book, sources=(source,)))
     assert measure_tasks(units).rules == {"abstract": 0, "error": 5.5, "progress": 0}
-
-
-def test_an_error_in_a_phase_moves_no_other_pair_and_controls_are_paired_alike():
-    from dataclasses import replace
-
-    from rsso_dspy.records import FIRST_VISIT, RETURN
-    from rsso_dspy.report.stream_tests import measure_streams
-
-    scores = {"ace": (None, 90, 50, 10, 90, 70), "react": (None, 90, 20, 10, 90, 100)}
-    units = [
-        record(arm, "boil", index, [None if s is None else [s]])
-        for arm, row in scores.items()
-        for index, s in enumerate(row, start=1)
-    ]
-    units = [
-        replace(each, stream_phase=FIRST_VISIT if each.variant.index < 4 else RETURN) if each.method == "ace" else each
-        for each in units
-    ]
-    memory, control = measure_streams(group_by_arm(units))
-    assert [each.changes[0].difference for each in (memory, control)] == [10, 40]
-    assert (memory.in_stream, control.in_stream, memory.changes[0].pairs) == (True, False, 2)
-    beside = memory.changes[0].beside_retries
-    assert (memory.control, beside.difference, beside.pairs) == ("react", -30, 2)
-    assert (beside.interval.low < -30 < beside.interval.high, beside.interval.over) == (True, "units")
-    assert (control.control, control.changes[0].beside_retries) == (None, None)

@@ -8,7 +8,7 @@ file            a constitution as a file, and as lines for a person to edit
 The rule writer is passed in as a `Writer`, with or without a language model.
 """
 
-from rsso_dspy.memory.constitution.constitution import Constitution, RuleEdit, condense_rules, merge_lasting_rules
+from rsso_dspy.memory.constitution.constitution import Constitution, RuleEdit, condense_rules
 from rsso_dspy.memory.constitution.memory import ConstitutionMemory, ConstitutionSettings, PartialEpisode, RuleWriter
 from rsso_dspy.memory.constitution.rules import CATEGORIES, LASTING, Rule
 
@@ -23,5 +23,4 @@ __all__ = [
     "RuleEdit",
     "RuleWriter",
     "condense_rules",
-    "merge_lasting_rules",
 ]

@@ -7,7 +7,7 @@
 Constitutions are immutable: every edit returns a new one.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -182,23 +182,6 @@ def _find_successor(lesson: Lesson, made: Sequence[Lesson]) -> Lesson | None:
 
 def _make_drop_edit(rule: Rule, source: str, why: str) -> RuleEdit:
     return RuleEdit("drop", rule.id, source, rule.lesson.line, why=why)
-
-
-def merge_lasting_rules(books: Iterable[Constitution]) -> Constitution:
-    """Merge the lasting rules of several constitutions, each once, in order; the log of edits starts anew."""
-    found: dict[str, Rule] = {}
-    for rule in (rule for book in books for rule in book.select_rules(*LASTING)):
-        known = found.get(normalize_lesson(rule.lesson))
-        if known:
-            origin = " + ".join(dict.fromkeys([*known.source.split(" + "), *rule.source.split(" + ")]))
-            task = known.task if known.task == rule.task else ""
-            rule = replace(known, task=task, source=origin, count=known.count + rule.count)
-        found[normalize_lesson(rule.lesson)] = rule
-    rules = [
-        replace(rule, id=_make_rule_id(rule.lesson, number)) for number, rule in enumerate(found.values(), start=1)
-    ]
-    edits = [RuleEdit("add", rule.id, rule.source, rule.lesson.line, why="merge of files") for rule in rules]
-    return Constitution(tuple(rules), tuple(edits), len(rules))
 
 
 def condense_rules(book: Constitution) -> list[Lesson]:

@@ -12,15 +12,14 @@ rule also a solution).
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.memory.constitution.constitution import Constitution, RuleEdit
-from rsso_dspy.memory.constitution.rules import LASTING, Rule, clean_rule_text, normalize_lesson
-from rsso_dspy.records import Category, Lesson
+from rsso_dspy.memory.constitution.constitution import Constitution
+from rsso_dspy.memory.constitution.rules import LASTING, clean_rule_text
 from rsso_dspy.safe_read import read_json
 
 KIND = "rsso-dspy constitution"
@@ -32,12 +31,6 @@ LONGEST_ID = 10
 """Maximum length of an id: a letter and a number."""
 
 BY_HAND = "written by hand"
-
-_HEADINGS: dict[Category, str] = {
-    "abstract": "# Abstract rules, one a line: what holds in the environment or for a type of task.",
-    "error": "# Error rules, one a line: mistake => solution.",
-}
-_LINE = re.compile(r"(?:(?P<id>[AE]\d+)\s*[:.]\s*)?(?P<said>.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,74 +151,3 @@ def _assign_rule_ids(rows: Sequence[dict[str, Any]], last: int) -> list[dict[str
             row = {**row, "id": f"{row['category'][0].upper()}{last}"}
         given.append(row)
     return given
-
-
-def format_rules(book: Constitution) -> str:
-    """Format the rules as lines for a person to edit; `apply_edited_rules` reads them back."""
-    parts = []
-    for category in LASTING:
-        said = [f"{rule.id}: {_format_lesson(rule.lesson)}" for rule in book.select_rules(category)]
-        parts.append("\n".join([f"[{category}]", _HEADINGS[category], *said]))
-    return "\n\n".join(parts) + "\n"
-
-
-def apply_edited_rules(book: Constitution, text: str) -> Constitution:
-    """Apply edited lines of `format_rules`, and log the edits.
-
-    Lines without an id are new rules, missing ids are dropped, and changed texts count as handwritten. Raises
-    `UsageError` that names the line.
-    """
-    before = {rule.id: rule for rule in book.select_rules(*LASTING)}
-    rules: dict[str, Rule] = {}
-    edits, number = list(book.edits), book.numbered
-    kept: set[str] = set()
-    for place, name, lesson in _parse_rule_lines(text, before):
-        if name and (name not in before or name in kept):
-            raise UsageError(f"line {place}: {name} does not exist or occurs twice; remove the id")
-        known = before.get(name)
-        if known and known.lesson.category != lesson.category:
-            was = known.lesson.category
-            raise UsageError(f"line {place}: {name} is an {was} rule; remove the id to make it a new rule")
-        kept |= {name} if known else set()
-        if known and normalize_lesson(known.lesson) == normalize_lesson(lesson):
-            rules[name] = known
-            continue
-        number += 1
-        new = f"{lesson.category[0].upper()}{number}"
-        rules[new] = Rule(new, lesson, known.task if known else "", BY_HAND)
-        edits.append(RuleEdit("merge" if known else "add", new, BY_HAND, lesson.line, (name,) if known else ()))
-    gone = [rule for name, rule in before.items() if name not in kept]
-    edits += [RuleEdit("drop", rule.id, BY_HAND, rule.lesson.line, why=BY_HAND) for rule in gone]
-    return Constitution(tuple(rules.values()), tuple(edits), number)
-
-
-def _parse_rule_lines(text: str, before: Mapping[str, Rule]) -> Iterator[tuple[int, str, Lesson]]:
-    """Parse line number, id (or empty) and lesson of every rule; unchanged lines keep their lesson."""
-    category: Category | None = None
-    for place, raw in enumerate(text.splitlines(), start=1):
-        line = raw.strip()
-        if not line or line.startswith("#"):
-            continue
-        heading = next((each for each in LASTING if line == f"[{each}]"), None)
-        if heading:
-            category = heading
-            continue
-        found = _LINE.fullmatch(line)
-        if category is None or found is None:
-            raise UsageError(f"line {place} is neither under [abstract] nor [error]: {line}")
-        name, known = found["id"] or "", before.get(found["id"] or "")
-        same = known is not None and known.lesson.category == category and _format_lesson(known.lesson) == found["said"]
-        yield place, name, known.lesson if known and same else _parse_lesson(category, found["said"], place)
-
-
-def _format_lesson(lesson: Lesson) -> str:
-    return f"{lesson.text} => {lesson.solution}" if lesson.category == "error" else lesson.text
-
-
-def _parse_lesson(category: Category, line: str, place: int) -> Lesson:
-    if category == "abstract":
-        return Lesson(category, clean_rule_text(line))
-    mistake, _, solution = map(clean_rule_text, line.partition("=>"))
-    if not (mistake and solution):
-        raise UsageError(f"line {place}: an error rule must have the form `mistake => solution`, not {line!r}")
-    return Lesson(category, mistake, solution)

@@ -94,17 +94,6 @@ class ReflectionMemory(Memory):
             self._let_go(trajectory.variant.key, counts)
         return {**counts, "held": len(self._list_shown())}
 
-    def correct(self, trajectory: Trajectory) -> int:
-        """Take back the plan of a trial that was told with a wrong reward, and learn from the trial again, now with its
-        true one. Returns how many plans were taken back; what was distilled from them stays."""
-        mark = (trajectory.variant.key, trajectory.trial)
-        before = len(self._own) + len(self._others)
-        self._own = [each for each in self._own if (each.variant, each.trial) != mark]
-        self._others = [each for each in self._others if (each.variant, each.trial) != mark]
-        taken = before - len(self._own) - len(self._others)
-        self.learn(trajectory)
-        return taken
-
     def _write_plan(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         """Ask for a plan, and keep it unless it says what one that is held says."""
         self._failures += 1

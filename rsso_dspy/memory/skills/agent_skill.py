@@ -1,22 +1,15 @@
-"""A skill library as a folder of the Agent Skills format, and back.
+"""A skill library as a folder of the Agent Skills format.
 
-    NAME/SKILL.md                   front matter, and every skill with target and instructions
-    NAME/references/library.json    the whole library, which a run reads
-
-`read_skill_folder` gives back the library that was exported, byte for byte. Nothing of a folder is ever run, and
-other files are not opened.
+NAME/SKILL.md                   front matter, and every skill with target and instructions
+NAME/references/library.json    the whole library, which a run reads
 """
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from rsso_dspy.errors import DamagedFile, UsageError
-from rsso_dspy.memory.front_matter import parse_front_matter, render_front_matter
-from rsso_dspy.memory.skills.library import SkillLibraryFile, parse_skill_snapshot, read_library
-from rsso_dspy.safe_read import read_text
+from rsso_dspy.errors import UsageError
+from rsso_dspy.memory.skills.library import SkillLibraryFile, parse_skill_snapshot
 
 SKILL_FILE = "SKILL.md"
 LIBRARY_FILE = "references/library.json"
@@ -25,16 +18,6 @@ LONGEST_NAME, LONGEST_DESCRIPTION, MOST_LINES = 64, 1024, 500
 """Limits of the format: characters of a name and of a description, lines of a body."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSkill:
-    """What a SKILL.md says."""
-
-    name: str
-    description: str
-    body: str
-    metadata: Mapping[str, str]
 
 
 def check_skill_name(name: str) -> None:
@@ -77,46 +60,23 @@ def render_skill_folder(library: SkillLibraryFile, name: str, score: float | Non
         body += [*(f"{number}. {_clean(step)}" for number, step in enumerate(skill.instructions, start=1)), ""]
     if len(body) > MOST_LINES:
         raise UsageError(f"the skills take {len(body)} lines, but a SKILL.md has at most {MOST_LINES}")
-    return {SKILL_FILE: f"{render_front_matter(fields)}\n" + "\n".join(body), LIBRARY_FILE: library.to_json()}
+    return {SKILL_FILE: f"{_render_front_matter(fields)}\n" + "\n".join(body), LIBRARY_FILE: library.to_json()}
 
 
-def read_agent_skill(file: Path) -> AgentSkill:
-    """Read a SKILL.md of anyone's making. Raises `UsageError` for one that breaks the format's limits."""
-    try:
-        fields, body = parse_front_matter(read_text(file), str(file))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    except DamagedFile as error:
-        raise UsageError(f"{file} is not read: {error.why}") from None
-    name, description = fields.get("name"), fields.get("description")
-    if not isinstance(name, str) or not isinstance(description, str) or not description:
-        raise UsageError(f"{file}: a SKILL.md needs the texts `name` and `description`")
-    check_skill_name(name)
-    if name != file.resolve().parent.name:
-        raise UsageError(f"{file}: its name is {name}, but its folder is {file.resolve().parent.name}; rename one")
-    if len(description) > LONGEST_DESCRIPTION:
-        raise UsageError(f"{file}: its description is longer than {LONGEST_DESCRIPTION:,} characters")
-    if len(body.splitlines()) > MOST_LINES:
-        raise UsageError(f"{file}: its body is longer than {MOST_LINES} lines")
-    metadata: Any = fields.get("metadata", {})
-    return AgentSkill(name, description, body, metadata if isinstance(metadata, dict) else {})
+def _render_front_matter(fields: Mapping[str, str | Mapping[str, str]]) -> str:
+    """Render fields, with values in double quotes where they need them."""
+    lines = ["---"]
+    for key, value in fields.items():
+        if isinstance(value, str):
+            lines.append(f"{key}: {_quote(value)}")
+        else:
+            lines += [f"{key}:", *(f"  {name}: {_quote(said)}" for name, said in value.items())]
+    return "\n".join([*lines, "---"]) + "\n"
 
 
-def read_skill_folder(folder: Path) -> tuple[AgentSkill, SkillLibraryFile]:
-    """Read a folder that `render_skill_folder` made. Raises `UsageError` for another one."""
-    skill = read_agent_skill(folder / SKILL_FILE)
-    if not (folder / LIBRARY_FILE).exists():
-        raise UsageError(
-            f"{folder} holds no {LIBRARY_FILE}: it is not an exported library. `rsso-dspy constitution import "
-            f"{folder / SKILL_FILE}` reads its lines as rules"
-        )
-    library = read_library(folder / LIBRARY_FILE)
-    parse_skill_snapshot(library.snapshot, str(folder / LIBRARY_FILE))
-    if render_skill_folder(library, skill.name)[SKILL_FILE].partition("# Skills")[2].strip() != (
-        skill.body.partition("# Skills")[2].strip()
-    ):
-        raise UsageError(f"{folder}: {SKILL_FILE} and {LIBRARY_FILE} differ; export the library again")
-    return skill, library
+def _quote(value: str) -> str:
+    plain = re.fullmatch(r"[a-z][a-z0-9-]*", value) and value not in ("true", "false", "null", "yes", "no", "on", "off")
+    return value if plain else json.dumps(value, ensure_ascii=False)
 
 
 def _clean(text: str) -> str:

@@ -9,7 +9,6 @@ const MEMORIES = {
   past_attempts: "Past attempts",
   experience: "Experience",
   past_strategies: "Strategies",
-  known_errors: "Known errors",
 };
 const COUNTS = {
   written: ["written", "written"],
@@ -28,8 +27,6 @@ const COUNTS = {
   pieces: ["piece stored", "pieces stored"],
   pool: ["candidate kept", "candidates kept"],
   calls: ["model call", "model calls"],
-  told_wrong: ["trial told with a wrong reward", "trials told with a wrong reward"],
-  corrected: ["wrong reward corrected", "wrong rewards corrected"],
   verbalize_calls: ["put into words", "put into words"],
   equivalent_calls: ["compared by a model", "compared by a model"],
 };
