@@ -25,8 +25,7 @@ from rsso_dspy.errors import ConfigError, UnknownName
 
 _LEFT_OUT = (
     "top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice", "interface",
-    "steps", "demonstrations", "exhausted_by_repeat", "exhausted_by_loop", "stream_returns",
-    "wrong_rewards",
+    "steps", "demonstrations", "exhausted_by_repeat", "exhausted_by_loop",
 )  # fmt: skip
 """Settings left out of the identity when unset, so that older runs can be resumed."""
 

@@ -15,9 +15,7 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import BUILT_IN, DEFAULT, get_benchmark
 from rsso_dspy.experiment.session import Session, session
 from rsso_dspy.explorer import Explorer
-from rsso_dspy.memory.coding_entries import read_coding_entries
 from rsso_dspy.memory.constitution import CATEGORIES, LASTING, ConstitutionSettings
-from rsso_dspy.memory.given import read_given
 from rsso_dspy.memory.reflections import ReflectionSettings
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import METHODS
@@ -25,7 +23,6 @@ from rsso_dspy.programs.runtime import ResumeState
 from tests.live import FAST, acting, model, prompt_of, scripted
 
 WRITERS = [f"omnireflect-{writing}" for writing in ("neural", "symbolic", "neuro-symbolic")]
-ENTRY = '{"id": "RFX-20260331-a71", "trigger": "ball at roomb", "context": "push", "resolution": "use `pick up`"}'
 
 Requests = list[tuple[str, str]]
 """Role and messages of every request, in order."""
@@ -50,10 +47,10 @@ class Noted:
         return self
 
 
-def record_requests(live: Session, method: str, walks: Walks, start: Mapping[str, dict], **runtime) -> Requests:
+def record_requests(live: Session, method: str, walks: Walks, **runtime) -> Requests:
     """Play the variants, each from what the row hands on of the one before it."""
     requests: Requests = []
-    row, memories = METHODS[method], dict(start)
+    row, memories = METHODS[method], {}
     for variant, actions in walks:
         models: dict[tuple[str, int], object] = {}
 
@@ -73,11 +70,7 @@ def find_alike(requests: Mapping[str, Requests]) -> list[tuple[str, str]]:
     return [(one, other) for one, other in combinations(requests, 2) if requests[one] == requests[other]]
 
 
-def test_no_two_methods_ask_the_same(tmp_path):
-    (tmp_path / "AGENTS.md").write_text("Look before you act.\n")
-    (tmp_path / ".reflexion" / "entries").mkdir(parents=True)
-    (tmp_path / ".reflexion" / "entries" / "RFX-20260331-a71.json").write_text(ENTRY)
-    start = {"given": read_given(tmp_path / "AGENTS.md")[0], "coding": read_coding_entries(tmp_path)}
+def test_no_two_methods_ask_the_same():
     played = get_benchmark("pddl")
     first, *others = ((each.key, played.find_gold_path(each)) for each in played.table.train_sample("gripper", 3))
     most, part = 2 * len(first[1]), ["pick up", *first[1][:-1]]
@@ -88,8 +81,8 @@ def test_no_two_methods_ask_the_same(tmp_path):
         "constitution": ConstitutionSettings(r_freq=2, s_freq=1),
     }
     with session(load_config(overrides=[*FAST, "benchmark=pddl"])) as live:
-        requests = {method: record_requests(live, method, walks, start, **settings) for method in METHODS}
-        requests["rsso, again"] = record_requests(live, "rsso", walks, start, **settings)
+        requests = {method: record_requests(live, method, walks, **settings) for method in METHODS}
+        requests["rsso, again"] = record_requests(live, "rsso", walks, **settings)
     assert find_alike(requests) == [("rsso", "rsso, again")]
 
 
@@ -104,7 +97,7 @@ def test_the_three_writers_of_rules_ask_differently_on_every_benchmark(live, nam
     settings = {"budget": lambda _: 6, "constitution": ConstitutionSettings(r_freq=2, categories=kept)}
     config = load_config(overrides=[*FAST, f"benchmark={name}"])
     with nullcontext(live) if name == DEFAULT else session(config) as used:
-        requests = {method: record_requests(used, method, walks, {}, **settings) for method in WRITERS}
+        requests = {method: record_requests(used, method, walks, **settings) for method in WRITERS}
     neural, symbolic, mixed = ([text for role, text in requests[each] if role == "advisor"] for each in WRITERS)
     assert len(neural) == len(mixed) > 0
     assert not symbolic
