@@ -34,7 +34,6 @@ ALLOWED = {
     "coding": GROUND,
     "memory": GROUND,
     "environments": GROUND | {"paths"},
-    "benchmarks": GROUND | {"environments"},
     "config": GROUND | {"pricing", "environments", "addresses"},
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "explorer": {"environments"},
