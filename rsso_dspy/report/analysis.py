@@ -116,7 +116,7 @@ class Analysis:
     arms: tuple[ArmMetrics, ...]
     learning: tuple[LearningCurve, ...]
     spent: Mapping[str, TokenCost]
-    """Arm to the usage of its scored units, including units taken over from another run, without interrupted trials."""
+    """Arm to the usage of its scored units, without interrupted trials."""
     trainings: tuple[TrainingMetrics, ...]
     plays: Mapping[str, int]
     """Arm to the number of trials that its units may play."""
@@ -276,7 +276,6 @@ PROVENANCE = {
     "commit": "commit",
     "config_hash": "configuration",
     "prompts": "prompts",
-    "forked_from": "taken over from",
 }
 """Key of a record's provenance to its name in reports."""
 

@@ -24,7 +24,7 @@ from rsso_dspy.report.running_totals import (
     RunningTotals,
     TokenCost,
     compute_finished_totals,
-    sum_paid_cost,
+    sum_record_cost,
     sum_usage_cost,
 )
 from rsso_dspy.store.guarded_folder import GuardedFolder, get_folder_identity
@@ -243,7 +243,7 @@ class RunMonitor:
 
     def _read_begun(self, path: Path) -> _BegunCost | None:
         record = self._load(path)
-        return _BegunCost(record.arm, len(record.trials), sum_paid_cost(record, self._price_of)) if record else None
+        return _BegunCost(record.arm, len(record.trials), sum_record_cost(record, self._price_of)) if record else None
 
     def _read_journal_cost(self, path: Path) -> TokenCost:
         total = TokenCost()
