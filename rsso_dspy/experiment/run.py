@@ -20,7 +20,6 @@ from rsso_dspy.experiment.constitutions import check_examples, check_streams, lo
 from rsso_dspy.experiment.cost_estimate import (
     CostEstimate,
     estimate_cost,
-    list_unobserved_benchmarks,
     load_observed_units,
 )
 from rsso_dspy.experiment.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
@@ -101,10 +100,6 @@ class Run:
         return estimate_cost(
             self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
         )
-
-    def list_unobserved_benchmarks(self) -> list[str]:
-        """Return the benchmarks of the pending work of which too few units are known for an estimate."""
-        return list_unobserved_benchmarks(self.plan, self.left, load_observed_units(self.store, self.plan))
 
     def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
         """Return all finished units and trainings, including errored ones."""

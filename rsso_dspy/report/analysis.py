@@ -11,7 +11,6 @@ from statistics import fmean
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import RULE_BASED_NOTE, TrainingRecord, TrialsRecord, UnitRecord
 from rsso_dspy.report.answer_checks import count_repeated_units, describe_mixed_models, find_unexpected_models
-from rsso_dspy.report.benchmarks import MixedResults, compare_benchmarks
 from rsso_dspy.report.comparison import (
     Comparison,
     Factorial2x2,
@@ -151,8 +150,6 @@ class Analysis:
     """Per arm: forgetting or repair, where the run's streams test it."""
     mixed: tuple[str, ...] = ()
     """Notes on roles that several models answered."""
-    benchmarks: MixedResults | None = None
-    """Results by benchmark, if the run has several."""
 
     @property
     def main_pair(self) -> tuple[str, str] | None:
@@ -236,7 +233,6 @@ def analyze_run(
         success=tuple(compute_success(arm, units) for arm, units in arms.items()),
         stream_tests=tuple(measure_streams(arms)),
         mixed=tuple(describe_mixed_models(everything)),
-        benchmarks=compare_benchmarks(arms, wanted),
     )
 
 

@@ -34,7 +34,7 @@ def play_references(
         choose_interface(environment, rules.interface)
         for number, (variant, steps) in enumerate(budgets.items(), start=1):
             say(f"[{number}/{len(budgets)}] {variant.key}: random actions and the gold path")
-            if of.find_part(variant.task).admissible != "none":
+            if of.admissible != "none":
                 points = play_randomly(environment, variant, steps, rules.trials, config.seed)
                 first.append((variant.task, points[0]))
                 best.append((variant.task, max(points)))
