@@ -229,19 +229,15 @@ class RunPages:
             index,
             write_headline(analysis),
         )
-        page.finder = RequestFinder(pool.stores)
+        page.finder = RequestFinder(pool)
         page.version = version
 
 
 def _locate(pool: "PooledRuns", record: "UnitRecord | TrainingRecord") -> "tuple[Store, Path, str]":
     """Return the store and the file of a record of a pool."""
-    from dataclasses import replace
-
-    for store in pool.stores:
-        suffix = pool.label_arm(store, "")
-        own = replace(record, arm=record.arm.removesuffix(suffix)) if suffix else record
+    for store, own in pool.find_sources(record):
         path = store.path_of(own)
-        if record.arm.endswith(suffix) and (path.exists() or store.started_path(path).exists()):
+        if path.exists() or store.started_path(path).exists():
             return store, path, record.arm
     return pool.stores[0], pool.stores[0].path_of(record), record.arm
 

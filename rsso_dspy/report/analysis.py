@@ -64,8 +64,8 @@ class RunRecords:
     """Parts ``i/n`` of the run that are not here."""
     under_way: Sequence[RoleUsage] = ()
     """Usage so far of the trials being played now."""
-    models: Mapping[str, str] = field(default_factory=dict)
-    """Role to model, where no record names it."""
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Arm to role to model, where no record names it."""
     compile_trials: Mapping[str, int] = field(default_factory=dict)
     """Arm of a compiled program to the number of trials that its compile scored candidates by, where that is known."""
 

@@ -63,21 +63,23 @@ def build_cost_report(
     abandoned: Sequence[RoleUsage],
     price_of: PriceOf,
     under_way: Sequence[RoleUsage] = (),
-    models: Mapping[str, str] = MappingProxyType({}),
+    models: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> CostReport:
-    """Compute the bill of a run. `models` maps role to model where records do not name it."""
+    """Compute the bill of a run. `models` maps arm to role to model where records do not name it."""
     entries = tuple(itemize_costs([*finished, *begun], price_of))
     prices = [price_of(entry.model) for entry in entries]
     unfinished = (usage for record in begun for trial in record.trials for usage in trial.usage.values())
-    models = dict(models) | {role: model for record in (*finished, *begun) for role, model in record.models.items()}
+    by_arm = {arm: dict(roles) for arm, roles in models.items()}
+    for record in (*finished, *begun):
+        by_arm.setdefault(record.arm, {}).update(record.models)
     return CostReport(
         entries,
         all(price is not None and price.is_free for price in prices),
         tuple(abandoned),
-        _price_role_usages(abandoned, models, price_of),
+        _price_role_usages(abandoned, by_arm, price_of),
         sum(unfinished, Usage()),
         tuple(under_way),
-        _price_role_usages(under_way, models, price_of),
+        _price_role_usages(under_way, by_arm, price_of),
     )
 
 
@@ -152,9 +154,11 @@ def _make_dollar_cell(amount: float | None) -> Cell:
     return Cell(format_dollars(amount), amount)
 
 
-def _price_role_usages(abandoned: Sequence[RoleUsage], models: dict[str, str], price_of: PriceOf) -> float | None:
+def _price_role_usages(
+    abandoned: Sequence[RoleUsage], models: Mapping[str, Mapping[str, str]], price_of: PriceOf
+) -> float | None:
     amounts = []
-    for _, role, usage in abandoned:
-        price = price_of(models.get(role, ""))
+    for arm, role, usage in abandoned:
+        price = price_of(models.get(arm, {}).get(role, ""))
         amounts.append(compute_cost(usage, price) if price else None)
     return sum_amounts(amounts)
