@@ -60,32 +60,24 @@ class CostEntry:
     billed: float | None
     """None if the model's price is unknown or the server did not report all tokens."""
     without_cache: float | None
-    taken_over: bool = False
-    """Whether another run paid, from which the records were taken over."""
 
 
 def itemize_costs(records: Iterable[TrialsRecord], price_of: PriceOf) -> list[CostEntry]:
-    """Return costs by arm, role and model, in order of first appearance; those of records taken over apart."""
-    totals: dict[tuple[str, str, str, bool], Usage] = defaultdict(Usage)
+    """Return costs by arm, role and model, in order of first appearance."""
+    totals: dict[tuple[str, str, str], Usage] = defaultdict(Usage)
     for record in records:
-        taken_over = "forked_from" in record.provenance
         for trial in record.trials:
             for role, usage in trial.usage.items():
-                totals[record.arm, role, record.models.get(role, record.model), taken_over] += usage
-    return [
-        price_usage(arm, role, model, usage, price_of, taken_over)
-        for (arm, role, model, taken_over), usage in totals.items()
-    ]
+                totals[record.arm, role, record.models.get(role, record.model)] += usage
+    return [price_usage(arm, role, model, usage, price_of) for (arm, role, model), usage in totals.items()]
 
 
-def price_usage(
-    arm: str, role: str, model: str, usage: Usage, price_of: PriceOf, taken_over: bool = False
-) -> CostEntry:
+def price_usage(arm: str, role: str, model: str, usage: Usage, price_of: PriceOf) -> CostEntry:
     """Return the cost of what one role of an arm used."""
     price = price_of(model)
     known = price is not None and (price.is_free or not usage.unmetered)
     amounts = (compute_cost(usage, price), compute_uncached_cost(usage, price)) if price and known else (None, None)
-    return CostEntry(arm, role, model, usage, amounts[0], amounts[1], taken_over)
+    return CostEntry(arm, role, model, usage, amounts[0], amounts[1])
 
 
 def sum_amounts(amounts: Iterable[float | None]) -> float | None:

@@ -26,9 +26,6 @@ SOLVED_SCORE = 100
 ZERO_SHOT = "zero-shot"
 """Name of the uncompiled program."""
 
-PART = "part"
-"""Key in the provenance of a record: the benchmark of its task type, in a run of several."""
-
 RULE_BASED_NOTE = (
     "The embedded rule-based model answered here in place of a language model: these scores say nothing about "
     "language models."

@@ -11,7 +11,7 @@ from rsso_dspy.report.running_totals import (
     RunningTotals,
     TokenCost,
     compute_finished_totals,
-    sum_paid_cost,
+    sum_record_cost,
     sum_usage_cost,
 )
 from rsso_dspy.store.units import Job, Training, Unit
@@ -36,9 +36,9 @@ class ArmProgress:
         self._spent = {arm: TokenCost() for arm in self._plan.arms}
         for record in planned.load_records():
             self._count_record(record)
-            self._add_spending(record.arm, sum_paid_cost(record, self._price_of))
+            self._add_spending(record.arm, sum_record_cost(record, self._price_of))
         for begun in planned.store.load_begun():
-            self._add_spending(begun.arm, sum_paid_cost(begun, self._price_of))
+            self._add_spending(begun.arm, sum_record_cost(begun, self._price_of))
         for arm, role, usage in (*planned.store.read_abandoned(), *planned.store.read_under_way()):
             self._add_spending(arm, sum_usage_cost({role: usage}, self._models, self._price_of))
 

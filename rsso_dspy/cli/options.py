@@ -127,7 +127,7 @@ BenchmarkName = Annotated[
     typer.Option(
         "--benchmark",
         metavar="NAME",
-        help="Installed benchmark to play, or several, comma-separated (default: that of the configuration).",
+        help="Installed benchmark to play (default: that of the configuration).",
     ),
 ]
 

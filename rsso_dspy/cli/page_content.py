@@ -1,6 +1,6 @@
 """What stands on the page of a run: its views, the prompts of its compiled programs, the requests of its units."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import FigureSize, ReportFigure
     from rsso_dspy.report.page import Exchanges, PageFigure, PageSection, PromptChange
+    from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.unit_store import Store
 
 T = TypeVar("T")
@@ -59,34 +60,44 @@ def build_sections(
 class RequestFinder:
     """Finds what models were sent for a record: recorded, else rebuilt, for `most_steps` steps in all."""
 
-    def __init__(self, stores: "Sequence[Store]", most_steps: int | None = None):
+    def __init__(self, pool: "PooledRuns", most_steps: int | None = None):
         from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
 
-        self.stores = stores
         self.left = most_steps
-        self._seconds = {each: took for store in stores for each, took in store.read_seconds().items()}
-        self._rebuilders = [RequestRebuilder.of(store, partial(_load_agents, store.folder)) for store in stores]
+        self._pool = pool
+        self._seconds = {store: store.read_seconds() for store in pool.stores}
+        self._rebuilders = {
+            store: RequestRebuilder.of(store, partial(_load_agents, store.folder)) for store in pool.stores
+        }
 
     def find(self, record: "UnitRecord | TrainingRecord") -> "Exchanges":
         """Return the exchanges of a record, without any why, and how long its trials took."""
         from rsso_dspy.store.usage_ledger import get_job_key
 
-        key = get_job_key(record)
-        seconds = {number: took for (unit, number), took in self._seconds.items() if unit == key}
-        return replace(self._find_exchanges(record), seconds=seconds)
+        sources = dict(self._pool.find_sources(record))
+        seconds = {
+            number: took
+            for store, own in sources.items()
+            for (unit, number), took in self._seconds[store].items()
+            if unit == get_job_key(own)
+        }
+        return replace(self._find_exchanges(sources, record), seconds=seconds)
 
-    def _find_exchanges(self, record: "UnitRecord | TrainingRecord") -> "Exchanges":
+    def _find_exchanges(
+        self, sources: "Mapping[Store, UnitRecord | TrainingRecord]", record: "UnitRecord | TrainingRecord"
+    ) -> "Exchanges":
         from rsso_dspy.report.page import Exchanges
 
-        if found := next(filter(None, (load_exchanges(store, record) for store in self.stores)), None):
+        if found := next(filter(None, (load_exchanges(store, own) for store, own in sources.items())), None):
             return Exchanges(found)
         steps = sum(len(played.steps) for played in record.trajectories)
         if self.left is not None and steps > self.left:
             return Exchanges(why_not=TOO_MANY)
-        if made := next(filter(None, (rebuilder.rebuild(record) for rebuilder in self._rebuilders)), None):
+        rebuilders = [(self._rebuilders[store], own) for store, own in sources.items()]
+        if made := next(filter(None, (rebuilder.rebuild(own) for rebuilder, own in rebuilders)), None):
             self.left = None if self.left is None else self.left - steps
             return Exchanges(made, rebuilt=True)
-        return Exchanges(why_not=next((each.why_not for each in self._rebuilders if each.why_not), NO_PROGRAM))
+        return Exchanges(why_not=next((each.why_not for each, _ in rebuilders if each.why_not), NO_PROGRAM))
 
 
 def _load_agents(folder: Path, name: str) -> "list[Agent]":

@@ -75,8 +75,6 @@ def plan_and_play(
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
         print_status(f"{planned.store.describe_quarantined(file)}: {what}")
-    if spec.fork:
-        print_status(f"{format_plural(planned.taken, 'record')} of {spec.fork} taken over")
     print_run_plan(planned, jobs)
     plan, actor = planned.plan, planned.models_in_use.get("actor", "")
     trials = max(plan.get_rules(unit).trials for unit in plan.units)

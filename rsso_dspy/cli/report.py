@@ -1,6 +1,6 @@
 """`rsso-dspy report`: results of a run, on the terminal, as files and as one page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rsso_dspy.records import TrainingRecord, UnitRecord
     from rsso_dspy.report.analysis import Analysis, RunRecords
     from rsso_dspy.report.figures import ReportFigure
+    from rsso_dspy.store.pooled_runs import PooledRuns
     from rsso_dspy.store.unit_store import Store
 
 MOST_REBUILT = 20_000
@@ -100,7 +101,7 @@ def report_runs(
     if table_folder:
         write_tables(files, table_folder)
     if html:
-        write_html(pool.stores, found, analysis, price_of, with_paper, html)
+        write_html(pool, found, analysis, price_of, with_paper, html)
         if not json_:
             print_headline(analysis, analysis.rule_based_note)
     if json_:
@@ -171,7 +172,7 @@ def write_figures(drawn: "list[ReportFigure]", folder: Path) -> None:
 
 
 def write_html(
-    stores: "Sequence[Store]",
+    pool: "PooledRuns",
     found: "RunRecords",
     analysis: "Analysis",
     price_of: "PriceOf",
@@ -185,17 +186,17 @@ def write_html(
     from rsso_dspy.report.page_sections import format_run_facts
     from rsso_dspy.report.report_files import describe_run
 
-    sections = build_sections(stores, found, analysis, price_of, with_paper)
+    sections = build_sections(pool.stores, found, analysis, price_of, with_paper)
     records: list[UnitRecord | TrainingRecord] = [*found.records, *found.trainings]
     write_page(
         file,
-        get_page_title(stores),
+        get_page_title(pool.stores),
         sections,
         records,
         describe_run(analysis),
         format_run_facts(analysis),
         get_benchmark().action_templates,
-        RequestFinder(stores, most_steps=MOST_REBUILT).find,
+        RequestFinder(pool, most_steps=MOST_REBUILT).find,
         write_headline(analysis),
     )
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")

@@ -77,12 +77,6 @@ def run_methods(
     ] = "zero-shot",
     unconfirmed: options.Unconfirmed = False,
     out: Annotated[Path, typer.Option(help="Folder of the run; repeat the command to resume.")] = Path("runs/run"),
-    fork: Annotated[
-        Path | None,
-        typer.Option(
-            help="Take over the units of this run folder that are still valid, instead of playing them again."
-        ),
-    ] = None,
     retry: options.Retry = None,
     record: options.Record = False,
     replay: options.Replay = None,
@@ -155,7 +149,6 @@ def run_methods(
         out=out,
         skills=skills,
         constitution=constitution,
-        fork=fork,
         shard=Shard.parse(shard) if shard else None,
         retry_stalled=parse_retry(retry),
         record=record,

@@ -53,13 +53,13 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     if beside := describe_units_beside(planned):
         print_plan(f"      {beside}")
     if estimate := planned.estimate_cost():
-        print_plan(f"      {describe_estimate(estimate)}")
+        print_plan(f"      {describe_estimate(estimate, plan.benchmark)}")
         if estimate.shipped and settings.active_benchmark.locate_data(settings.environment.data):
             print_plan("      tokens go by units of the benchmark's own variants; those of your data may take more")
         if time := describe_time(planned, estimate, jobs):
             print_plan(f"      {time}")
-    elif unknown := planned.list_unobserved_benchmarks():
-        print_plan(f"      expected: not known, as no units of {' and '.join(unknown)} are shipped; the most is above")
+    elif planned.left:
+        print_plan(f"      expected: not known, as no units of {plan.benchmark} are shipped; the most is above")
     if planned.left:
         for warning in list_retry_warnings(plan, Backend(settings.active_backend)):
             print_plan(f"      {warning}")
@@ -157,8 +157,8 @@ def describe_spending(usage: "Mapping[str, Usage]", amount: float | None = 0.0, 
     )
 
 
-def describe_estimate(estimate: "CostEstimate") -> str:
-    """Describe an estimate."""
+def describe_estimate(estimate: "CostEstimate", benchmark: str) -> str:
+    """Describe an estimate for units of a benchmark."""
     from rsso_dspy.pricing import format_dollars, format_tokens
 
     calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
@@ -175,5 +175,5 @@ def describe_estimate(estimate: "CostEstimate") -> str:
         )
     judges = [f"{estimate.own} units of this run"] if estimate.own else []
     if estimate.shipped:
-        judges.append(f"{estimate.shipped} units of the embedded backend on {' and '.join(estimate.on)}")
+        judges.append(f"{estimate.shipped} units of the embedded backend on {benchmark}")
     return f"{', '.join(parts)}; based on {' and '.join(judges)}"

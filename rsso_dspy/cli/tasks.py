@@ -25,7 +25,7 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
         table.add_column(column, no_wrap=not column.startswith("held"), justify="left" if text else "right")
     for task in of.table.tasks():
         variants = of.table.held_out(task, selection)
-        budgets = [of.limit_steps(variant, int(1.5 * of.gold_length(variant))) for variant in variants]
+        budgets = [of.limit_steps(int(1.5 * of.gold_length(variant))) for variant in variants]
         table.add_row(
             task,
             *(str(len(of.table.indices(task, split))) for split in get_args(Split)),
@@ -39,6 +39,5 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
 
 
 def _describe_limits(of: "Benchmark") -> str:
-    """Say which environments end an episode by themselves; empty if none does."""
-    limits = [f"{part.name} ends a trial after {part.most_steps}" for part in of.parts or (of,) if part.most_steps]
-    return f" {'; '.join(limits)}." if limits else ""
+    """Say whether environments end an episode by themselves; empty if not."""
+    return f" {of.name} ends a trial after {of.most_steps}." if of.most_steps else ""

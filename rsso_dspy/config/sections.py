@@ -20,7 +20,7 @@ from rsso_dspy.bounds import (
     MOST_TRIALS,
 )
 from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, EmbedderConfig, PriceConfig, Section
-from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark, order_names
+from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, UnknownName
 
 _LEFT_OUT = (
@@ -43,8 +43,7 @@ class EnvironmentConfig(Section):
     step_seconds: float = Field(20.0, gt=0, le=MOST_SECONDS)
     """Time limit of a step in seconds; a longer step ends its trial as stalled."""
     data: str | None = None
-    """Folder of your own with what a benchmark plays besides, of one that takes any. Of several benchmarks each has its
-    own: `one=DIR,other=DIR`."""
+    """Folder of your own with what a benchmark plays besides, of one that takes any."""
 
     @field_validator("heap", mode="before")
     @classmethod
@@ -225,8 +224,7 @@ class Config(Section):
     seed: int = Field(0, ge=0, le=MOST_SEED)
     """Seed of every unit; the same seed replays the same run."""
     benchmark: str = DEFAULT
-    """Name of the benchmark: a built-in one, or one of an installed package. Several with commas between them, as in
-    `one,other`, are played in one run."""
+    """Name of the benchmark: a built-in one, or one of an installed package."""
     protocol: ProtocolConfig = ProtocolConfig()
     """The held-out protocol."""
     memory: MemoryConfig = MemoryConfig()
@@ -241,12 +239,6 @@ class Config(Section):
         default_factory=lambda: {name: BackendConfig(**profile) for name, profile in PROFILES.items()}
     )
     """Backends by name."""
-
-    @field_validator("benchmark")
-    @classmethod
-    def _order_names(cls, value: str) -> str:
-        """Bring several names into one order, so that any order continues the same run."""
-        return ",".join(order_names(value)) if "," in value else value
 
     @property
     def active_backend(self) -> BackendConfig:

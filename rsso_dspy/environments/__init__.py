@@ -21,7 +21,6 @@ __all__ = [
     "TextEnvironment",
     "Transition",
     "choose_interface",
-    "choose_task",
     "get_place_reader",
     "list_verbs",
 ]
@@ -150,13 +149,6 @@ def choose_interface(environment: Environment, name: Interface) -> None:
     choose: Any = getattr(environment, "choose_interface", None)
     if choose is not None:
         choose(name)
-
-
-def choose_task(environment: Environment, task: str) -> None:
-    """Turn an environment of several benchmarks to the one of a task type, to render states without a reset."""
-    choose: Any = getattr(environment, "choose_task", None)
-    if choose is not None:
-        choose(task)
 
 
 def get_place_reader(environment: Environment) -> Callable[[State], str]:

@@ -172,16 +172,10 @@ class Benchmark:
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """Interface other than `sso` to its action texts, as far as variants share them; see `Environment`. Part of a
     folder's identity."""
-    parts: "tuple[Benchmark, ...]" = ()
-    """The benchmarks that this one consists of, if it is played with several; see `mixed.py`."""
-
-    def find_part(self, task: str) -> "Benchmark":
-        """Return the benchmark that a task type belongs to: this one, or one of its parts."""
-        return next((part for part in self.parts if task in part.table.tasks()), self)
 
     def simplify(self, variant: Variant, setting: str) -> Variant:
-        """Return the variant with a simplification, unless its benchmark has none."""
-        return replace(variant, simplification=setting if self.find_part(variant.task).simplifications else "")
+        """Return the variant with a simplification, unless the benchmark has none."""
+        return replace(variant, simplification=setting if self.simplifications else "")
 
     @cached_property
     def grammar(self) -> Grammar:
@@ -221,10 +215,9 @@ class Benchmark:
         if self.check_variants is not None:
             self.check_variants(variants, self.locate_data(named))
 
-    def limit_steps(self, variant: Variant, steps: int) -> int:
-        """Return this many steps, or as many as an episode of the variant has at most."""
-        most = self.find_part(variant.task).most_steps
-        return steps if most is None else min(steps, most)
+    def limit_steps(self, steps: int) -> int:
+        """Return this many steps, or as many as an episode has at most."""
+        return steps if self.most_steps is None else min(steps, self.most_steps)
 
     def identify_data(self, folder: str) -> str:
         """What results are bound to that depend on a folder of the user's. Raises `UsageError` for a benchmark that
@@ -260,9 +253,6 @@ class Benchmark:
     def find_ceiling_path(self, variant: Variant, data: str | None = None, interface: str = "sso") -> tuple[str, ...]:
         """Return the same for a variant of any split, to play it for its points alone: no prompt, memory or record may
         hold it. Raises `GoldUnknown`."""
-        part = self.find_part(variant.task)
-        if part is not self:
-            return part.find_ceiling_path(variant, part.locate_data(None), interface)
         if self.own_gold_path is None:
             raise GoldUnknown(f"{self.name} has no gold paths, so none of {variant.key} is known")
         return self._word_gold_path(variant, data, interface)
@@ -271,7 +261,7 @@ class Benchmark:
         assert self.own_gold_path is not None
         in_data = data is not None and self.gold_path_in is not None
         path = self.gold_path_in(variant, data) if in_data else self.own_gold_path(variant)  # type: ignore[misc, arg-type]
-        word = self.find_part(variant.task).word_solution
+        word = self.word_solution
         return tuple(path) if word is None else tuple(word(action, interface) for action in path)
 
     def smoke_test(self, settings: Settings) -> str:
@@ -317,24 +307,15 @@ def named_in(origin: Mapping[str, object]) -> str | None:
     return str(origin.get("benchmark", "")).rpartition(" ")[0] or None
 
 
-def order_names(listed: str) -> tuple[str, ...]:
-    """Return the names of a list with commas, each once, in the order of the alphabet: all orders are one run."""
-    return tuple(sorted({name.strip() for name in listed.split(",")} - {""}))
-
-
 @cache
 def get_benchmark(name: str = DEFAULT) -> Benchmark:
-    """Load the benchmark called `name`, or the one that consists of several, ``one,other``.
+    """Load the benchmark called `name`.
 
     Raises `UnknownName`, or `UsageError` with the package's name if loading fails.
     """
     if name in BUILT_IN:
         found: Benchmark = import_module(BUILT_IN[name]).BENCHMARK
         return found
-    if "," in name and (names := order_names(name)):
-        parts = [get_benchmark(each) for each in names]
-        mixed: Benchmark = parts[0] if len(parts) == 1 else import_module(f"{__package__}.mixed").mix_benchmarks(parts)
-        return mixed
     points = _find_entry_points()
     if name not in points:
         hint = f"Packages can add more through the entry point group {GROUP}."

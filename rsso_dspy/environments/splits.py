@@ -14,13 +14,10 @@ from rsso_dspy.bounds import MOST_DIGITS, shorten_text
 from rsso_dspy.errors import SplitError, UnknownName, UsageError
 from rsso_dspy.records import Split, Variant
 
-__all__ = ["EACH", "FIRST", "SAMPLE_SIZE", "TaskRow", "TaskTable", "join_tables"]
+__all__ = ["FIRST", "SAMPLE_SIZE", "TaskRow", "TaskTable"]
 
 FIRST = "first"
 """Name of the selection that every benchmark has: the lowest indices of the test split."""
-
-EACH = "each"
-"""Name of the selection that joined tables have: of every task type, the default selection of its own table."""
 
 SAMPLE_SIZE = 10
 """Default number of variants per task; fewer if the split has fewer."""
@@ -171,17 +168,3 @@ class TaskTable:
             return self._rows[task]
         except KeyError:
             raise UnknownName("task", task, self._rows) from None
-
-    def list_rows(self, selection: str) -> dict[str, TaskRow]:
-        """Return the rows of the table, each with its own default selection as ``selection``."""
-        own = self.selections[0]
-        return {
-            task: {**row, selection: self.indices(task, "test") if own == FIRST else row[own]}
-            for task, row in self._rows.items()
-        }
-
-
-def join_tables(tables: Sequence[TaskTable]) -> TaskTable:
-    """Return one table of the task types of several, in their order. Its selections are ``each`` and ``first``."""
-    rows = {task: row for table in tables for task, row in table.list_rows(EACH).items()}
-    return TaskTable(rows, samples=(EACH,), example=tables[0].example)

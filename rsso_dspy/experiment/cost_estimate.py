@@ -19,12 +19,12 @@ from importlib import resources
 import numpy as np
 
 from rsso_dspy.environments import Interface
-from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
+from rsso_dspy.environments.benchmark import DEFAULT
 from rsso_dspy.experiment.forecast import OBSERVED
 from rsso_dspy.experiment.plan import NOTHING_PLAYED, Plan
 from rsso_dspy.pricing import PriceOf, compute_cost
 from rsso_dspy.programs.methods import Method
-from rsso_dspy.records import PART, UnitRecord, Usage, sum_usage
+from rsso_dspy.records import UnitRecord, Usage, sum_usage
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job, Training
 
@@ -55,8 +55,6 @@ class CostEstimate:
     """Number of observed units of the run itself."""
     shipped: int
     """Number of observed units of the embedded backend."""
-    on: tuple[str, ...] = ()
-    """Benchmarks that these were played on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,8 @@ class ObservedUnit:
     usage: Mapping[str, Usage]
     """By role."""
     interface: Interface = "complete"
-    benchmark: str = ""
-    """Where it was played, if that is known."""
+    benchmark: str = DEFAULT
+    """Where a shipped unit was played."""
 
 
 def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
@@ -87,8 +85,7 @@ def load_observed_units(store: Store, plan: Plan) -> list[ObservedUnit]:
 
 
 def make_observed_unit(record: UnitRecord, trials: int) -> ObservedUnit:
-    part, usage = record.provenance.get(PART, ""), sum_usage(record.trials)
-    return ObservedUnit(record.arm, record.method, trials * record.budget, usage, benchmark=part)
+    return ObservedUnit(record.arm, record.method, trials * record.budget, sum_usage(record.trials))
 
 
 @cache
@@ -117,23 +114,27 @@ def estimate_cost(
     played: Mapping[str, int] = NOTHING_PLAYED,
     seed: int = 0,
 ) -> CostEstimate | None:
-    """Estimate the cost of `work`; None if it is empty, or rests on too few units (`list_unobserved_benchmarks`).
+    """Estimate the cost of `work`; None if it is empty, or no units of its benchmark are shipped and an arm has too
+    few of its `own`.
 
     `models` maps role to model; `played` holds the finished trials by key. Deterministic.
     """
-    if not work or list_unobserved_benchmarks(plan, work, own):
+    by_arm: dict[Arm, list[Job]] = {}
+    for each in work:
+        by_arm.setdefault(each.arm, []).append(each)
+    observed = {arm: [unit for unit in own if unit.arm == arm.name] for arm in by_arm}
+    is_shipped = any(unit.benchmark == plan.benchmark for unit in load_shipped_units())
+    if not work or not (is_shipped or all(len(pool) >= ENOUGH for pool in observed.values())):
         return None
     price_known = all(price_of(models[role]) is not None for role in plan.forecast_calls(work).calls)
     rng = np.random.default_rng(seed)
     draws = np.zeros((RESAMPLES, 4))
     judges = {"own": 0, "shipped": 0}
-    on: dict[str, None] = {}
-    for (arm, benchmark), mine in _group_work(plan, work).items():
-        pool = _select_own_units(arm, benchmark, own)
+    for arm, mine in by_arm.items():
+        pool = observed[arm]
         whose = "own" if len(pool) >= ENOUGH else "shipped"
         if whose == "shipped":
-            pool = _select_similar_units(arm.method, plan.rules.interface, benchmark)
-            on |= {unit.benchmark: None for unit in pool}
+            pool = _select_similar_units(arm.method, plan.rules.interface, plan.benchmark)
         judges[whose] += len(pool)
         most = plan.forecast_calls(mine, played)
         rates = np.array([_compute_rates(unit, most.calls, models, price_of) for unit in pool])
@@ -144,33 +145,7 @@ def estimate_cost(
         draws += totals
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     calls, sent, answered, dollars = map(ExpectedRange, draws.mean(axis=0).tolist(), low.tolist(), high.tolist())
-    return CostEstimate(calls, sent, answered, dollars if price_known else None, **judges, on=tuple(on))
-
-
-def list_unobserved_benchmarks(plan: Plan, work: Sequence[Job], own: Sequence[ObservedUnit]) -> list[str]:
-    """Return the benchmarks of `work` that no units are shipped of, and too few are `own`."""
-    shipped = {unit.benchmark for unit in load_shipped_units()}
-    asked = [key for key in _group_work(plan, work) if key[1] not in shipped]
-    return sorted({name for arm, name in asked if len(_select_own_units(arm, name, own)) < ENOUGH})
-
-
-def _group_work(plan: Plan, work: Sequence[Job]) -> dict[tuple[Arm, str], list[Job]]:
-    """Group work by arm and benchmark."""
-    groups: dict[tuple[Arm, str], list[Job]] = {}
-    for each in work:
-        groups.setdefault((each.arm, _name_benchmark(each, plan.benchmark)), []).append(each)
-    return groups
-
-
-def _select_own_units(arm: Arm, benchmark: str, own: Sequence[ObservedUnit]) -> list[ObservedUnit]:
-    return [unit for unit in own if unit.arm == arm.name and unit.benchmark in ("", benchmark)]
-
-
-def _name_benchmark(work: Job, benchmark: str) -> str:
-    """Name the benchmark that work is on: one of several in a mixed run."""
-    if "," not in benchmark:
-        return benchmark
-    return get_benchmark(benchmark).find_part(work.task if isinstance(work, Training) else work.variant.task).name
+    return CostEstimate(calls, sent, answered, dollars if price_known else None, **judges)
 
 
 def _select_similar_units(method: Method, interface: Interface, benchmark: str) -> list[ObservedUnit]:

@@ -156,8 +156,7 @@ def discard_downstream_units(plan: Plan, store: Store) -> None:
             file = path if record else store.started_path(path)
             played = record or store.load(file)
             if played:
-                lost = {} if "forked_from" in played.provenance else sum_usage(played.trials)
-                store.abandon_file(unit.arm.name, unit.key, file, lost)
+                store.abandon_file(unit.arm.name, unit.key, file, sum_usage(played.trials))
 
 
 def _select_unfinished(work: Sequence[tuple[W, UnitRecord | TrainingRecord | None]]) -> list[W]:

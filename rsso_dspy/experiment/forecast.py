@@ -76,12 +76,8 @@ def load_token_sizes() -> Mapping[str, Mapping[str, tuple[int, int]]]:
 
 
 def choose_sizes(benchmark: str, interface: Interface) -> str:
-    """Return the key of `load_token_sizes` for a benchmark: the default one's for one that was not measured, that with
-    the longest prompts for several."""
-    sizes = load_token_sizes()
-    return max(
-        (name if name in sizes else interface for name in benchmark.split(",")), key=lambda each: sizes[each]["actor"]
-    )
+    """Return the key of `load_token_sizes` for a benchmark: the default one's for one that was not measured."""
+    return benchmark if benchmark in load_token_sizes() else interface
 
 
 def count_calls(

@@ -48,7 +48,7 @@ class NamedProtocol:
     def find_budget(self, variant: Variant, benchmark: Benchmark) -> int:
         """Return the step budget of a trial. Raises what `Benchmark.gold_length` raises, where that is needed."""
         budget = self.compute_budget(0 if self.steps is not None else benchmark.gold_length(variant))
-        return benchmark.limit_steps(variant, budget)
+        return benchmark.limit_steps(budget)
 
 
 PRESETS = {

@@ -19,7 +19,6 @@ from rsso_dspy.experiment.constitutions import check_examples, check_streams, lo
 from rsso_dspy.experiment.cost_estimate import (
     CostEstimate,
     estimate_cost,
-    list_unobserved_benchmarks,
     load_observed_units,
 )
 from rsso_dspy.experiment.events import Event, EventStream, RunLimited, RunStarted, SimulatorsStarting
@@ -34,7 +33,6 @@ from rsso_dspy.experiment.executor import (
     open_thread_engine,
 )
 from rsso_dspy.experiment.forecast import Forecast
-from rsso_dspy.experiment.fork import find_reusable_records
 from rsso_dspy.experiment.guards import check_readers
 from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import Plan, plan_held_out
@@ -63,7 +61,7 @@ from rsso_dspy.store.units import Arm, Job
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A planned and checked run. ``left`` is the pending work, neither finished nor taken over."""
+    """A planned and checked run. ``left`` is the pending work."""
 
     config: Config
     plan: Plan
@@ -71,7 +69,6 @@ class Run:
     store: Store
     carried: InitialMemories
     identity: dict[str, Any]
-    taken: list[UnitRecord | TrainingRecord]
     left: list[Job]
     played: Mapping[str, int]
     """Finished trials of the pending work, by key."""
@@ -83,8 +80,6 @@ class Run:
     """Whether to play units with a stalled trial again."""
     record: bool = False
     """Whether to record every exchange with a model; always true for a run that was recorded so far."""
-    fork: Path | None = None
-    """Folder of the records in `taken`."""
 
     @property
     def units_beside(self) -> int:
@@ -104,13 +99,8 @@ class Run:
             self.plan, self.left, own, self.models_in_use, make_price_lookup(self.config.prices), self.played
         )
 
-    def list_unobserved_benchmarks(self) -> list[str]:
-        """Return the benchmarks of the pending work of which too few units are known for an estimate."""
-        return list_unobserved_benchmarks(self.plan, self.left, load_observed_units(self.store, self.plan))
-
     def load_records(self) -> Iterator[UnitRecord | TrainingRecord]:
-        """Return all finished units and trainings, including errored ones and those taken over."""
-        yield from self.taken
+        """Return all finished units and trainings, including errored ones."""
         if (self.store.folder / "run.json").exists():
             yield from self.store.units()
             yield from self.store.trainings()
@@ -151,10 +141,6 @@ class Run:
             if self.record:
                 check_recordable(live.backend.users_lm)
                 self.store.open_recordings(about_of(self.config))
-            if self.fork:
-                self._carry_recordings(Store(self.fork))
-            for record in self.taken:
-                self.store.save(record)
             if self.retry_stalled:
                 discard_stalled_trials(self.plan, self.store)
             discard_downstream_units(self.plan, self.store)
@@ -179,12 +165,6 @@ class Run:
                     raise LimitReached(_describe_limit(purse)) from None
                 ended(outcome)
             return outcome
-
-    def _carry_recordings(self, source: Store) -> None:
-        if source.recorded and self.taken:
-            self.store.open_recordings(about_of(self.config))
-            for record in self.taken:
-                self.store.carry_recording(source, record)
 
 
 def plan_run(
@@ -229,23 +209,10 @@ def plan_run(
     check_streams(plan, store)
     again = list_stalled_jobs(plan, store) if spec.retry_stalled else []
     left = list_pending_jobs(plan, store, again)
-    taken: list[UnitRecord | TrainingRecord] = []
-    if spec.fork:
-        source = Store(spec.fork, read_only=True)
-        wanted = set(map(source.path_of, left))
-        taken = [
-            r
-            for r in find_reusable_records(source, plan, bound_to, fingerprint_programs(agents))
-            if source.path_of(r) in wanted
-        ]
-        taken = [record for record in taken if not (spec.retry_stalled and record.stalled_trials)]
-        have = set(map(store.path_of, taken))
-        left = [work for work in left if store.path_of(work) not in have]
     begun = {store.path_of(record): len(record.trajectories) for record in store.load_begun()}
     played = {work.key: 0 if work in again else begun.get(store.path_of(work), 0) for work in left}
     given, shard, retry = Manifest.from_run_spec(config, spec), str(spec.shard or ""), spec.retry_stalled
-    about = (given, shard, retry, spec.record, spec.fork)
-    return Run(config, plan, agents, store, kept, bound_to, taken, left, played, *about)
+    return Run(config, plan, agents, store, kept, bound_to, left, played, given, shard, retry, spec.record)
 
 
 def _describe_limit(purse: SpendLimit) -> str:

@@ -30,7 +30,6 @@ from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.runtime import ResumeState, TrialRules
 from rsso_dspy.recordings import Recordings
 from rsso_dspy.records import (
-    PART,
     Source,
     TrainingRecord,
     TrialResult,
@@ -232,9 +231,6 @@ class UnitRunner:
             raise
 
     def _describe_job(self, plan: Plan, work: Job, kept: InitialMemories) -> dict[str, Any]:
-        played = self.live.config.active_benchmark
-        task = work.task if isinstance(work, Training) else work.variant.task
-        part = {PART: played.find_part(task).name} if played.parts else {}  # where several benchmarks are played
         return {
             "protocol": plan.protocol,
             "arm": work.arm.name,
@@ -245,7 +241,7 @@ class UnitRunner:
             "models": dict(self.live.backend.models),
             "rule_based": self.live.backend.rule_based,
             "seed": work.seed,
-            "provenance": {**self.provenance, **part, "program": fingerprint_program(self.programs[work.arm])},
+            "provenance": {**self.provenance, "program": fingerprint_program(self.programs[work.arm])},
             "start": describe(kept.sources),
             "sources": kept.sources,
             "learnt_on": kept.variants,

@@ -95,9 +95,7 @@ class Teacher:
             )
         if self.backend:
             return
-        played = get_benchmark(calibration.benchmark)
-        for part in dict.fromkeys(played.find_part(variant.task) for variant in calibration.train):
-            part.check_gold_paths(each for each in calibration.train if played.find_part(each.task) is part)
+        get_benchmark(calibration.benchmark).check_gold_paths(calibration.train)
         if "actor" not in tuned:
             raise UsageError("gold paths teach the actor alone, and --roles leaves it out: name it, or another teacher")
 

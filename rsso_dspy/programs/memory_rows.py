@@ -52,9 +52,6 @@ class MemoryRow:
     """The modules that it asks."""
     calls: Mapping[str, int] = field(default_factory=dict)
     """Role to the most calls that it makes after a trial."""
-    reads: tuple[str, ...] = ("entries", "embedder")
-    """Parts of the configuration that it depends on: ``memory.entries`` and the embedder, unless its row says less. A
-    fork takes units over where these are equal."""
 
     def __call__(self, roles: Any, runtime: Runtime) -> Memory:
         return self.build(roles, runtime)
@@ -141,16 +138,14 @@ def _tell_fields(roles: Asks, attempt: Trajectory) -> dict[str, str]:
     return {"task": attempt.task, "attempt": transcript, "outcome": outcome}
 
 
-BOUNDS = ("entries",)
-
 MEMORY_ROWS: dict[str, MemoryRow] = {
-    "last-trajectory": MemoryRow(_build_last_trajectory, "past_attempts", reads=BOUNDS),
-    "long-context": MemoryRow(_build_long_context, "past_attempts", reads=BOUNDS),
+    "last-trajectory": MemoryRow(_build_last_trajectory, "past_attempts"),
+    "long-context": MemoryRow(_build_long_context, "past_attempts"),
     "exprag": MemoryRow(_build_exprag, "experience"),
-    "expel": MemoryRow(_build_expel, "constitution", ("insight_writer",), {"advisor": 2}, reads=BOUNDS),
-    "awm": MemoryRow(_build_awm, "skills", ("workflow_writer",), {"verbalizer": 1}, reads=BOUNDS),
+    "expel": MemoryRow(_build_expel, "constitution", ("insight_writer",), {"advisor": 2}),
+    "awm": MemoryRow(_build_awm, "skills", ("workflow_writer",), {"verbalizer": 1}),
     "reasoningbank": MemoryRow(_build_reasoningbank, "past_strategies", ("strategy_writer",), {"verbalizer": 1}),
     "ace": MemoryRow(_build_ace, "constitution", ("playbook_reviewer",), {"reflector": 1}),
-    "cheatsheet": MemoryRow(_build_cheatsheet, "constitution", ("cheatsheet_writer",), {"advisor": 1}, reads=BOUNDS),
+    "cheatsheet": MemoryRow(_build_cheatsheet, "constitution", ("cheatsheet_writer",), {"advisor": 1}),
 }
 """Name to memory, beside those of the papers that this package reproduces."""

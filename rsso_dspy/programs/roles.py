@@ -210,17 +210,15 @@ def _build_reflections(roles: Roles, runtime: Runtime) -> ReflectionMemory:
 
 
 MEMORIES: dict[str, MemoryRow] = {
-    "reflections": MemoryRow(_build_reflections, "plans_from_past_attempts", ("reflector",), reads=()),
+    "reflections": MemoryRow(_build_reflections, "plans_from_past_attempts", ("reflector",)),
     "skills": MemoryRow(
         lambda roles, runtime: SkillMemory(runtime.embed, roles.verbalize, roles.judge_equivalence, runtime.skills),
         "skills",
         ("skill_verbalizer", "skill_equivalence"),
-        reads=("embedder",),
     ),
     "constitution": MemoryRow(
         lambda roles, runtime: ConstitutionMemory(_build_rule_writer(roles, runtime), runtime.constitution),
         "constitution",
-        reads=(),
     ),
     **MEMORY_ROWS,
 }

@@ -11,7 +11,6 @@ from statistics import fmean
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import RULE_BASED_NOTE, TrainingRecord, TrialsRecord, UnitRecord
 from rsso_dspy.report.answer_checks import count_repeated_units, describe_mixed_models, find_unexpected_models
-from rsso_dspy.report.benchmarks import MixedResults, compare_benchmarks
 from rsso_dspy.report.comparison import (
     Comparison,
     Factorial2x2,
@@ -64,8 +63,8 @@ class RunRecords:
     """Parts ``i/n`` of the run that are not here."""
     under_way: Sequence[RoleUsage] = ()
     """Usage so far of the trials being played now."""
-    models: Mapping[str, str] = field(default_factory=dict)
-    """Role to model, where no record names it."""
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Arm to role to model, where no record names it."""
     compile_trials: Mapping[str, int] = field(default_factory=dict)
     """Arm of a compiled program to the number of trials that its compile scored candidates by, where that is known."""
 
@@ -115,7 +114,7 @@ class Analysis:
     arms: tuple[ArmMetrics, ...]
     learning: tuple[LearningCurve, ...]
     spent: Mapping[str, TokenCost]
-    """Arm to the usage of its scored units, including units taken over from another run, without interrupted trials."""
+    """Arm to the usage of its scored units, without interrupted trials."""
     trainings: tuple[TrainingMetrics, ...]
     plays: Mapping[str, int]
     """Arm to the number of trials that its units may play."""
@@ -148,8 +147,6 @@ class Analysis:
     """Per arm: success trial by trial and per task type, and why trials failed."""
     mixed: tuple[str, ...] = ()
     """Notes on roles that several models answered."""
-    benchmarks: MixedResults | None = None
-    """Results by benchmark, if the run has several."""
 
     @property
     def main_pair(self) -> tuple[str, str] | None:
@@ -232,7 +229,6 @@ def analyze_run(
         measures={arm: measure_tasks(units) for arm, units in arms.items()},
         success=tuple(compute_success(arm, units) for arm, units in arms.items()),
         mixed=tuple(describe_mixed_models(everything)),
-        benchmarks=compare_benchmarks(arms, wanted),
     )
 
 
@@ -272,7 +268,6 @@ PROVENANCE = {
     "commit": "commit",
     "config_hash": "configuration",
     "prompts": "prompts",
-    "forked_from": "taken over from",
 }
 """Key of a record's provenance to its name in reports."""
 

@@ -11,7 +11,6 @@ from rsso_dspy.report.success import serialize_success
 def serialize_analysis(found: Analysis) -> dict[str, Any]:
     """Return the analysis as JSON data."""
     return {
-        **({"benchmarks": asdict(found.benchmarks)} if found.benchmarks else {}),
         "facts": {name: list(values) for name, values in found.facts.items()},
         "rule_based": found.rule_based,
         "missing": found.missing,

@@ -117,7 +117,9 @@ def compare_arms(
     known = {get_unit_key(record) for record in (*ours, *theirs)}
     common = count_common_trials(before.values(), after.values())
     trials = min(common, most or common)
-    by_task = group_differences(ours, theirs, trials)
+    by_task = _group_differences_by_task(
+        shared, lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials)
+    )
     differences = [value for values in by_task.values() for value in values]
     means = [round(fmean(values), 9) for values in by_task.values()]
     solved = ([_is_solved(each[key], trials) for key in shared] for each in (before, after))
@@ -136,19 +138,6 @@ def compare_arms(
         run_wilcoxon_test(means),
         run_sign_test(means),
         run_mcnemar_test(*solved),
-    )
-
-
-def group_differences(
-    ours: Sequence[UnitRecord], theirs: Sequence[UnitRecord], trials: int | None = None
-) -> dict[str, list[float]]:
-    """Return task type to ``theirs - ours`` of every unit that both arms finished, by so many first trials, or by as
-    many as both may play."""
-    before, after = _index_scored_units(ours), _index_scored_units(theirs)
-    trials = trials or count_common_trials(before.values(), after.values())
-    return _group_differences_by_task(
-        sorted(before.keys() & after.keys()),
-        lambda key: get_best_accumulator(after[key], trials) - get_best_accumulator(before[key], trials),
     )
 
 

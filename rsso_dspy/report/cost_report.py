@@ -19,8 +19,7 @@ def return_no_price(_model: str) -> Price | None:
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """Cost of everything in a run's folder in US dollars; None if a price is unknown. What another run paid for stands
-    apart."""
+    """Cost of everything in a run's folder in US dollars; None if a price is unknown."""
 
     entries: tuple[CostEntry, ...]
     """By arm, role and model."""
@@ -35,28 +34,18 @@ class CostReport:
     under_way_billed: float | None = 0.0
 
     @property
-    def paid(self) -> tuple[CostEntry, ...]:
-        """Entries that this run paid for."""
-        return tuple(entry for entry in self.entries if not entry.taken_over)
-
-    @property
     def billed(self) -> float | None:
-        return sum_amounts(entry.billed for entry in self.paid)
+        return sum_amounts(entry.billed for entry in self.entries)
 
     @property
     def without_cache(self) -> float | None:
-        return sum_amounts(entry.without_cache for entry in self.paid)
-
-    @property
-    def taken_over(self) -> tuple[CostEntry, ...]:
-        """Entries that another run paid for, whose records this one took over."""
-        return tuple(entry for entry in self.entries if entry.taken_over)
+        return sum_amounts(entry.without_cache for entry in self.entries)
 
     @property
     def answered(self) -> Usage:
         """Usage of all answers that this run received, also of interrupted trials and those being played now."""
         unrecorded = (usage for _, _, usage in (*self.abandoned, *self.under_way))
-        return sum((*(entry.usage for entry in self.paid), *unrecorded), Usage())
+        return sum((*(entry.usage for entry in self.entries), *unrecorded), Usage())
 
     @property
     def spent(self) -> float | None:
@@ -65,7 +54,7 @@ class CostReport:
 
     def sum_arm(self, arm: str) -> float | None:
         """Return the dollars that this run paid for an arm: its units, finished or not, and its trainings."""
-        return sum_amounts(entry.billed for entry in self.paid if entry.arm == arm)
+        return sum_amounts(entry.billed for entry in self.entries if entry.arm == arm)
 
 
 def build_cost_report(
@@ -74,21 +63,23 @@ def build_cost_report(
     abandoned: Sequence[RoleUsage],
     price_of: PriceOf,
     under_way: Sequence[RoleUsage] = (),
-    models: Mapping[str, str] = MappingProxyType({}),
+    models: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> CostReport:
-    """Compute the bill of a run. `models` maps role to model where records do not name it."""
+    """Compute the bill of a run. `models` maps arm to role to model where records do not name it."""
     entries = tuple(itemize_costs([*finished, *begun], price_of))
     prices = [price_of(entry.model) for entry in entries]
     unfinished = (usage for record in begun for trial in record.trials for usage in trial.usage.values())
-    models = dict(models) | {role: model for record in (*finished, *begun) for role, model in record.models.items()}
+    by_arm = {arm: dict(roles) for arm, roles in models.items()}
+    for record in (*finished, *begun):
+        by_arm.setdefault(record.arm, {}).update(record.models)
     return CostReport(
         entries,
         all(price is not None and price.is_free for price in prices),
         tuple(abandoned),
-        _price_role_usages(abandoned, models, price_of),
+        _price_role_usages(abandoned, by_arm, price_of),
         sum(unfinished, Usage()),
         tuple(under_way),
-        _price_role_usages(under_way, models, price_of),
+        _price_role_usages(under_way, by_arm, price_of),
     )
 
 
@@ -102,7 +93,7 @@ def build_cost_table(bill: CostReport) -> Sheet:
             amounts = (_make_dollar_cell(entry.billed), _make_dollar_cell(entry.without_cache))
             rows.append(
                 (
-                    cells.format_text(entry.arm + (" (taken over)" if entry.taken_over else "")),
+                    cells.format_text(entry.arm),
                     cells.format_text(entry.role),
                     cells.format_text(entry.model),
                     *map(cells.format_count, counts),
@@ -118,11 +109,6 @@ def build_cost_table(bill: CostReport) -> Sheet:
 def describe_unreported_costs(bill: CostReport) -> list[str]:
     """Describe costs that are in no finished record."""
     lines = []
-    if bill.taken_over:
-        spent = sum((entry.usage for entry in bill.taken_over), Usage())
-        dollars = format_dollars(sum_amounts(entry.billed for entry in bill.taken_over))
-        usage = _describe_usage(spent)
-        lines.append(f"Another run paid for the records taken over: {usage}, {dollars}, not counted here.")
     if bill.begun.calls:
         lines.append(
             f"Unfinished units and trainings took {_describe_usage(bill.begun)}; costs include them, scores do not."
@@ -149,7 +135,6 @@ def serialize_cost_report(bill: CostReport) -> dict[str, Any]:
         "entries": [asdict(entry) for entry in bill.entries],
         "billed": bill.billed,
         "without_cache": bill.without_cache,
-        "taken_over_billed": sum_amounts(entry.billed for entry in bill.taken_over),
         "abandoned": _serialize_role_usages(bill.abandoned),
         "abandoned_billed": bill.abandoned_billed,
         "under_way": _serialize_role_usages(bill.under_way),
@@ -169,9 +154,11 @@ def _make_dollar_cell(amount: float | None) -> Cell:
     return Cell(format_dollars(amount), amount)
 
 
-def _price_role_usages(abandoned: Sequence[RoleUsage], models: dict[str, str], price_of: PriceOf) -> float | None:
+def _price_role_usages(
+    abandoned: Sequence[RoleUsage], models: Mapping[str, Mapping[str, str]], price_of: PriceOf
+) -> float | None:
     amounts = []
-    for _, role, usage in abandoned:
-        price = price_of(models.get(role, ""))
+    for arm, role, usage in abandoned:
+        price = price_of(models.get(arm, {}).get(role, ""))
         amounts.append(compute_cost(usage, price) if price else None)
     return sum_amounts(amounts)

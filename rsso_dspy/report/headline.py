@@ -9,7 +9,6 @@ from rsso_dspy.pricing import format_dollars, format_tokens
 from rsso_dspy.report import cells
 from rsso_dspy.report.analysis import Analysis, ContrastResult
 from rsso_dspy.report.answer_checks import describe_repeated_units
-from rsso_dspy.report.benchmarks import describe_together
 
 MOST = 3
 """Maximum number of comparisons that are told."""
@@ -29,7 +28,7 @@ def write_headline(found: Analysis) -> str:
     scored = [arm for arm in found.arms if arm.mean is not None]
     if not scored:
         return "No unit has a score yet."
-    said = [_describe_best(found), *describe_together(found.benchmarks, found.alike), *_describe_comparisons(found)]
+    said = [_describe_best(found), *_describe_comparisons(found)]
     repeated = {arm: (equal, units) for arm, (equal, units) in found.repeated.items() if 2 * equal > units}
     said += [*describe_repeated_units(repeated), *_describe_gaps(found), *_describe_spending(found)]
     return " ".join([*said, *([OWN_MODEL] if found.rule_based else [])])

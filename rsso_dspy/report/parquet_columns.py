@@ -17,8 +17,7 @@ ROLES = ("actor", "reflector", "verbalizer", "advisor")
 """Roles with columns for their usage."""
 
 PROVENANCE = (
-    "config_hash", "prompts", "program", "rsso_dspy", "scienceworld", "benchmark", "dspy", "python", "commit",
-    "forked_from"
+    "config_hash", "prompts", "program", "rsso_dspy", "scienceworld", "benchmark", "dspy", "python", "commit"
 )  # fmt: skip
 
 
@@ -89,8 +88,7 @@ TRIAL = {
     "tokens_out": ParquetColumn("int64", "output tokens of all roles", "tokens"),
     "usd": ParquetColumn(
         "double",
-        "cost at known prices, whichever run paid (provenance_forked_from names another); null if a price is unknown "
-        "or the usage of an answer was not reported",
+        "cost at known prices; null if a price is unknown or the usage of an answer was not reported",
         "USD",
     ),
     **{

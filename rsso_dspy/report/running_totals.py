@@ -39,13 +39,8 @@ def sum_usage_cost(usage: Mapping[str, Usage], models: Mapping[str, str], price_
     return found
 
 
-def sum_paid_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
-    """Return the cost of a record's trials for this run: nothing if the record was taken over from another run."""
-    return TokenCost() if "forked_from" in record.provenance else sum_record_cost(record, price_of)
-
-
 def sum_record_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
-    """Return the cost of a record's trials, whether this run or another paid for them."""
+    """Return the cost of a record's trials."""
     found = TokenCost()
     for trial in record.trials:
         models = {role: record.models.get(role, record.model) for role in trial.usage}
@@ -71,7 +66,7 @@ class FinishedTotals:
 def compute_finished_totals(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> FinishedTotals:
     """Compute the contribution of a record."""
     key = f"{record.key}/s{record.seed}"
-    paid = sum_paid_cost(record, price_of)
+    paid = sum_record_cost(record, price_of)
     if record.has_errors or isinstance(record, TrainingRecord):
         return FinishedTotals(record.arm, key, isinstance(record, TrainingRecord), record.has_errors, spent=paid)
     trials = record.trajectories

@@ -168,8 +168,25 @@ def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOS
     Percentile intervals of few clusters are too narrow, so the percentiles are moved apart by the ratio of the t to the
     normal quantile (expanded percentile interval, Hesterberg 2015), at most to `most`, the largest possible difference.
     """
-    drawn = _draw_means(differences, np.random.default_rng(SEED))
-    return _build_interval([drawn], most) if drawn else None
+    from scipy.stats import norm, t
+
+    groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]
+    over: Cluster = "task types"
+    if len(groups) == 1:
+        over, groups = "units", [np.asarray([value], dtype=float) for value in groups[0]]
+    if len(groups) < 2:
+        return None
+    sums, sizes = np.array([group.sum() for group in groups]), np.array([len(group) for group in groups])
+    drawn = np.random.default_rng(SEED).integers(len(groups), size=(RESAMPLES, len(groups)))
+    mean, missing = float(sums.sum() / sizes.sum()), np.sqrt(len(groups) / (len(groups) - 1))
+    deviations = missing * (sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) - mean)
+    error = float(deviations.std(ddof=1))
+    if error < ALIKE and len(groups) < OF_ONE_SIGN:
+        return None
+    tail = (1 - LEVEL) / 2
+    apart = t.ppf(1 - tail, len(groups) - 1) / norm.ppf(1 - tail)
+    low, high = np.clip(mean + apart * np.quantile(deviations, [tail, 1 - tail]), -most, most)
+    return BootstrapInterval(mean, float(low), float(high), error, len(groups), over)
 
 
 def bootstrap_scores(scores: Iterable[tuple[str, float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
@@ -180,67 +197,6 @@ def bootstrap_scores(scores: Iterable[tuple[str, float]], most: float = MOST_POI
         by_task.setdefault(task, []).append(score)
     found = bootstrap_mean(by_task, most=most)
     return found and replace(found, low=max(0.0, found.low), high=min(most, found.high))
-
-
-def bootstrap_mean_of_means(strata: Mapping[str, Mapping[str, Sequence[float]]]) -> BootstrapInterval | None:
-    """Return the mean of the strata's means with an interval. Each stratum counts alike, whatever its size.
-
-    Strata are fixed: only the task types within each are drawn, as in `bootstrap_mean`. Degrees of freedom are those of
-    Welch and Satterthwaite. None if one of them has no interval by itself.
-    """
-    generator = np.random.default_rng(SEED)
-    drawn = [_draw_means(groups, generator) for _, groups in sorted(strata.items())]
-    known = [each for each in drawn if each is not None]
-    return _build_interval(known, MOST_POINTS) if known and len(known) == len(drawn) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Bootstrapped means of one stratum."""
-
-    mean: float
-    deviations: np.ndarray
-    """Bootstrapped means minus the mean, widened for k - 1 degrees of freedom."""
-    clusters: int
-    over: Cluster
-
-    @property
-    def error(self) -> float:
-        return float(self.deviations.std(ddof=1))
-
-
-def _draw_means(differences: Mapping[str, Sequence[float]], generator: np.random.Generator) -> _Drawn | None:
-    """Draw whole task types with replacement, or the units of a single one; None for fewer than two clusters, and for
-    few that are all equal."""
-    groups = [_check_values(values, f"of {task}") for task, values in sorted(differences.items()) if len(values)]
-    over: Cluster = "task types"
-    if len(groups) == 1:
-        over, groups = "units", [np.asarray([value], dtype=float) for value in groups[0]]
-    if len(groups) < 2:
-        return None
-    sums, sizes = np.array([group.sum() for group in groups]), np.array([len(group) for group in groups])
-    drawn = generator.integers(len(groups), size=(RESAMPLES, len(groups)))
-    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    mean, missing = float(sums.sum() / sizes.sum()), np.sqrt(len(groups) / (len(groups) - 1))
-    found = _Drawn(mean, missing * (means - mean), len(groups), over)
-    return None if found.error < ALIKE and len(groups) < OF_ONE_SIGN else found
-
-
-def _build_interval(strata: Sequence[_Drawn], most: float) -> BootstrapInterval:
-    """Build the interval of the mean of the strata's means."""
-    from scipy.stats import norm, t
-
-    mean = float(np.mean([each.mean for each in strata]))
-    deviations = np.mean([each.deviations for each in strata], axis=0)
-    variances = [each.error**2 for each in strata]
-    spread = sum(part**2 / (each.clusters - 1) for part, each in zip(variances, strata, strict=True))
-    freedom = sum(variances) ** 2 / spread if spread else sum(each.clusters - 1 for each in strata)
-    tail = (1 - LEVEL) / 2
-    apart = t.ppf(1 - tail, freedom) / norm.ppf(1 - tail)
-    low, high = np.clip(mean + apart * np.quantile(deviations, [tail, 1 - tail]), -most, most)
-    over: Cluster = "units" if all(each.over == "units" for each in strata) else "task types"
-    clusters = sum(each.clusters for each in strata)
-    return BootstrapInterval(mean, float(low), float(high), float(deviations.std(ddof=1)), clusters, over)
 
 
 def _compute_binomial_p(up: int, of: int) -> float | None:

@@ -10,7 +10,6 @@ from rsso_dspy.pricing import format_dollars
 from rsso_dspy.report import cells
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.answer_checks import describe_repeated_units
-from rsso_dspy.report.benchmarks import build_benchmark_tables
 from rsso_dspy.report.cells import NOTHING, Cell
 from rsso_dspy.report.comparison_tables import (
     build_differences_table,
@@ -36,7 +35,6 @@ def build_tables(found: Analysis, with_paper: bool = False) -> list[Sheet]:
 
 def _build_all_tables(found: Analysis, with_paper: bool) -> Iterator[Sheet]:
     yield build_methods_table(found, with_paper)
-    yield from build_benchmark_tables(found.benchmarks)
     yield build_learning_table(found)
     yield build_solved_table(found)
     yield build_success_table(found.success)
@@ -59,8 +57,6 @@ def build_methods_table(found: Analysis, with_paper: bool = False) -> Sheet:
     """Build Table 1 of rSSO from this run, with the published rows if `with_paper`."""
     rows = [_build_method_row(row) for row in found.arms]
     notes = ["Mean, +reset and env are micro means, over variants; macro is Mean averaged over task types."]
-    if found.benchmarks:
-        notes.append("They count every variant alike, whichever benchmark it is of: compare arms by benchmark.")
     if len(set(found.plays.values())) > 1:
         notes.append(describe_uneven_trials(found.plays))
     if not found.alike:

@@ -172,8 +172,6 @@ def _write_part(part: RecordPart, target: Store) -> None:
 def _note_lost_trials(less: RecordPart, more: RecordPart, target: Store) -> None:
     """Store the cost of trials that only the rejected part has as abandoned."""
     record, kept = less.record, more.record.trials
-    if "forked_from" in record.provenance:
-        return
     before = less.trials_before_error if record.has_errors else None
     first = len(before.record.trials) if before else 0
     lost = [trial if trial not in kept[place : place + 1] else None for place, trial in enumerate(record.trials)]

@@ -1,28 +1,35 @@
 """Several runs read as one: units of an arm are pooled, so they must agree in everything that matters.
 
-    pool = PooledRuns(stores)             # refused if an arm differs between folders
+    pool = PooledRuns(stores)             # `rsso r_freq=5` and `rsso r_freq=10` if that setting differs
     for record in pool.units(): ...
 
     PooledRuns(stores, separate=True)     # keeps the arms of each folder apart, as `rsso (runs/a)`
 
-Runs may differ in seeds, variants and arms, and in initial memories that an arm does not read.
+Runs may differ in seeds, variants and arms, and in initial memories that an arm does not read; other settings and
+initial memories that differ become part of an arm's label.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rsso_dspy.errors import RunMismatch, UsageError
 from rsso_dspy.programs.methods import ADDITIONS, METHODS
 from rsso_dspy.records import RoleUsage, TrainingRecord, UnitRecord
-from rsso_dspy.store.run_file import describe_difference
+from rsso_dspy.store.manifest import load_invocations
+from rsso_dspy.store.run_file import describe_difference, flatten_keys
 from rsso_dspy.store.unit_store import Store
 
 R = TypeVar("R", UnitRecord, TrainingRecord)
 
 NOTHING = "nothing"
+
+FIXED = ("benchmark", "environment.simplification", "environment.data")
+"""Settings that make other variants or points: runs that differ in one are refused."""
 
 MEND = "report each folder alone, or add --separate to keep the arms of each folder apart"
 
@@ -33,17 +40,23 @@ class PooledRuns:
     def __init__(self, stores: Sequence[Store], separate: bool = False):
         """Read run.json of each folder.
 
-        Raises `UsageError` for a folder without a run, and `RunMismatch` if identities differ in more than seed and
-        arms, if two folders hold the same unit or training, or, unless `separate`, if an arm differs between folders.
+        Raises `UsageError` for a folder without a run, and `RunMismatch` if benchmark, versions or prompts differ, or,
+        unless `separate`, if arms of one label differ or two folders hold the same unit or training of one.
         """
         self.stores = stores
         self.separate = separate
-        _check_same_identity(stores)
-        self._kinds = ArmChecker(MEND)
+        self._identities = {store: store.read_identity() for store in stores}
+        for one, other in combinations(stores, 2):
+            self._check_comparable(one, other)
+        settings = {store: _read_settings(identity) for store, (identity, _) in self._identities.items()}
+        self._settings = dict(zip(settings, _describe_differences(list(settings.values())), strict=True))
+        self._files = _name_files(self._identities)
+        self._labels: dict[tuple[Store, str], str] = {}
+        self._kinds = ArmChecker(MEND, self.label_arm)
         if not separate:
             for store in stores:
                 self._kinds.check_arms(store)
-            _check_no_overlap(stores)
+            self._check_no_overlap()
 
     def units(self) -> Iterator[UnitRecord]:
         """Yield all units, folder by folder. Raises `RunMismatch` for a unit that cannot be pooled with its arm."""
@@ -69,7 +82,30 @@ class PooledRuns:
         return [(self.label_arm(store, arm), role, usage) for arm, role, usage in store.read_under_way()]
 
     def label_arm(self, store: Store, name: str) -> str:
-        return f"{name} ({store.folder})" if self.separate and len(self.stores) > 1 else name
+        """Return the name of a folder's arm in this pool."""
+        if len(self.stores) == 1:
+            return name
+        if self.separate:
+            return f"{name} ({store.folder})"
+        if (store, name) not in self._labels:
+            memories = {
+                each: {
+                    what: self._files.get(digest, digest[:6]) for what, digest in _select_carried(known, name).items()
+                }
+                for each, (known, arms) in self._identities.items()
+                if name in arms or each is store
+            }
+            said = dict(zip(memories, _describe_differences(list(memories.values())), strict=True))[store]
+            self._labels[store, name] = " ".join(filter(None, (name, self._settings[store], said)))
+        return self._labels[store, name]
+
+    def find_sources(self, record: R) -> Iterator[tuple[Store, R]]:
+        """Yield the folders that may hold a record of this pool, each with the record under its arm's own name."""
+        if len(self.stores) == 1:
+            yield self.stores[0], record
+            return
+        for store, (_, arms) in self._identities.items():
+            yield from ((store, replace(record, arm=arm)) for arm in arms if self.label_arm(store, arm) == record.arm)
 
     def label_unit(self, store: Store, unit: str) -> str:
         """Return the key ``ARM/TASK::INDEX/sSEED`` of a folder's unit with the label of its arm."""
@@ -83,15 +119,45 @@ class PooledRuns:
                     self._kinds.check_record(store, record)
                 yield replace(record, arm=self.label_arm(store, record.arm))
 
+    def _check_comparable(self, one: Store, other: Store) -> None:
+        """Raise `RunMismatch` for runs of which no comparison would mean anything."""
+        identities = [self._identities[store][0] for store in (one, other)]
+        settings = [_read_settings(identity) for identity in identities]
+        left_out = {"config", "config_hash", "carried"}
+        if settings[0] != settings[1]:
+            left_out.add("protocol")
+        if any(settings[0].get(key) != settings[1].get(key) for key in ("protocol.preset", "protocol.interface")):
+            left_out.add("prompts")
+        ours, theirs = (
+            {key: value for key, value in identity.items() if key not in left_out}
+            | {f"config.{key}": own[key] for key in FIXED if key in own}
+            for identity, own in zip(identities, settings, strict=True)
+        )
+        if ours != theirs:
+            raise RunMismatch(
+                f"{one.folder} and {other.folder} cannot be compared:\n{describe_difference(ours, theirs)}"
+            )
+
+    def _check_no_overlap(self) -> None:
+        held: dict[tuple[str, ...], Path] = {}
+        for store in self.stores:
+            files = (file for kind in ("units", "trainings") for file in (store.folder / kind).glob("*/*/*.json"))
+            for name in (file.relative_to(store.folder) for file in files):
+                kind, arm, *rest = name.parts
+                if (other := held.setdefault((kind, self.label_arm(store, arm), *rest), store.folder)) != store.folder:
+                    raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
+
 
 class ArmChecker:
     """Checks that units of each arm agree in program, initial memories and model.
 
-    The store already rejects records of another program or protocol. `mend` says how to fix a mismatch.
+    The store already rejects records of another program or protocol. `mend` says how to fix a mismatch; `label` names
+    arms that may differ apart.
     """
 
-    def __init__(self, mend: str):
+    def __init__(self, mend: str, label: Callable[[Store, str], str] = lambda _, arm: arm):
         self._mend = mend
+        self._label = label
         self._known: dict[str, tuple[Path, dict[str, str]]] = {}
         self._bound: dict[Path, tuple[Mapping[str, Any], Mapping[str, str]]] = {}
 
@@ -108,6 +174,7 @@ class ArmChecker:
         self._register_kind(store, record.arm, kind, record.key)
 
     def _register_kind(self, store: Store, arm: str, kind: dict[str, str], unit: str = "") -> None:
+        arm = self._label(store, arm)
         folder, known = self._known.setdefault(arm, (store.folder, kind))
         if any(known[name] != kind[name] for name in known.keys() & kind.keys()):
             shared = {name: value for name, value in known.items() if name in kind}
@@ -120,8 +187,7 @@ class ArmChecker:
 
     def _read_arm_kind(self, store: Store, arm: str) -> dict[str, str]:
         identity, arms = self._bound.setdefault(store.folder, store.read_identity())
-        read = _list_read_memories(arm)
-        carried = {name: digest for name, digest in identity.get("carried", {}).items() if name.split()[0] in read}
+        carried = _select_carried(identity, arm)
         told = ", ".join(f"{name} {digest}" for name, digest in sorted(carried.items()))
         return {"carried": told or NOTHING, **({"program": arms[arm]} if arm in arms else {})}
 
@@ -134,24 +200,56 @@ def _list_read_memories(arm: str) -> tuple[str, ...]:
     return (*METHODS[base].memories, *(["constitution"] if set(added) & set(ADDITIONS) else []))
 
 
-def _check_same_identity(stores: Sequence[Store]) -> None:
-    def read_bound_identity(store: Store) -> dict[str, Any]:
-        known = {key: value for key, value in store.read_identity()[0].items() if key not in ("config_hash", "carried")}
-        config = known.get("config")
-        return {**known, "config": {**config, "seed": ""}} if isinstance(config, dict) else known
-
-    first = read_bound_identity(stores[0])
-    for store in stores[1:]:
-        if (other := read_bound_identity(store)) != first:
-            raise RunMismatch(
-                f"{stores[0].folder} and {store.folder} cannot be compared:\n{describe_difference(first, other)}"
-            )
+def _select_carried(identity: Mapping[str, Any], arm: str) -> dict[str, str]:
+    """Return the digests of the files that an arm starts from, by what they hold."""
+    read = _list_read_memories(arm)
+    return {name: digest for name, digest in identity.get("carried", {}).items() if name.split()[0] in read}
 
 
-def _check_no_overlap(stores: Sequence[Store]) -> None:
-    held: dict[Path, Path] = {}
-    for store in stores:
-        for file in chain.from_iterable((store.folder / kind).glob("*/*/*.json") for kind in ("units", "trainings")):
-            name = file.relative_to(store.folder)
-            if (other := held.setdefault(name, store.folder)) != store.folder:
-                raise UsageError(f"{other} and {store.folder} both hold {name.with_suffix('')}; drop one of them")
+def _name_files(identities: Mapping[Store, tuple[Mapping[str, Any], Any]]) -> dict[str, str]:
+    """Return digest to name of the files that units start from; where files share a name, the start of the digest."""
+    names: dict[str, str] = {}
+    for store, (identity, _) in identities.items():
+        with suppress(UsageError):
+            for asked in load_invocations(store.folder):
+                for what, digest in identity.get("carried", {}).items():
+                    if file := getattr(asked, what.split()[-1], None):
+                        names[digest] = Path(file).stem
+    count = Counter(names.values())
+    return {digest: name if count[name] == 1 else digest[:6] for digest, name in names.items()}
+
+
+def _read_settings(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted key to value of all settings but the seed and unset ones; the backend's own stand below `backend`,
+    whatever its name."""
+    config = dict(identity.get("config", {}))
+    name, backends = config.pop("backend", ""), config.pop("backends", {})
+    found = flatten_keys({**config, "backend": backends.get(str(name), {}) if isinstance(backends, dict) else backends})
+    if "memory.reflections.size" in found:  # as without improvements
+        found["memory.reflections"] = found.pop("memory.reflections.size")
+    return {key: value for key, value in found.items() if value is not None and key != "seed"}
+
+
+def _describe_differences(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return of each of these mappings its values that are not the same in all of them, as ``key=value``.
+
+    Keys are shortened to as many of their last parts as tell them apart; unset ones are left out.
+    """
+    first = settings[0]
+    keys = [
+        key
+        for key in dict.fromkeys(chain.from_iterable(settings))
+        if any(each.get(key) != first.get(key) for each in settings)
+    ]
+    named = {key: _shorten_key(key, keys) for key in keys}
+    return [" ".join(f"{named[key]}={_format_value(each[key])}" for key in keys if key in each) for each in settings]
+
+
+def _shorten_key(key: str, others: Sequence[str]) -> str:
+    parts = key.split(".")
+    tails = (".".join(parts[place:]) for place in reversed(range(len(parts))))
+    return next(tail for tail in tails if tail == key or sum(f".{other}".endswith(f".{tail}") for other in others) == 1)
+
+
+def _format_value(value: Any) -> str:
+    return ",".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

@@ -65,8 +65,6 @@ class RunSpec:
     """Constitution that every unit of a method with a constitution starts from."""
     unbuilt: bool = False
     """Whether this constitution is still to be built; the run can then be planned but not played."""
-    fork: Path | None = None
-    """Run whose records are taken over if valid here."""
     shard: Shard | None = None
     """The shard to play; None means the whole run."""
     retry_stalled: bool = False

@@ -80,8 +80,7 @@ class Store(UsageLedger, Taping):
         if known != identity:
             raise RunMismatch(
                 f"{self.folder} holds a run of another configuration:\n{describe_difference(known, identity)}\n"
-                f"Use the same settings, or another --out: `rsso-dspy run --fork {self.folder} --out NEW` with the new "
-                "settings takes over the units that stay valid."
+                "Use the same settings, or another --out"
             )
         if other := [arm for arm, program in (arms or {}).items() if there.get(arm, program) != program]:
             raise RunMismatch(

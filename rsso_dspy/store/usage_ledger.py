@@ -33,15 +33,11 @@ class UsageLedger(Journals):
         def started_path(self, path: Path) -> Path: ...
 
     def read_spending(self) -> Iterator[tuple[str, Usage]]:
-        """Return role and usage of all answers paid for in this run, including current and interrupted trials.
-
-        Records taken over from another run are not included.
-        """
+        """Return role and usage of all answers paid for in this run, including current and interrupted trials."""
         records: list[JobRecord] = [*self.units(), *self.trainings(), *self.load_begun()]
         for record in records:
-            if "forked_from" not in record.provenance:
-                for trial in record.trials:
-                    yield from trial.usage.items()
+            for trial in record.trials:
+                yield from trial.usage.items()
         for _, role, usage in (*self.read_abandoned(), *self.read_under_way()):
             yield role, usage
 

@@ -27,7 +27,12 @@ def collect_played(pool: PooledRuns) -> RunRecords:
         len(wanted - there),
         list_missing_shards(shard for store in pool.stores for shard in store.read_shards()),
         [each for store in pool.stores if playing[store] for each in pool.read_under_way(store)],
-        get_role_models(pool.stores[0].read_identity()[0]),
+        {
+            pool.label_arm(store, arm): get_role_models(identity)
+            for store in pool.stores
+            for identity, arms in [store.read_identity()]
+            for arm in arms
+        },
         {
             pool.label_arm(store, arm): trials
             for store in pool.stores

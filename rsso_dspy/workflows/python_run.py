@@ -53,7 +53,7 @@ def run(
     of the compiled `programs`, or react-sso and rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both),
     `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as `"memory.reflections=5"` or
     `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the working directory has one.
-    `constitution` needs methods that read it, such as rsso+constitution. The command alone can fork, shard, retry,
+    `constitution` needs methods that read it, such as rsso+constitution. The command alone can shard, retry,
     record and replay. A model set by `dspy.configure(lm=...)` answers in every role; otherwise the configuration's
     backend does, by default the rule-based offline one. `progress` shows a bar on stderr.
 

@@ -16,7 +16,7 @@ from typing import Any
 import dspy
 
 from rsso_dspy.config import Config, load_config
-from rsso_dspy.environments import Environment, choose_interface, choose_task
+from rsso_dspy.environments import Environment, choose_interface
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import RssoError, UsageError
 from rsso_dspy.experiment.protocols import resolve_protocol
@@ -107,7 +107,6 @@ class RequestRebuilder:
         assert self.environment is not None
         assert result.trajectory is not None
         trajectory, scaffold, rules = result.trajectory, agent.method.scaffold, self.rules
-        choose_task(self.environment, trajectory.variant.task)
         for number in range(1, len(trajectory.steps) + 1):
             states, steps = trajectory.states[:number], trajectory.steps[: number - 1]
             self._follow(states)

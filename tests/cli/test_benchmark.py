@@ -79,7 +79,7 @@ def test_its_tasks_are_listed_and_it_is_checked(rsso):
     assert (code, "toy ships no gold lengths" in err) == (2, True)
 
 
-def test_a_run_is_played_shown_reported_reproduced_and_forked(rsso):
+def test_a_run_is_played_shown_reported_and_reproduced(rsso):
     assert rsso(*RUN, "--out", "first")[0] == 0
     units = list(Store(Path("first")).units())
     assert {(unit.arm, unit.key) for unit in units} == {(a, f"up::{n}") for a in ("react", "rsso") for n in (9, 10)}
@@ -99,9 +99,6 @@ def test_a_run_is_played_shown_reported_reproduced_and_forked(rsso):
     code, out, err = rsso("reproduce", "first", "--run")
     assert code == 0, err
     assert "4 of 4 records are equal" in out
-    code, _, err = rsso(*RUN, "--methods", "react,rsso,reflexion", "--fork", "first", "--out", "forked")
-    assert code == 0
-    assert "4 records of first taken over" in err
     code, _, err = rsso(*(word for word in RUN if word not in TOY[:2]), "--out", "first", "--dry-run")
     assert (code, "unknown task 'up'" in err) == (2, True)
 

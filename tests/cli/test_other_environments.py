@@ -73,7 +73,7 @@ def test_a_run_is_played_by_every_kind_of_method_reported_and_reproduced(rsso, n
     assert rsso("report", "one", "--html", "page.html")[0] == 0
 
 
-def test_a_run_that_is_stopped_and_resumed_or_forked_leaves_the_records_of_an_uninterrupted_one(rsso):
+def test_a_run_that_is_stopped_and_resumed_leaves_the_records_of_an_uninterrupted_one(rsso):
     words = ("--benchmark", "pddl", "--tasks", "gripper", "--per-task", "1", "--trials", "3", *FAST)
     words += ("--set", "protocol.action_choice=listed")
     run = ("run", *words, "--methods", "react,reflexion")
@@ -87,11 +87,6 @@ def test_a_run_that_is_stopped_and_resumed_or_forked_leaves_the_records_of_an_un
     assert len(units(Path("stopped"))) < len(units(Path("whole")))
     assert rsso(*run, "--out", "stopped")[0] == 0
     assert units(Path("stopped")) == units(Path("whole"))
-    other = (*run, "--set", "memory.reflections=1")
-    assert rsso(*other, "--fork", "whole", "--out", "forked")[0] == rsso(*other, "--out", "anew")[0] == 0
-    forked, anew = ({unit.arm: unit for unit in Store(Path(out)).units()} for out in ("forked", "anew"))
-    assert {arm for arm, unit in forked.items() if "forked_from" in unit.provenance} == {"react"}
-    assert {arm: unit.trials for arm, unit in forked.items()} == {arm: unit.trials for arm, unit in anew.items()}
 
 
 def units(out: Path) -> dict[str, bytes]:

@@ -97,9 +97,8 @@ def test_runs_that_differ_in_seed_alone_are_one_report(run, tmp_path):
     code, out, _ = said(first.folder, other.folder)
     assert code == 0
     assert "50.00" in out
-    for folders, message in (((first.folder, run), "cannot be compared"), ((run, copied(run, tmp_path)), "both hold")):
-        done = CliRunner().invoke(app, ["report", *map(str, folders)])
-        assert message in str(done.exception)
+    done = CliRunner().invoke(app, ["report", str(run), str(copied(run, tmp_path))])
+    assert "both hold" in str(done.exception)
 
 
 def test_units_that_some_command_had_to_play_and_that_are_not_there_are_counted(run, tmp_path):

@@ -162,24 +162,6 @@ def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
     assert given == {"orders.jsonl", "config.toml", "plain.json", "library.json", "rules.json"}
 
 
-@pytest.mark.usefixtures("at_hand")
-def test_a_fork_is_played_again_without_the_run_it_came_from(rsso, played, tmp_path):
-    config = ("--config", played.folder / "given/config.toml")
-    words = ("--methods", "sso+constitution", "--variants", THERE, "--constitution", "rules.json")
-    words += ("--skills", played.folder / "given/skills/library.json", "--set", "memory.reflections=1")
-    Path("rules.json").write_text(json.dumps(RULES))
-    code, _, err = rsso("run", *words, *config, "--fork", played.folder, "--out", "forked")
-    assert code == 0
-    assert "1 record of" in err
-    assert "0 to play" in err
-    code, out, _ = rsso("reproduce", "forked")
-    assert str(played.folder) not in out
-    code, out, _ = rsso("reproduce", "forked", "--run")
-    assert code == 0
-    assert "1 of 1 records are equal, except for provenance.forked_from" in out
-    assert (tmp_path / "forked-again").is_dir()
-
-
 def test_a_file_says_how_it_was_made(rsso, played):
     code, out, err = rsso("reproduce", played.folder / "given/programs/plain.json")
     words = shlex.split(out)

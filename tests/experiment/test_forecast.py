@@ -1,6 +1,5 @@
 from collections import defaultdict
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import get_args
 
 import pytest
@@ -14,7 +13,6 @@ from rsso_dspy.experiment.cost_estimate import (
     ObservedUnit,
     dump_observed_units,
     estimate_cost,
-    list_unobserved_benchmarks,
     load_shipped_units,
     make_observed_unit,
 )
@@ -66,7 +64,7 @@ def test_ledgers_of_units_that_were_played_lie_within_forecasts_made_from_others
             ):
                 inside.append(spread.low <= number <= spread.high)
             assert found.calls.high <= plan.forecast_calls().total_calls
-            assert (found.own, found.shipped, found.on) == (0, len(judges), place[:1])
+            assert (found.own, found.shipped) == (0, len(judges))
     assert sum(inside) / len(inside) >= cost_estimate.LEVEL
 
 
@@ -109,32 +107,18 @@ def test_a_forecast_goes_by_units_of_the_benchmark_and_names_it():
         return plan.forecast_calls().sizes, estimate_cost(plan, plan.units, [], MODELS, FREE)
 
     sizes, alone = forecast("pddl")
-    assert (sizes, alone.on) == ("pddl", ("pddl",))
-    mixed, both = forecast("babyai,pddl", ["gripper", "OpenRedDoor"])
-    assert mixed == max(("babyai", "pddl"), key=lambda name: load_token_sizes()[name]["actor"])
-    assert set(both.on) == {"babyai", "pddl"}
+    assert sizes == "pddl"
+    assert alone.shipped == sum(
+        (unit.benchmark, unit.method) == ("pddl", "react") for unit in cost_estimate.load_shipped_units()
+    )
     assert choose_sizes("mine", "sso") == "sso"
 
 
 def test_nothing_is_estimated_of_a_benchmark_without_units_until_the_run_has_its_own():
     other = replace(planned("react", [20]), benchmark="mine")
     own = [ObservedUnit("react", "react", 30, {"actor": Usage(calls=3, input=300, output=30)})] * cost_estimate.ENOUGH
-    assert list_unobserved_benchmarks(other, other.units, own[1:]) == ["mine"]
     assert estimate_cost(other, other.units, own[1:], MODELS, FREE) is None
-    assert list_unobserved_benchmarks(other, other.units, own) == []
     assert estimate_cost(other, other.units, own, MODELS, FREE).calls.mean == pytest.approx(6)
-
-
-@pytest.mark.skipif(find_spec("alfworld") is None, reason="the extra alfworld is not installed")
-def test_a_mixed_run_is_estimated_only_where_units_of_all_its_benchmarks_are_known(monkeypatch):
-    mixed = plan_held_out(
-        load_config(overrides=["benchmark=alfworld,pddl"]), ["react"], ["gripper", "pick_and_place_simple"], per_task=1
-    )
-    assert set(estimate_cost(mixed, mixed.units, [], MODELS, FREE).on) == {"alfworld", "pddl"}
-    known = [unit for unit in cost_estimate.load_shipped_units() if unit.benchmark != "alfworld"]
-    monkeypatch.setattr(cost_estimate, "load_shipped_units", lambda: known)
-    assert list_unobserved_benchmarks(mixed, mixed.units, []) == ["alfworld"]
-    assert {unit.variant.task: unit.budget for unit in mixed.units}["pick_and_place_simple"] == 50
 
 
 def test_units_of_the_run_itself_are_the_better_judges_once_there_are_enough():

@@ -1,6 +1,5 @@
 """Self-sustaining agents: a stream of held-out variants, and the constitution that goes from each to the next."""
 
-import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,11 +12,8 @@ from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import BackendFailure, RunMismatch
 from rsso_dspy.experiment.constitutions import check_streams, get_stream_position, load_stream_constitution
 from rsso_dspy.experiment.executor import Executor, discard_downstream_units, list_pending_jobs
-from rsso_dspy.experiment.fork import find_reusable_records
 from rsso_dspy.experiment.initial_memories import InitialMemories, merge_memories
 from rsso_dspy.experiment.plan import plan_held_out
-from rsso_dspy.experiment.protocols import resolve_protocol
-from rsso_dspy.experiment.provenance import make_run_identity
 from rsso_dspy.experiment.shards import select_shard
 from rsso_dspy.memory.constitution import Constitution, ConstitutionSettings
 from rsso_dspy.programs.methods import get_method
@@ -231,23 +227,6 @@ def test_a_stream_is_in_one_shard():
     assert sorted(unit.key for part in parts for unit in part.units) == sorted(unit.key for unit in plan.units)
     for part in parts:
         assert all(len(units) == 6 for units in part.streams.values())
-
-
-def test_a_fork_takes_a_stream_over_up_to_the_first_unit_that_is_not_there(whole, tmp_path):
-    config = load_config(overrides=SETTINGS)
-    plan = plan_held_out(config, WRITERS[:1], TASKS, per_task=1)
-    _, programs = Store(whole).read_identity()
-    source = Store(whole, read_only=True)
-    bound_to = make_run_identity(config, resolve_protocol(config))
-    assert len(list(find_reusable_records(source, plan, bound_to, programs))) == 3
-    shutil.copytree(whole, tmp_path / "lost")
-    lost = Store(tmp_path / "lost")
-    lost.path_of(plan.units[1]).unlink()
-    assert [r.key for r in find_reusable_records(lost, plan, bound_to, programs)] == [plan.units[0].variant.key]
-    other = load_config(overrides=[*SETTINGS, "memory.constitution.r_freq=7"])
-    assert not list(find_reusable_records(source, plan, make_run_identity(other, resolve_protocol(other)), programs))
-    fewer = plan_held_out(config, WRITERS[:1], TASKS[:2], per_task=1)
-    assert not list(find_reusable_records(source, fewer, bound_to, programs))
 
 
 def test_nothing_that_the_simulator_knows_and_the_agent_does_not_reaches_a_prompt(live, tmp_path, monkeypatch):

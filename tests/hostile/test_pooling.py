@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas
 import pytest
@@ -21,11 +22,21 @@ ALIKE = {"protocol": "sso-adapt/1", "config": {"seed": 0}}
 
 
 def folder(
-    place: Path, *records: UnitRecord, carried: dict[str, str] | None = None, fingerprint: str = "1", seed: int = 0
+    place: Path,
+    *records: UnitRecord,
+    carried: dict[str, str] | None = None,
+    fingerprint: str = "1",
+    config: dict[str, object] | None = None,
+    **identity: object,
 ) -> Path:
     """A run that holds these records."""
     store = Store(place)
-    identity = {**ALIKE, "config": {"seed": seed}, **({"carried": carried} if carried else {})}
+    identity = {
+        **ALIKE,
+        "config": {"seed": 0, **(config or {})},
+        **({"carried": carried} if carried else {}),
+        **identity,
+    }
     store.open(identity, {each.arm: fingerprint for each in records})
     for each in records:
         store.save(each)
@@ -45,10 +56,6 @@ DIFFERENT: dict[str, tuple[Makes, str]] = {
         lambda a, b: (folder(a, unit(1)), folder(b, unit(2), fingerprint="2")),
         "program: there '1', now '2'",
     ),
-    "skills, by their folders": (
-        lambda a, b: (folder(a, unit(1)), folder(b, unit(2), carried={"skills": "0123456789ab"})),
-        "carried: there 'nothing', now 'skills 0123456789ab'",
-    ),
     "skills, by their records": (
         lambda a, b: (folder(a, unit(1, start=SKILLS)), folder(b, unit(2, start=OTHERS))),
         "start: there '0123456789ab', now 'ba9876543210'",
@@ -59,13 +66,6 @@ DIFFERENT: dict[str, tuple[Makes, str]] = {
             folder(b, unit(2, start=f"training on boil after {SKILLS}")),
         ),
         "start: there 'nothing', now '0123456789ab'",
-    ),
-    "constitutions": (
-        lambda a, b: (
-            folder(a, unit(1, arm="rsso+constitution"), carried={"constitution": "0123456789ab"}),
-            folder(b, unit(2, arm="rsso+constitution"), carried={"constitution": "ba9876543210"}),
-        ),
-        "carried: there 'constitution 0123456789ab', now 'constitution ba9876543210'",
     ),
     "models": (
         lambda a, b: (folder(a, unit(1)), folder(b, unit(2, model="openai/gpt"))),
@@ -100,6 +100,85 @@ def test_units_of_one_arm_that_differ_are_not_pooled(tmp_path, case, verb):
     assert "cannot be pooled: report each folder alone, or add --separate" in message
     code, _, message = typed(verb, a, b, "--separate", *(["-o", out] if verb == "export" else []))
     assert code == 0, message
+
+
+ROLES = {"backends": {"x": {"model": "m", "roles": {"actor": {"model": "n"}}}}, "backend": "x"}
+LABELLED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "a setting": (
+        {"config": {"memory": {"constitution": {"r_freq": 5}}}, "protocol": "p r_freq=5"},
+        {"config": {"memory": {"constitution": {"r_freq": 10}}}},
+        ["rsso r_freq=5", "rsso r_freq=10"],
+    ),
+    "a list, and none": (
+        {"config": {"memory": {"reflections": 3, "constitution": {"categories": []}}}},
+        {
+            "config": {
+                "memory": {
+                    "reflections": {"size": 3, "improvements": ["loops"]},
+                    "constitution": {"categories": ["error"]},
+                }
+            }
+        },
+        ["rsso categories=none", "rsso categories=error improvements=loops"],
+    ),
+    "keys of one last part, and a backend of another name": (
+        {"config": ROLES},
+        {"config": {"backends": {"y": {"model": "o", "roles": {"actor": {"model": "p"}}}}, "backend": "y"}},
+        ["rsso backend.model=m actor.model=n", "rsso backend.model=o actor.model=p"],
+    ),
+    "a preset of other prompts": (
+        {"config": {"protocol": {"preset": "a"}}, "prompts": "1"},
+        {"config": {"protocol": {"preset": "b"}}, "prompts": "2"},
+        ["rsso preset=a", "rsso preset=b"],
+    ),
+    "an initial memory": ({}, {"carried": {"skills": "0123456789ab"}}, ["rsso", "rsso skills=012345"]),
+    "one that the arm never reads": ({}, {"carried": {"constitution": "0123456789ab"}}, ["rsso"]),
+    "nothing but the name of a backend": (
+        {"config": {"backends": {"x": {"model": "m"}}, "backend": "x"}},
+        {"config": {"backends": {"y": {"model": "m"}}, "backend": "y"}},
+        ["rsso"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LABELLED)
+def test_what_differs_is_in_the_label_of_an_arm_and_pairs_with_the_first_folder(tmp_path, case):
+    ours, theirs, labels = LABELLED[case]
+    protocol = ours.get("protocol", ALIKE["protocol"])
+    a = folder(tmp_path / "a", unit(1, 40, protocol=protocol), unit(2, 50, protocol=protocol), **ours)
+    seeds = {"config": {**ours.get("config", {}), "seed": 1}}
+    same = folder(tmp_path / "same", replace(unit(1, 30, protocol=protocol), seed=1), **{**ours, **seeds})
+    b = folder(tmp_path / "b", unit(1 if len(labels) > 1 else 3, 70), **theirs)
+    code, out, message = typed("report", a, same, b, "--json")
+    assert code == 0, message
+    data = json.loads(out)
+    assert [row["arm"] for row in data["arms"]] == labels
+    assert [row["units"] for row in data["arms"]] == ([3, 1] if len(labels) > 1 else [4])
+    pairs = [(each["first"], each["second"], each["pairs"], each["difference"]) for each in data["comparisons"]]
+    assert pairs == ([(*labels, 1, 30)] if len(labels) > 1 else [])
+    page = tmp_path / "page.html"
+    assert typed("report", a, b, "--html", page)[0] == 0
+    assert all(label in page.read_text(encoding="utf-8") for label in labels)
+
+
+REFUSED = {
+    "benchmark": ({"benchmark": "pddl 1"}, {"benchmark": "babyai 1"}),
+    "config.benchmark": ({"config": {"benchmark": "pddl"}}, {"config": {"benchmark": "toy"}}),
+    "config.environment.simplification": ({}, {"config": {"environment": {"simplification": "easy"}}}),
+    "rsso_dspy": ({"rsso_dspy": "1"}, {"rsso_dspy": "2", "config": {"memory": {"reflections": 1}}}),
+    "prompts": ({"prompts": "1"}, {"prompts": "2", "config": {"memory": {"reflections": 1}}}),
+    "protocol": ({"protocol": "x"}, {"protocol": "y"}),
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_runs_that_mean_other_things_are_refused(tmp_path, key):
+    ours, theirs = REFUSED[key]
+    a, b = folder(tmp_path / "a", unit(1), **ours), folder(tmp_path / "b", unit(2), **theirs)
+    for more in ((), ("--separate",)):
+        code, said, message = typed("report", a, b, *more)
+        assert (code, said) == (2, "")
+        assert f"cannot be compared:\n  {key}: there" in message
 
 
 FOREIGN: dict[str, tuple[dict[str, str], str]] = {
@@ -151,7 +230,7 @@ def test_arms_of_their_own_are_compared_on_the_same_units(tmp_path):
 
 
 LEGITIMATE: dict[str, Makes] = {
-    "seeds": lambda a, b: (folder(a, unit(1)), folder(b, replace(unit(1), seed=1), seed=1)),
+    "seeds": lambda a, b: (folder(a, unit(1)), folder(b, replace(unit(1), seed=1), config={"seed": 1})),
     "variants": lambda a, b: (folder(a, unit(1)), folder(b, unit(2))),
     "arms": lambda a, b: (folder(a, unit(1)), folder(b, unit(1, arm="sso"), fingerprint="2")),
     "commits": lambda a, b: (

@@ -321,18 +321,6 @@ def test_what_is_built_replays_too(what, tmp_path, rsso):
     assert "not recorded: actor of" in err
 
 
-# What carries them along
-
-
-@pytest.mark.usefixtures("at_hand")
-def test_a_fork_takes_them_along(recorded, tmp_path, rsso):
-    words = (*RUN, *FAST, "--set", "memory.constitution.s_freq=3", "--replay", recorded.folder)
-    code, _, err = rsso(*words, "--fork", recorded.folder, "--out", tmp_path / "fork")
-    assert code == 0, err
-    assert "1 record of" in err
-    assert exchanges_of(tmp_path / "fork") == exchanges_of(recorded.folder)
-
-
 # Outside of a run
 
 

@@ -250,12 +250,6 @@ def test_a_constitution_is_compared_with_retries_that_read_it_too():
     assert "rsso+constitution - react-sso" not in asked
 
 
-def test_what_was_taken_over_is_in_what_a_solved_variant_took():
-    played = arms({"rsso": [[100]]})
-    played[0] = replace(played[0], provenance={"forked_from": "runs/x"})
-    assert row(by_name(played)["solved"], "rsso")["tokens/solved"].value == 13
-
-
 @pytest.mark.parametrize("arm", ["rsso+best[v2]", "rsso+a[/b]", "rsso+\x1b[31mred"])
 def test_a_name_is_shown_as_it_is_and_moves_nothing(arm):
     shown = Console(width=300, file=StringIO())

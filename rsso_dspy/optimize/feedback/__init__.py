@@ -54,12 +54,11 @@ def build_feedback(
     """How one call of the predictor ``name`` affected the trials, and what to do better.
 
     ``inputs`` and ``outputs`` are the call's fields by name; ``progress`` is the goals of every trial, empty when
-    unknown. Texts are read in the grammar of the benchmark ``of``, the default one when None, or of its part. A
+    unknown. Texts are read in the grammar of the benchmark ``of``, the default one when None. A
     predictor without a rule of its own gets the result of the trials alone.
     """
     of = of or get_benchmark()
-    tasks = [trial.trajectory.variant.task for trial in trials if trial.trajectory]
-    call = PredictorCall(inputs, outputs, tuple(trials), progress, of.find_part(tasks[0]) if tasks else of)
+    call = PredictorCall(inputs, outputs, tuple(trials), progress, of)
     return render_remarks(RULES.get(name, _judge_results_only)(call), call.solved)
 
 

@@ -50,11 +50,10 @@ def digest_rollout(rollout: Rollout, benchmark: Benchmark) -> str:
     if not trials:
         return ""
     lines = [f"Task: {' '.join(trials[0].task.split())}", f"Metric: {rollout.score:.2f} of 1."]
-    part = benchmark.find_part(rollout.variant.task)
-    lines += describe_goal_kinds(rollout.progress, part)
+    lines += describe_goal_kinds(rollout.progress, benchmark)
     told: set[str] = set()
     for number, trial in enumerate(trials):
-        here = digest_trial(trial, part.grammar.naming, LINES if number == 0 else LINES // 2)
+        here = digest_trial(trial, benchmark.grammar.naming, LINES if number == 0 else LINES // 2)
         lines += [line for line in here if not (line in told and line.startswith(_IN_SIGHT))]
         told.update(here)
     return "\n".join(lines)

@@ -65,7 +65,7 @@ def build_request(
         "role": describe_role(name, predictor),
         "current_instruction": number_lines(instruction),
         "task_types": describe_task_types(evidence, wordings),
-        "action_templates": _find_templates(evidence.rollouts, benchmark) if name == "actor" else "",
+        "action_templates": _find_templates(evidence.rollouts) if name == "actor" else "",
         "shared_by_variants": "",
         "tried_before": tried,
         "attempts": "\n\n".join(
@@ -88,7 +88,7 @@ def word_evidence(evidence: Evidence, benchmark: Benchmark) -> dict[str, str]:
         for rollout in evidence.rollouts
         for trial in _list_trials([rollout])
         for state in trial.states
-        for name in list_names(state, benchmark.find_part(rollout.variant.task).grammar.naming)
+        for name in list_names(state, benchmark.grammar.naming)
     }
     return word_task_types(evidence.tasks, names)
 
@@ -193,12 +193,8 @@ def _list_trials(rollouts: Iterable[Rollout]) -> list[Trajectory]:
     return [r.trajectory for rollout in rollouts for r in rollout.trials if r.trajectory is not None]
 
 
-def _find_templates(rollouts: Iterable[Rollout], benchmark: Benchmark) -> str:
-    """The action templates of every benchmark that is played, each once, without the text around them."""
-    found: dict[str, str] = {}
-    for rollout in rollouts:
-        for name, given, _ in rollout.calls:
-            part = benchmark.find_part(rollout.variant.task).name
-            if name == "actor" and part not in found and given.get("action_templates"):
-                found[part] = ", ".join(list_templates(str(given["action_templates"])))
-    return "\n".join(found.values())
+def _find_templates(rollouts: Iterable[Rollout]) -> str:
+    """The action templates that the actor was given, without the text around them."""
+    calls = (given for rollout in rollouts for name, given, _ in rollout.calls if name == "actor")
+    shown = (str(given["action_templates"]) for given in calls if given.get("action_templates"))
+    return ", ".join(list_templates(next(shown, "")))

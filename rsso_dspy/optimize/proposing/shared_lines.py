@@ -52,7 +52,7 @@ def find_shared_lines(rollouts: Iterable[Rollout], benchmark: Benchmark) -> Shar
     by_type: dict[str, list[Rollout]] = {}
     for rollout in rollouts:
         by_type.setdefault(rollout.variant.task, []).append(rollout)
-    types = {kind: _find_type_lines(each, benchmark.find_part(kind)) for kind, each in by_type.items()}
+    types = {kind: _find_type_lines(each, benchmark) for kind, each in by_type.items()}
     agreed = Counter(line for each in types.values() for line in each.shared)
     general = tuple(line for line, count in agreed.most_common() if count >= ENOUGH)[:_MOST]
     told = {kind: each for kind, each in types.items() if each.variants or each.procedures}
