@@ -454,7 +454,7 @@ def compute_figures(results: Sequence[Data], facts: Data) -> tuple[Data, dict[st
         [(arm, role, Spent(**usage)) for arm, role, usage in facts.get("abandoned", ())],
         tuple(facts.get("dates", ())),
         facts.get("missing", 0),
-        models=facts.get("models", {}),
+        models={record.arm: facts.get("models", {}) for record, _ in made},
         compile_trials=facts.get("compile_trials", {}),
     )
     analysis = analyze_run(found, make_price_lookup({}))

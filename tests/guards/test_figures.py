@@ -38,5 +38,8 @@ def test_the_report_of_a_recorded_run_is_the_same(row):
 
 
 def check_same(recorded, figures):
+    for part in (bill := recorded["bill"], *bill["entries"]):  # no run takes over units of another any more
+        for name in ("taken_over", "taken_over_billed"):
+            part.pop(name, None)
     if recorded != figures:
         pytest.fail("\n".join(list_difference(recorded, figures)), pytrace=False)
