@@ -26,7 +26,6 @@ from rsso_dspy.cli import (
     run,
     show,
     skills,
-    sweep,
     tasks,
     view,
     watch,
@@ -48,7 +47,6 @@ app.command("run")(run.run_methods)
 app.command("compile")(compile.compile_program)
 app.command("evaluate")(evaluate.evaluate_program)
 app.command("report")(report.report_runs)
-app.command("sweep")(sweep.run_sweep)
 app.command("merge")(merge.merge_runs)
 app.command("export")(export.export_runs)
 app.command("compare")(compare.compare_log_files)
