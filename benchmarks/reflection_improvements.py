@@ -1,7 +1,8 @@
 """The table of the ablation of the reflection memory's improvements, with how often each of them acted.
 
-    rsso-dspy sweep examples/reflection_improvements.toml --out runs/improvements
     python benchmarks/reflection_improvements.py runs/improvements
+
+for the folder with the runs of examples/reflection_improvements/, each called like its file.
 
 An improvement acted in a trial whose prompt or memory it changed, by the record: structured and counterfactual where
 the prompt showed a plan with their fields, loops where the reflector was told of one, hierarchical where plans were
@@ -25,10 +26,8 @@ from rsso_dspy.report.comparison import compare_arms
 from rsso_dspy.report.metrics import compute_arm_metrics
 from rsso_dspy.report.statistical_tests import apply_holm_correction
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.workflows.sweeps import read_sweep
 
-SWEEP = Path(__file__).parents[1] / "examples" / "reflection_improvements.toml"
-KEY = "memory.reflections.improvements"
+ARMS = {"none": (), **{name: (name,) for name in IMPROVEMENTS}, "all": IMPROVEMENTS}
 REGION = "plans_from_past_attempts"
 OTHERS = re.compile(r"^Attempt \d+: \(at another variant, of ([\w-]+)\)", re.M)
 OWN = re.compile(r"^Attempt \d+: (?!\(at another variant)", re.M)
@@ -36,13 +35,9 @@ OWN = re.compile(r"^Attempt \d+: (?!\(at another variant)", re.M)
 
 def main() -> None:
     options = make_parser(__doc__)
-    options.add_argument("sweep", type=Path)
-    folder = options.parse_args().sweep
-    points = {
-        tuple(map(str, found)): list(Store(folder / point.name, read_only=True).units())
-        for point in read_sweep(SWEEP).points
-        if isinstance(found := point.values[KEY], list)
-    }
+    options.add_argument("folder", type=Path)
+    folder = options.parse_args().folder
+    points = {found: list(Store(folder / name, read_only=True).units()) for name, found in ARMS.items()}
     plain = points[()]
     pairs = {name: compare_arms("none", plain, "with", units) for name, units in points.items() if name}
     tested = dict(zip(pairs, apply_holm_correction([pair.wilcoxon.p for pair in pairs.values()]), strict=True))

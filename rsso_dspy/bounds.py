@@ -52,9 +52,6 @@ MOST_JOBS = 256
 MOST_SHARDS = 10_000
 """Maximum shards of a run: far more than there are variants."""
 
-MOST_POINTS = 10_000
-"""Maximum points of a sweep, each a run of its own."""
-
 MOST_EPISODES = 1000
 """Maximum exploration episodes before building a constitution."""
 

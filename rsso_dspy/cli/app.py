@@ -25,7 +25,6 @@ from rsso_dspy.cli import (
     run,
     show,
     skills,
-    sweep,
     tasks,
 )
 from rsso_dspy.cli.option_groups import group_options
@@ -45,7 +44,6 @@ app.command("run")(run.run_methods)
 app.command("compile")(compile.compile_program)
 app.command("evaluate")(evaluate.evaluate_program)
 app.command("report")(report.report_runs)
-app.command("sweep")(sweep.run_sweep)
 app.command("merge")(merge.merge_runs)
 app.command("export")(export.export_runs)
 app.command("reproduce")(reproduce.reproduce_run)

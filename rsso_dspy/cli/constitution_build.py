@@ -1,4 +1,4 @@
-"""`rsso-dspy constitution build`: a constitution from calibration variants; a sweep builds with it too."""
+"""`rsso-dspy constitution build`: a constitution from calibration variants."""
 
 from collections import Counter
 from collections.abc import Sequence

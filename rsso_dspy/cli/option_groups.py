@@ -10,7 +10,7 @@ import typer
 
 GROUPS = {
     "What to play": (
-        "methods preset tasks variants per-task trials protocol seed setting train-trials train-per-task "
+        "methods tasks variants per-task trials protocol seed setting train-trials train-per-task "
         "benchmark skills constitution frozen programs unconfirmed calib method optimizer from roles"
     ),
     "Who answers": "model base-url backend record replay teacher",
@@ -124,7 +124,6 @@ COMPLETIONS: dict[str, Callable[..., list[str]]] = {
     "benchmark": _complete_names("environments.benchmark:list_benchmarks"),
     "optimizer": _complete_names("optimize.optimizers:OPTIMIZERS"),
     "set": _complete_settings,
-    "preset": _complete_names("workflows.named_experiments:EXPERIMENTS"),
     "setting": complete_words("adaptation", "transfer"),
     "engine": complete_words("threads", "ray"),
     "retry": complete_words("stalled"),

@@ -10,11 +10,17 @@ from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rsso_dspy.records import UnitRecord
     from rsso_dspy.report.omnireflect import OwnRow
     from rsso_dspy.report.table_data import Sheet
+
+EXAMPLES = {
+    "omnireflect": ("table1*.toml", "table2/*.toml", "table3.toml", "table4/*.toml", "table5/*.toml"),
+    "reflexion": ("*.toml",),
+}
+"""Paper to the files of `examples/` that play its tables, in their order."""
 
 
 def print_paper(
@@ -26,9 +32,7 @@ def print_paper(
             autocompletion=complete_words("rsso", "omnireflect", "reflexion"),
         ),
     ] = "rsso",
-    table: Annotated[
-        int | None, typer.Option(min=1, max=5, help="omnireflect: only this table, with what playing it takes.")
-    ] = None,
+    table: Annotated[int | None, typer.Option(min=1, max=5, help="omnireflect: only this table.")] = None,
     beside: Annotated[
         list[Path] | None,
         typer.Option("--with", help="omnireflect, reflexion: add a run folder's rows; repeatable.", metavar="DIR"),
@@ -42,8 +46,7 @@ def print_paper(
     """Print the tables of a paper.
 
     rsso: its tables (Claude Sonnet 4.6) and statistics recomputed from Table 2. omnireflect: Tables 1 to 5, our runs
-    beside them, and the sweeps that play them. reflexion: example figures of its memory, our runs beside them, and the
-    sweep that plays them.
+    beside them, and the example files that play them. reflexion: example figures of its memory, likewise.
     """
     if name == "omnireflect":
         _print_omnireflect(table, beside or [], figure, json_)
@@ -66,18 +69,15 @@ def _print_examples(name: str, folders: list[Path], json_: bool) -> None:
     from rsso_dspy.report.paper_tables import build_example_tables
     from rsso_dspy.report.reflexion import build_own_tables, measure_own_row
     from rsso_dspy.report.terminal import print_renderable
-    from rsso_dspy.workflows.sweeps import list_shipped_sweeps
 
     found = load_published_tables(name)
-    arms = [records for folder in folders for _, records in _read_arms(folder)]
-    ours = [measure_own_row(named_in(records[0].provenance) or "", records) for records in arms]
+    ours = [measure_own_row(named_in(records[0].provenance) or "", records) for records in _read_arms(folders)]
     if json_:
         echo(json.dumps({**found, "ours": [asdict(row) for row in ours]}, indent=1))
         return
     print_renderable(build_example_tables(found))
     _print_sheets(build_own_tables(ours))
-    for sweep in (each for each in list_shipped_sweeps() if each.startswith(name)):
-        echo(f"rsso-dspy sweep {sweep} --out runs/{sweep} plays them; --dry-run says what it takes.")
+    echo(_describe_examples(name, EXAMPLES[name][0]))
 
 
 def _print_sheets(sheets: "Iterable[Sheet]") -> None:
@@ -115,8 +115,8 @@ def _print_omnireflect(table: int | None, folders: list[Path], figure: Path | No
     from rsso_dspy.report.terminal import print_renderable
 
     published = load_published_tables("omnireflect")
-    arms = [found for folder in folders for found in _read_arms(folder)]
-    ours = [_make_row(records) for _, records in arms]
+    arms = list(_read_arms(folders))
+    ours = [_make_row(records) for records in arms]
     if figure is not None:
         _write_figure(figure, arms)
     if json_:
@@ -126,55 +126,36 @@ def _print_omnireflect(table: int | None, folders: list[Path], figure: Path | No
         sheet = omnireflect.build_published_tables(number)
         echo(sheet.title)
         print_renderable(to_rich_table(sheet))
-        for line in _describe_sweeps(number, forecast=table is not None):
-            echo(f"  {line}")
-        echo("")
+        echo(f"  {_describe_examples('omnireflect', EXAMPLES['omnireflect'][number - 1])}\n")
     _print_sheets((omnireflect.build_own_table(ours), omnireflect.build_rules_table(ours)))
     echo(omnireflect.describe_published_cost())
     echo(published["source"] + ".")
 
 
-def _describe_sweeps(number: int, forecast: bool) -> list[str]:
-    """The commands that play a table, with the most calls of each benchmark that is installed."""
-    from rsso_dspy.report.paper import load_published_tables
-    from rsso_dspy.workflows.sweeps import list_shipped_sweeps
-
-    names = [name for name in list_shipped_sweeps() if name.startswith(f"omnireflect-table{number}")]
-    benchmarks = load_published_tables("omnireflect")["benchmarks"][: 1 if number == 5 else None]
-    lines = []
-    for name in names:
-        lines.append(f"rsso-dspy sweep {name} --benchmark {'|'.join(benchmarks)} --out runs/{name}")
-        lines += [f"  {benchmark}: {_forecast(name, benchmark)}" for benchmark in benchmarks] if forecast else []
-    return lines
+def _describe_examples(name: str, files: str) -> str:
+    return (
+        f"examples/{name}/{files} of the repository: rsso-dspy run --config FILE --out DIR plays one, with --dry-run "
+        f"says what it takes; then rsso-dspy report DIR ..., rsso-dspy paper {name} --with DIR"
+    )
 
 
-def _forecast(name: str, benchmark: str) -> str:
-    from rsso_dspy.config import load_config
-    from rsso_dspy.errors import ConfigError, NotInstalled
-    from rsso_dspy.workflows.sweeps import SHIPPED, forecast_sweep, read_sweep
-
-    try:
-        units, calls = forecast_sweep(
-            read_sweep(SHIPPED / f"{name}.toml"), lambda more: load_config(overrides=[f"benchmark={benchmark}", *more])
-        )
-    except (ConfigError, NotInstalled) as error:
-        return str(error)
-    return f"{units:,} units, at most {calls:,} model calls, and what building constitutions takes"
-
-
-def _read_arms(folder: Path) -> "list[tuple[Path, list[UnitRecord]]]":
-    """Read the arms of a run, or of the points of a sweep, each with the folder that holds it."""
+def _read_arms(folders: "Sequence[Path]") -> "Iterator[list[UnitRecord]]":
+    """Yield the units of each arm of these runs, pooled as `report` does, benchmark by benchmark."""
+    from rsso_dspy.cli.run_folders import open_runs
+    from rsso_dspy.environments.benchmark import named_in
     from rsso_dspy.report.metrics import group_by_arm
-    from rsso_dspy.store.unit_store import Store
+    from rsso_dspy.store.run_file import read_run_file
 
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder of a run")
-    points = sorted(path.parent for path in folder.glob("*/run.json")) or [folder]  # of a sweep, or the run itself
-    stores = [(point, Store(point, read_only=True)) for point in points]
-    found = [(point, records) for point, store in stores for records in group_by_arm(store.units()).values()]
-    if not found:
-        raise UsageError(f"{folder} holds no finished unit")
-    return found
+    by_benchmark: dict[str | None, list[Path]] = {}
+    for folder in folders:
+        if not (folder / "run.json").exists():
+            raise UsageError(f"{folder} is no folder of a run")
+        by_benchmark.setdefault(named_in(read_run_file(folder / "run.json")["identity"]), []).append(folder)
+    for same in by_benchmark.values():
+        arms = group_by_arm(open_runs(same).units())
+        if not arms:
+            raise UsageError(f"{', '.join(map(str, same))}: no finished unit")
+        yield from arms.values()
 
 
 def _make_row(records: "Sequence[UnitRecord]") -> "OwnRow":
@@ -192,7 +173,7 @@ def _serialize_row(row: "OwnRow") -> dict[str, Any]:
     return {"benchmark": benchmark, "protocol": protocol, "model": model, "arm": arm, **asdict(measures)}
 
 
-def _write_figure(file: Path, arms: "Sequence[tuple[Path, list[UnitRecord]]]") -> None:
+def _write_figure(file: Path, arms: "Sequence[list[UnitRecord]]") -> None:
     from rsso_dspy.atomic import check_output_path
     from rsso_dspy.environments.benchmark import named_in
     from rsso_dspy.report.figures import save_figure
@@ -203,8 +184,5 @@ def _write_figure(file: Path, arms: "Sequence[tuple[Path, list[UnitRecord]]]") -
     if file.suffix not in (".svg", ".png"):
         raise UsageError(f"{file}: a figure's file ends in .svg or .png")
     check_output_path(file, "--figure")
-    named: dict[str, list[UnitRecord]] = {}
-    for point, records in arms:
-        name = f"{records[0].arm} ({named_in(records[0].provenance) or ''})"
-        named[f"{name}, {point}" if name in named else name] = records
+    named = {f"{records[0].arm} ({named_in(records[0].provenance) or ''})": records for records in arms}
     save_figure(draw_efficiency_figure(named), file)

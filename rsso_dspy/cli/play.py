@@ -1,6 +1,6 @@
 """Play the planned units of a run, followed on the terminal and by trackers, and print the report.
 
-`run`, `evaluate` and `sweep` share it.
+`run` and `evaluate` share it.
 """
 
 import os

@@ -37,7 +37,7 @@ def report_runs(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Folder of the run; several folders that differ in seeds or arms make one report."
+            metavar="DIR...", help="Folder of the run; of several, the arms are named by the settings that differ."
         ),
     ],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,

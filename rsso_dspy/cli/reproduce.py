@@ -27,7 +27,8 @@ SHOWN = 10
 
 def reproduce_run(
     source: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder of a run or a sweep, or a compiled program or constitution.")
+        Path,
+        typer.Argument(metavar="RUN", help="Folder of a run or of runs, or a compiled program or constitution."),
     ],
     out: Annotated[Path | None, typer.Option(help="Folder to play into (default: RUN-again).")] = None,
     play: Annotated[bool, typer.Option("--run", help="Play the run again and compare the records one by one.")] = False,
@@ -78,7 +79,7 @@ def _reproduced(
     if not runs:
         Store(source).read_identity()
     if runs != [source]:
-        print_status(f"{source} holds {format_plural(runs, 'run')} of a sweep")
+        print_status(f"{source} holds {format_plural(runs, 'run')}")
     whole = True
     for folder in runs:
         store = Store(folder, read_only=True)

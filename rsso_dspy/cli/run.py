@@ -1,6 +1,5 @@
 """`rsso-dspy run`: the options of a run of held-out variants."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -9,10 +8,9 @@ import typer
 
 from rsso_dspy.bounds import MOST_PER_TASK, MOST_TRIALS
 from rsso_dspy.cli import options
-from rsso_dspy.cli.options import build_config, parse_retry, print_status, split_names
+from rsso_dspy.cli.options import build_config, parse_retry, split_names
 from rsso_dspy.cli.play import PlaySettings, plan_and_play
 from rsso_dspy.errors import UsageError
-from rsso_dspy.workflows.named_experiments import describe_experiments, get_experiment
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
 """Skills x reflections in the SSO scaffold."""
@@ -24,14 +22,6 @@ def run_methods(
         typer.Option(
             help="Methods, comma-separated (default: those of the compiled programs, else the four of the SSO "
             "scaffold: react-sso,reflexion-sso,sso,rsso)."
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A whole experiment, which other options modify. It ignores rsso.toml unless --config names it. "
-            f"{describe_experiments()}.",
         ),
     ] = None,
     task_names: Annotated[
@@ -70,11 +60,12 @@ def run_methods(
         bool, typer.Option("--frozen", help="With --skills or --constitution: read the memories without learning.")
     ] = False,
     programs: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="zero-shot and files of compiled programs, comma-separated; each program gives every method one arm."
+            help="zero-shot and files of compiled programs, comma-separated; each program gives every method one arm.",
+            show_default="zero-shot",
         ),
-    ] = "zero-shot",
+    ] = None,
     unconfirmed: options.Unconfirmed = False,
     out: Annotated[Path, typer.Option(help="Folder of the run; repeat the command to resume.")] = Path("runs/run"),
     retry: options.Retry = None,
@@ -105,15 +96,26 @@ def run_methods(
 ) -> None:
     """Play held-out variants with one or more methods and print the comparison.
 
-    Every trial is saved as soon as it is finished. Repeat the command to resume.
+    Every trial is saved as soon as it is finished. Repeat the command to resume. A section [run] of the file may hold
+    methods, tasks, variants, per_task, trials, programs and constitution, which options override.
     """
+    from rsso_dspy.config import load_run_options
     from rsso_dspy.optimize.program_file import load_programs
     from rsso_dspy.store.run_spec import RunSpec, Shard
 
-    named = get_experiment(preset)
+    asked = load_run_options(
+        config,
+        methods=methods,
+        tasks=task_names,
+        variants=variants,
+        per_task=per_task,
+        trials=trials,
+        programs=programs,
+        constitution=constitution,
+    )
     settings = build_config(
-        config if preset is None else config or skip_default_config(),
-        [*named.settings, *(set_ or ())],
+        config,
+        set_,
         backend,
         replay,
         model,
@@ -121,7 +123,7 @@ def run_methods(
         benchmark=benchmark,
         seed=seed,
         protocol__preset=protocol,
-        protocol__trials=trials,
+        protocol__trials=asked.trials,
         protocol__setting=setting,
         protocol__train_trials=train_trials,
         protocol__train_per_task=train_per_task,
@@ -129,26 +131,24 @@ def run_methods(
     )
     if settings.protocol.setting != "transfer" and (train_trials or train_per_task):
         raise UsageError("--train-trials and --train-per-task need --setting transfer")
-    if frozen and skills is None and constitution is None:
+    if frozen and skills is None and asked.constitution is None:
         raise UsageError("--frozen needs memories to read; add --skills FILE or --constitution FILE")
-    files = split_names(programs, "--programs")
+    files = split_names(asked.programs, "--programs")
     playing = load_programs(files, unconfirmed)
     compiled_for = list(dict.fromkeys(compiled.method for compiled in playing.values() if compiled))
-    chosen = split_names(methods, "--methods") if methods is not None else named.methods or compiled_for or FOUR
-    if constitution is not None:
+    chosen = split_names(asked.methods, "--methods") if asked.methods is not None else compiled_for or FOUR
+    if asked.constitution is not None:
         chosen = add_constitution(chosen)
-    tasks = task_names if task_names is not None else named.tasks
-    wanted = variants if variants is not None else named.variants
     spec = RunSpec(
         methods=tuple(chosen),
         programs=tuple(playing),
         compiled=tuple(Path(file) for file, program in zip(files, playing.values(), strict=True) if program),
-        tasks=None if tasks == "all" else tuple(split_names(tasks, "--tasks")),
-        variants=() if wanted is None else tuple(split_names(wanted, "--variants")),
-        per_task=per_task or named.per_task,
+        tasks=None if asked.tasks == "all" else tuple(split_names(asked.tasks, "--tasks")),
+        variants=() if asked.variants is None else tuple(split_names(asked.variants, "--variants")),
+        per_task=asked.per_task,
         out=out,
         skills=skills,
-        constitution=constitution,
+        constitution=asked.constitution,
         shard=Shard.parse(shard) if shard else None,
         retry_stalled=parse_retry(retry),
         record=record,
@@ -165,12 +165,3 @@ def add_constitution(methods: Sequence[str]) -> list[str]:
     if any("constitution" in get_method(name).memories for name in methods):
         return list(methods)
     return [f"{name}+{READING}" for name in methods]
-
-
-def skip_default_config() -> Path:
-    """Ignore configuration files, so that an experiment is the same in every working directory."""
-    from rsso_dspy.config import DEFAULT_FILE
-
-    if Path(DEFAULT_FILE).exists():
-        print_status(f"--preset ignores {DEFAULT_FILE}; add --config {DEFAULT_FILE} to read it")
-    return Path(os.devnull)

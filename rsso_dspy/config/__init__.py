@@ -7,6 +7,8 @@
     prices      price lookup
     template    a file with every default
 
+`load_run_options` reads what a file holds beside: the options of a run.
+
 Without a file the defaults apply, which need no key and no network. The tree never holds secrets: a backend names
 the environment variable with its key.
 """
@@ -31,7 +33,7 @@ from rsso_dspy.config.models import (
     RoleOverride,
 )
 from rsso_dspy.config.prices import make_price_lookup
-from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig
+from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig, RunFile, RunOptions
 from rsso_dspy.config.template import render_config_template
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
 from rsso_dspy.recordings import read_about
@@ -53,8 +55,10 @@ __all__ = [
     "ProtocolConfig",
     "Role",
     "RoleOverride",
+    "RunOptions",
     "format_override",
     "load_config",
+    "load_run_options",
     "make_price_lookup",
     "render_config_template",
 ]
@@ -73,6 +77,7 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
     nearest keys.
     """
     data = _read_config_file(path)
+    data.pop("run", None)
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
@@ -88,6 +93,16 @@ def load_config(path: Path | None = None, overrides: Sequence[str] = ()) -> Conf
     _ = config.active_backend
     _check_simplification(config, path)
     return config
+
+
+def load_run_options(path: Path | None, **given: object) -> RunOptions:
+    """Load section `[run]` of the same file; `given` overrides it, unless None. Raises what `load_config` raises."""
+    table = _read_config_file(path).get("run", {})
+    options = {name: value for name, value in given.items() if value is not None}
+    try:
+        return RunFile.model_validate({"run": {**table, **options} if isinstance(table, dict) else table}).run
+    except ValidationError as error:
+        raise _explain_invalid(error, path, RunFile) from None
 
 
 def validate_config(data: Mapping[str, Any], path: Path | None = None) -> Config:
@@ -170,7 +185,9 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError | UnknownName:
+def _explain_invalid(
+    error: ValidationError, path: Path | None, root: type[BaseModel] = Config
+) -> ConfigError | UnknownName:
     errors = error.errors()
     first = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     where = ".".join(str(part) for part in first["loc"])
@@ -179,9 +196,9 @@ def _explain_invalid(error: ValidationError, path: Path | None) -> ConfigError |
         return UnknownName(f"role{source}", str(first["input"]), get_args(Role))
     if first["type"] == "extra_forbidden":
         section = where.rpartition(".")[0]
-        return UnknownName(
-            f"config key{source}", where, [f"{section}.{key}".lstrip(".") for key in _list_keys(section)]
-        )
+        keys = [f"{section}.{key}".lstrip(".") for key in _list_keys(section, root)]
+        hint = "Options of `run` stand in its section [run]." if where in RunOptions.model_fields else ""
+        return UnknownName(f"config key{source}", where, keys, hint)
     message = first["msg"].removeprefix("Value error, ")
     return ConfigError(f"config key {where}{source}: {message[0].lower()}{message[1:]} (it is {_show_value(first)})")
 
@@ -194,9 +211,8 @@ def _show_value(flaw: Any) -> str:
     return shorten_text(repr(value))
 
 
-def _list_keys(section: str) -> list[str]:
-    """Return the field names of the section at a dotted path."""
-    model: type[BaseModel] = Config
+def _list_keys(section: str, model: type[BaseModel]) -> list[str]:
+    """Return the field names of the section at a dotted path below a model."""
     parts = section.split(".") if section else []
     while parts:
         part = parts.pop(0)

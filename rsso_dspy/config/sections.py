@@ -3,9 +3,10 @@
 import hashlib
 import json
 import re
-from typing import Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
@@ -214,6 +215,32 @@ class MemoryConfig(Section):
     """The constitution."""
     entries: EntriesConfig = EntriesConfig()
     """The memories of entries."""
+
+
+def _join_names(value: Any) -> Any:
+    return ",".join(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+
+
+Names = Annotated[str, BeforeValidator(_join_names)]
+"""Comma-separated names, or a list of them."""
+
+
+class RunOptions(Section):
+    """Section `[run]` of a file: options of `rsso-dspy run` by their names. Other commands ignore it."""
+
+    methods: Names | None = None
+    tasks: Names = "all"
+    variants: Names | None = None
+    per_task: int | None = Field(None, gt=0, le=MOST_PER_TASK)
+    trials: int | None = Field(None, gt=0, le=MOST_TRIALS)
+    programs: Names = "zero-shot"
+    constitution: Path | None = None
+
+
+class RunFile(Section):
+    """The part of a file that is not `Config`."""
+
+    run: RunOptions = RunOptions()
 
 
 class Config(Section):

@@ -67,14 +67,11 @@ def check_sources(
         say(f"{file} was learned on {', '.join(held_out)} of the test split: mention this when you report scores")
 
 
-def check_readers(spec: RunSpec, read_only: bool = False) -> None:
-    """Raise `UsageError` if a method needs a constitution to read and there is none.
-
-    A dry run may do without one that is still to be built.
-    """
+def check_readers(spec: RunSpec) -> None:
+    """Raise `UsageError` if a method needs a constitution to read and there is none."""
     rows = [get_method(name) for name in spec.methods]
     idle = [row.name for row in rows if "constitution" in row.memories and row.writing is None]
-    if idle and not (spec.constitution or (spec.unbuilt and read_only)):
+    if idle and not spec.constitution:
         raise UsageError(
             f"{', '.join(idle)} would have nothing to read: add --constitution FILE, or drop +constitution"
         )

@@ -187,7 +187,7 @@ def plan_run(
     if (spec.out / RUN_FILE).exists() and (older := name_users_lm_as_older(config)) != config:
         config = older if Store(spec.out).read_identity()[0].get("config_hash") == older.hash() else config
     spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
-    check_readers(spec, read_only)
+    check_readers(spec)
     check_programs(programs, spec, config)
     plan = plan_held_out(config, spec.methods, spec.tasks, spec.variants, spec.per_task, spec.programs, say)
     agents = make_agents(plan, programs, say)

@@ -63,8 +63,6 @@ class RunSpec:
     """Skill library that every unit starts from."""
     constitution: Path | None = None
     """Constitution that every unit of a method with a constitution starts from."""
-    unbuilt: bool = False
-    """Whether this constitution is still to be built; the run can then be planned but not played."""
     shard: Shard | None = None
     """The shard to play; None means the whole run."""
     retry_stalled: bool = False

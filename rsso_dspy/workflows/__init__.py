@@ -1,1 +1,1 @@
-"""Workflows over runs: reproduce, monitor, sweep, build a constitution."""
+"""Workflows over runs: reproduce, monitor, build a constitution."""

@@ -205,16 +205,13 @@ def test_an_agent_that_needs_examples_and_finds_none_asks_nobody():
     assert not asked.prompts
 
 
-def test_a_constitution_is_built_on_it_and_a_grid_is_swept(rsso):
+def test_a_constitution_is_built_on_it_and_a_file_is_played(rsso):
     code, _, err = rsso("constitution", "build", "--writer", "symbolic", "--explore", "0", *TOY, "-o", "c.json")
     assert code == 0, err
-    Path("grid.toml").write_text(
-        'methods = ["react"]\ntasks = ["down"]\nper_task = 1\n[grid]\n"protocol.trials" = [1]\n'
-    )
-    code, _, err = rsso("sweep", "grid.toml", "--benchmark", "toy", "--set", "embedder.model=hash", "--out", "s")
+    Path("f.toml").write_text('benchmark = "toy"\n[run]\nmethods = ["react"]\ntasks = ["down"]\nper_task = 1\n')
+    code, _, err = rsso("run", "--config", "f.toml", "--set", "embedder.model=hash", "--out", "s")
     assert code == 0, err
-    (folder,) = Path("s").glob("*/run.json")
-    assert [unit.key for unit in Store(folder.parent).units()] == ["down::9"]
+    assert [unit.key for unit in Store(Path("s")).units()] == ["down::9"]
 
 
 @pytest.mark.parametrize(

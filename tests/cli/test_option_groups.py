@@ -28,7 +28,6 @@ def test_a_command_with_many_options_shows_them_in_groups(verb):
         ("evaluate --protocol sso", ["sso-adapt/1", "sso-adapt/1-cap60"]),
         ("run --set protocol.tria", ["protocol.trials="]),
         ("compile --optimizer ge", ["gepa"]),
-        ("run --preset rs", ["rsso-paper"]),
         ("run --setting t", ["transfer"]),
         ("run --backend oll", ["ollama"]),
         ("run --benchmark sci", ["scienceworld"]),

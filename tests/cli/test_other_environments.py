@@ -134,12 +134,6 @@ def test_killed_and_continued_in_shards_from_recorded_answers_and_swept_it_is_th
     assert [play(unit) for unit in Store(Path("replayed")).units()] == [
         play(unit) for unit in Store(Path("whole")).units()
     ]
-    Path("grid.toml").write_text(
-        f'methods = ["react"]\ntasks = ["{task}"]\nper_task = 1\n[grid]\n"protocol.trials" = [1]\n'
-    )
-    code, _, err = rsso("sweep", "grid.toml", "--benchmark", name, *FAST, "--out", "swept")
-    assert code == 0, err
-    assert len(list(Path("swept").glob("*/run.json"))) == 1
 
 
 def read_units(folder: str) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Published rules through the verbs: protocols of other projects, mixed benchmarks, the paper's tables."""
+"""Published rules through the verbs: protocols of other projects, the paper's tables."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,6 @@ def test_a_run_by_reflexions_rules_keeps_what_the_actor_was_shown_and_reports_ag
     assert [(row["benchmark"], row["arm"], row["accuracy"]) for row in data2["ours"]] == [("pddl", "react", [solved])]
     out = rsso("paper", "reflexion", "--with", "one")[1]
     assert "Ours: accuracy, trial by trial" in out
-    assert "rsso-dspy sweep reflexion-tables" in out
     assert data["table1"][5]["success"]["pddl"] == {"qwen": 12.1, "gemini": 36.6, "gpt-4": 70.0}
 
 
@@ -59,27 +58,8 @@ def test_three_reflection_prompts_are_three_calls_in_the_record(rsso):
         (("paper", "--with", "one"), "`rsso-dspy paper reflexion`"),
         (("paper", "omnireflect", "--with", "nowhere"), "nowhere is no folder of a run"),
         (("paper", "omnireflect", "--figure", "x.svg"), "add --with DIR"),
-        (("sweep", "omnireflect-table9"), "did you mean omnireflect-table5"),
     ],
 )
 def test_a_table_that_is_not_there_is_refused(rsso, words, says):
     code, _, err = rsso(*words)
     assert (code, says in " ".join(err.split())) == (2, True), err
-
-
-def test_every_table_of_omnireflect_has_a_sweep_whose_points_can_be_planned(rsso):
-    pytest.importorskip("alfworld", reason="the extra alfworld, which Reflexion's tables play, is not installed")
-    from rsso_dspy.config import load_config
-    from rsso_dspy.workflows.sweeps import forecast_sweep, list_shipped_sweeps, locate_sweep, read_sweep
-
-    takes = {}
-    for name in list_shipped_sweeps():
-        wanted = read_sweep(locate_sweep(Path(name)))
-        takes[name] = forecast_sweep(wanted, lambda more: load_config(overrides=["benchmark=pddl", *more]))
-    assert {f"omnireflect-table{number}" for number in range(1, 6)} <= takes.keys()
-    assert takes["omnireflect-table1-reflexion"] == (80, 80 * (15 * 50 + 14))
-    assert takes["omnireflect-table5"] == (240, 240 * 50)
-    assert takes["reflexion-tables"] == (134 * 4, 134 * (4 * 10 * 49 + 9))
-    code, out, _ = rsso("paper", "omnireflect", "--table", "2")
-    assert code == 0
-    assert f"pddl: 480 units, at most {takes['omnireflect-table2'][1]:,} model calls" in out

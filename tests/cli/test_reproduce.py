@@ -181,14 +181,14 @@ def test_a_file_says_how_it_was_made(rsso, played):
     assert rsso("reproduce", "nowhere")[0] == 2
 
 
-def test_a_sweep_is_all_its_runs(rsso, played, tmp_path):
-    (tmp_path / "sweep").mkdir()
+def test_a_folder_of_runs_is_all_its_runs(rsso, played, tmp_path):
+    (tmp_path / "grid").mkdir()
     for name in ("a", "b"):
-        (tmp_path / "sweep" / name).symlink_to(played.folder)
-    code, out, err = rsso("reproduce", "sweep")
+        (tmp_path / "grid" / name).symlink_to(played.folder)
+    code, out, err = rsso("reproduce", "grid")
     assert code == 0
-    assert "sweep holds 2 runs" in err
-    assert [shlex.split(line)[-1] for line in out.splitlines()] == ["sweep-again/a"] * 2 + ["sweep-again/b"] * 2
+    assert "grid holds 2 runs" in err
+    assert [shlex.split(line)[-1] for line in out.splitlines()] == ["grid-again/a"] * 2 + ["grid-again/b"] * 2
 
 
 @pytest.mark.usefixtures("at_hand")

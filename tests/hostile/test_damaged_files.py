@@ -84,7 +84,6 @@ FILES: dict[str, list[tuple[str, ...]]] = {
     "run/given/orders.jsonl": [AGAIN],
     "run/given/config.toml": [AGAIN],
     "rsso.toml": [("config", "show")],
-    "sweep.toml": [("sweep", "sweep.toml", "--dry-run")],
     "skills.json": [
         (*ORDER, "--skills", "skills.json", "--out", "new", "--dry-run"),
         ("skills", "build", "skills.json"),

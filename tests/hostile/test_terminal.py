@@ -86,8 +86,8 @@ VERBS = [
     ("constitution", "diff", "book.json", "bad.json"),
     ("program", "show", "bad.json"),
     ("program", "diff", "zero-shot", "bad.json"),
-    ("sweep", "bad.toml"),
-    ("sweep", "odd.toml"),
+    ("run", "--config", "bad.toml"),
+    ("run", "--config", "odd.toml"),
     ("config", "show", "--config", "odd.toml"),
     (*ORDER, "--out", "run", "--dry-run"),
 ]

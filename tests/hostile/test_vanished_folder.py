@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.cli.sweep import check_folder_unchanged
 from rsso_dspy.config import load_config
 from rsso_dspy.errors import FolderGone
 from rsso_dspy.experiment.events import EventStream, TrialFinished
@@ -162,18 +161,6 @@ def test_a_command_ends_with_1_strands_nothing_and_goes_on_at_the_new_place(what
             assert process.wait(PATIENCE) == 0
             assert len(list(Store(away / out).units())) == 2
             assert not home.exists()
-
-
-def test_a_sweep_whose_folder_goes_between_two_points_is_not_begun_anew(tmp_path):
-    place = GuardedFolder(tmp_path / "sweep")
-    check_folder_unchanged(place)
-    assert not place.folder.exists(), "the first point makes it"
-    place.folder.mkdir()
-    check_folder_unchanged(place)
-    move(place.folder)
-    with pytest.raises(FolderGone, match="--out"):
-        check_folder_unchanged(place)
-    place.release()
 
 
 def test_rollouts_are_kept_in_no_other_folder(tmp_path):

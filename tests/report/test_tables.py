@@ -17,8 +17,6 @@ from rsso_dspy.report.analysis import RunRecords, analyze_run
 from rsso_dspy.report.analysis_json import serialize_analysis
 from rsso_dspy.report.cost_report import return_no_price
 from rsso_dspy.report.metrics import UNEVEN
-from rsso_dspy.report.statistical_tests import NO_INTERVAL
-from rsso_dspy.report.sweep_table import build_sweep_table
 from rsso_dspy.report.table_data import Sheet, to_latex, to_markdown
 from rsso_dspy.report.table_data import to_csv as as_csv
 from rsso_dspy.report.tables import build_methods_table, build_tables
@@ -308,25 +306,3 @@ def test_latex_compiles_every_table_with_caption_and_label(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in done.stdout
-
-
-def test_a_sweep_over_trials_says_by_how_many_of_them_points_are_compared():
-    points = [({"protocol.trials": n}, [record("rsso", "boil", 22, [[50], [90]][:n])]) for n in (1, 2)]
-    console = Console(width=200, file=StringIO())
-    console.print(build_sweep_table(points))
-    said = console.file.getvalue()
-    assert re.search(r"rsso +2 +1 +90\.00 .*0\.0 +n/a", said)
-    assert (
-        "minus first: if one of the two may play more trials, both are scored by the first trial, as many as both may"
-        in said
-    )
-    console = Console(width=200, file=StringIO())
-    console.print(build_sweep_table([({"seed": n}, points[1][1]) for n in (0, 1)]))
-    assert "minus first:" not in console.file.getvalue()
-    console = Console(width=200, file=StringIO())
-    other = [replace(each, seed=1) for each in points[1][1]]
-    console.print(build_sweep_table([({"seed": 0}, points[1][1]), ({"seed": 1}, other)], units_beside=3))
-    said = console.file.getvalue()
-    assert "Points that share no unit (variant and seed) with the first are not compared with it." in said
-    assert "Left out: 3 units of earlier commands that this sweep does not ask for." in said
-    assert NO_INTERVAL not in said

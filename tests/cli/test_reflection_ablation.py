@@ -1,28 +1,25 @@
-"""The ablation of the eight improvements: one sweep file, of which a small part is played."""
+"""The ablation of the eight improvements, of which a small part is played; and reflections that a later run reads."""
 
-import re
 from pathlib import Path
 
 from benchmarks.reflection_improvements import count_events
 from rsso_dspy.memory.reflections import IMPROVEMENTS
 from rsso_dspy.store.unit_store import Store
-from rsso_dspy.workflows.sweeps import read_sweep
 
-FILE = Path(__file__).parents[2] / "examples" / "reflection_improvements.toml"
-KEY = "memory.reflections.improvements"
+FOLDER = Path(__file__).parents[2] / "examples" / "reflection_improvements"
 
 
-def test_the_ablation_has_none_each_and_all_and_is_played(rsso, tmp_path):
-    points = [point.values[KEY] for point in read_sweep(FILE).points]
-    assert points == [[], *([each] for each in IMPROVEMENTS), list(IMPROVEMENTS)]
-    text = FILE.read_text().replace('trials" = 7', 'trials" = 2').replace('"protocol.steps" = 30\n', "")
-    text = re.sub(r"^tasks = \[.*?\]", 'tasks = ["gripper"]', text, flags=re.M | re.S)
-    (tmp_path / "small.toml").write_text(text)
-    code, out, err = rsso("sweep", "small.toml", "--benchmark", "pddl", "--set", "embedder.model=hash", "--out", "s")
+def test_the_ablation_has_none_each_and_all_and_is_played(rsso):
+    names = ["none", *IMPROVEMENTS, "all"]
+    small = ("--benchmark", "pddl", "--tasks", "gripper", "--trials", "2", "--set", "protocol.stream_trials=2")
+    for name in names:
+        Path("rsso.toml").write_text((FOLDER / f"{name}.toml").read_text().replace("steps = 30\n", ""))
+        code, _, err = rsso("run", *small, "--set", "embedder.model=hash", "--out", name)
+        assert code == 0, err
+    code, out, err = rsso("report", *names)
     assert code == 0, err
-    assert all(name in out for name in IMPROVEMENTS)
-    names = [point.name for point in read_sweep(Path("small.toml")).points]
-    units = {name: list(Store(Path("s") / name).units()) for name in names}
+    assert all(f"reflexion improvements={name}" in out for name in ("structured", "loops"))
+    units = {name: list(Store(Path(name)).units()) for name in names}
     assert {len(played) for played in units.values()} == {2}
     streamed = {name for name, played in units.items() if all(unit.stream for unit in played)}
     assert len(streamed) == 3, "across-tasks, retrieval and all of them pass plans on"
@@ -33,9 +30,8 @@ def test_the_ablation_has_none_each_and_all_and_is_played(rsso, tmp_path):
         assert second.variant.key not in {each["variant"] for each in second.memories["reflections"]["carried"]}
     acted = dict(zip(names, (count_events(units[name]) for name in names), strict=True))
     assert not any(count for each, count in acted[names[0]].items() if each != "loops")
-    assert all(acted[name]["across-tasks"] == 1 for name in streamed if "=retrieval-" not in name)
-    structured = next(played for name, played in units.items() if "=structured-" in name)
-    plans = [each["plan"] for unit in structured for each in unit.memories["reflections"]["plans"]]
+    assert all(acted[name]["across-tasks"] == 1 for name in streamed if name != "retrieval")
+    plans = [each["plan"] for unit in units["structured"] for each in unit.memories["reflections"]["plans"]]
     assert plans
     assert all("Root cause: " in plan for plan in plans)
 

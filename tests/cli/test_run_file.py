@@ -1,0 +1,153 @@
+"""Section `[run]` of a file: the options of a run, and the experiments in examples/ that are such files."""
+
+import json
+import re
+import shlex
+from fnmatch import fnmatch
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from rsso_dspy.cli.paper import EXAMPLES
+from rsso_dspy.memory.reflections import IMPROVEMENTS
+
+FOLDER = Path(__file__).parents[2] / "examples"
+FILES = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.toml"))
+PAPER = ("run", "--config", FOLDER / "rsso-paper.toml", "--dry-run", "--out", "out")
+RULES = {
+    "kind": "rsso-dspy constitution",
+    "schema": 1,
+    "rules": [
+        {"category": "abstract", "text": "Teleport to the room that the task names."},
+        {"category": "error", "text": "Waiting.", "solution": "Act."},
+    ],
+}
+SMALL = """
+benchmark = "pddl"
+[protocol]
+preset = "omnireflect/1"
+steps = 4
+[embedder]
+model = "hash"
+[memory.constitution]
+r_freq = 2
+[run]
+methods = ["react", "omnireflect-symbolic"]
+tasks = ["gripper"]
+per_task = 2
+trials = 1
+"""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_example_can_be_planned_as_its_first_lines_say(rsso, tmp_path, name):
+    text = (FOLDER / name).read_text()
+    missing = 'benchmark = "alfworld"' in text and find_spec("alfworld") is None
+    if missing and name.startswith("reflexion/"):
+        pytest.skip("the extra alfworld is not installed, and no other benchmark has 31 games of a type")
+    where = ("--config", FOLDER / name, *(("--benchmark", "pddl") if missing else ()))
+    if built := re.search(r"^#   rsso-dspy (constitution build .*)$", text, re.M):
+        words = shlex.split(built[1])
+        assert f"examples/{name}" in words
+        words[words.index("--config") : words.index("--config") + 2] = where
+        code, _, err = rsso(*words, "--dry-run")
+        assert (code, "plan: neural rules from" in err) == (0, True), err
+        file = tmp_path / words[words.index("-o") + 1]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(RULES))
+    assert ("constitution = " in text) == bool(built)
+    code, _, err = rsso("run", *where, "--dry-run", "--out", "out")
+    assert (code, " 0 units finished, " in err and ", 0 to play" not in err) == (0, True), err
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_published_table_has_files_and_every_file_a_table(rsso):
+    for paper, patterns in EXAMPLES.items():
+        files = [name.removeprefix(f"{paper}/") for name in FILES if name.startswith(f"{paper}/")]
+        assert all(any(fnmatch(file, pattern) for file in files) for pattern in patterns)
+        assert all(any(fnmatch(file, pattern) for pattern in patterns) for file in files)
+        said = rsso("paper", paper)[1]
+        assert all(f"examples/{paper}/{pattern} " in said for pattern in patterns)
+    improved = {name for name in FILES if name.startswith("reflection_improvements/")}
+    assert improved == {f"reflection_improvements/{name}.toml" for name in ("none", "all", *IMPROVEMENTS)}
+
+
+def test_the_papers_experiment_is_one_command_whose_cost_can_be_seen_without_a_key(rsso, monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    code, _, err = rsso(*PAPER)
+    assert code == 0
+    assert "4 arms x 164 variants = 656 units, 5 trials each, protocol sso-adapt/1 retry_temperature=0.7," in err
+    assert "backend anthropic: anthropic/claude-sonnet-4-6" in err
+    assert "actor 294,420" in err
+    assert "$" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--backend", "embedded", "--tasks", "boil", "--per-task", "1"], "4 arms x 1 variant = 4 units, 5 trials"),
+        (["--methods", "rsso", "--trials", "2", "--variants", "boil::22,boil::27"], "1 arm x 2 variants = 2 units, 2"),
+        (["--protocol", "sso-adapt/1-cap60", "--tasks", "boil"], "protocol sso-adapt/1-cap60"),
+        (["--set", "protocol.trials=3", "--tasks", "boil"], "3 trials each, protocol sso-adapt/1 trials=3"),
+        (["--set", "backend=embedded"], "embedded/explorer (rule-based"),
+        (["--constitution", "rules.json", "--methods", "sso", "--tasks", "boil"], "1 arm x 9 variants"),
+    ],
+)
+def test_options_beside_a_file_win(rsso, words, said):
+    Path("rules.json").write_text(json.dumps(RULES))
+    code, _, err = rsso(*PAPER, *words)
+    assert (code, said in err) == (0, True), err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[run]\nmetods = []", "unknown config key in f.toml 'run.metods': did you mean run.methods"),
+        ('methods = ["react"]', "unknown config key in f.toml 'methods'"),
+        ('methods = ["react"]', "Options of `run` stand in its section [run]."),
+        ("[run]\nmethods = [3]", "config key run.methods in f.toml: input should be a valid string"),
+        ("[run]\nmethods = []", "--methods is empty"),
+        ("[run]\nper_task = 0", "config key run.per_task in f.toml: input should be greater than 0"),
+        (f"[run]\nper_task = {10**30}", "config key run.per_task in f.toml: input should be less than"),
+        (f"[run]\ntrials = {'9' * 5000}", "not valid TOML"),
+        ("run = 3", "config key run in f.toml"),
+        ('[run]\nmethods = ["reakt"]', "did you mean react"),
+    ],
+)
+def test_a_section_that_says_nothing_sensible_is_refused(rsso, text, said):
+    Path("f.toml").write_text(text)
+    code, out, err = rsso("run", "--config", "f.toml", "--dry-run")
+    assert (code, out, said in " ".join(err.split())) == (2, "", True), err
+    assert len(err) < 600
+
+
+def test_runs_of_files_that_differ_are_one_report_and_stand_beside_the_published_tables(rsso):
+    folders = []
+    for often in (2, 3):
+        Path("rsso.toml").write_text(SMALL.replace("r_freq = 2", f"r_freq = {often}"))
+        assert rsso("run", "--out", f"r{often}")[0] == 0
+        folders.append(f"r{often}")
+    for name in ("few", "many"):
+        Path(f"{name}.json").write_text(json.dumps(RULES).replace("Teleport", name))
+        words = ("--methods", "react+constitution", "--constitution", f"{name}.json", "--out", name)
+        code, _, err = rsso("run", *words)
+        assert code == 0, err
+    code, out, err = rsso("report", *folders, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    writers = [f"omnireflect-symbolic r_freq={often}" for often in (2, 3)]
+    retries = [f"react r_freq={often}" for often in (2, 3)]
+    assert {row["arm"]: row["units"] for row in found["arms"]} == dict.fromkeys([*writers, *retries], 2)
+    assert [(each["first"], each["second"], each["pairs"]) for each in found["comparisons"]] == [
+        (*retries, 2),
+        (*writers, 2),
+    ]
+    told = json.loads(rsso("report", "few", "many", "--json")[1])
+    read = [f"react+constitution constitution={name}" for name in ("few", "many")]
+    assert [row["arm"] for row in told["arms"]] == read
+    shown = json.loads(rsso("paper", "omnireflect", "--with", "few", "--with", "many", "--json")[1])["ours"]
+    assert [row["arm"] for row in shown] == read
+    assert rsso("report", *folders, "--html", "page.html")[0] == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert all(label in page for label in (*writers, *retries))
