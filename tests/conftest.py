@@ -14,7 +14,6 @@ from tests.kept_simulators import KeptJvm, close_kept, keep_simulators
 LONGEST_FIRST = (
     "integrations/test_cluster.py",
     "experiment/test_replay.py",
-    "integrations/test_tracking.py",
     "embedders/test_embedders_local.py",
     "cli/test_other_environments.py",
     "experiment/test_chaos.py",
