@@ -35,7 +35,7 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What the demo needs: no torch, Ray, MLflow or browser.
+# What the demo needs: no torch, Ray or browser.
 install-demo: $(VENV)/.installed-demo
 
 install: $(VENV)/.installed

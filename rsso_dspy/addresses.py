@@ -40,15 +40,6 @@ def strip_addresses(table: dict[str, Any], prefix: str = "") -> list[str]:
     return changed
 
 
-def is_server_address(address: str) -> bool:
-    """Return whether the address is one of a server that speaks HTTP, with a valid port if it names one."""
-    try:
-        parts = urlsplit(address)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        return False
-
-
 def is_local(address: str) -> bool:
     """Return whether the address is of this machine: a loopback address in any notation, or its own name."""
     host = (urlsplit(address).hostname or "").rstrip(".")

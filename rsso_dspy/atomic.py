@@ -21,7 +21,7 @@ HEAD = 4096
 """Number of bytes at the beginning of a file to search for a mark."""
 
 OWN_FOLDERS = ("units", "trainings", "started", "given", "recordings")
-OWN_FILES = ("run.json", "mlflow.json", ".lock")
+OWN_FILES = ("run.json", ".lock")
 """Files and folders that a run keeps in its folder, besides its journals (*.jsonl)."""
 
 

@@ -15,7 +15,6 @@ LONGEST_FIRST = (
     "guards/test_replay_guard.py",
     "integrations/test_cluster.py",
     "experiment/test_replay.py",
-    "integrations/test_tracking.py",
     "embedders/test_embedders_local.py",
     "cli/test_other_environments.py",
     "experiment/test_chaos.py",

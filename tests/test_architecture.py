@@ -44,7 +44,7 @@ ALLOWED = {
     "experiment": GROUND
     | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embedders", "memory"},
     "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "signatures"},
-    "integrations": GROUND | {"experiment", "store", "report", "config", "addresses", "programs", "environments", "lm"},
+    "integrations": GROUND | {"experiment", "store", "config", "programs", "environments"},
     "workflows": GROUND
     | {
         "optimize",

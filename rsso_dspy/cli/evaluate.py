@@ -14,9 +14,7 @@ from rsso_dspy.cli.options import (
     Jobs,
     MaxCost,
     MaxTokens,
-    Mlflow,
     ModelName,
-    Otel,
     Overrides,
     PerTask,
     ProtocolName,
@@ -27,13 +25,12 @@ from rsso_dspy.cli.options import (
     Trials,
     Unconfirmed,
     Variants,
-    Wandb,
     build_config,
     parse_retry,
     print_status,
     split_names,
 )
-from rsso_dspy.cli.play import PlaySettings, plan_and_play
+from rsso_dspy.cli.play import plan_and_play
 from rsso_dspy.cli.terminal_text import echo
 
 
@@ -61,9 +58,6 @@ def evaluate_program(
     replay: Replay = None,
     max_cost: MaxCost = None,
     max_tokens: MaxTokens = None,
-    mlflow: Mlflow = None,
-    otel: Otel = None,
-    wandb: Wandb = None,
     dry_run: DryRun = False,
     model: ModelName = None,
     base_url: BaseUrl = None,
@@ -117,15 +111,6 @@ def evaluate_program(
         record=record,
         unconfirmed=unconfirmed,
     )
-    plan_and_play(
-        settings,
-        spec,
-        playing,
-        jobs,
-        dry_run,
-        max_cost,
-        max_tokens,
-        PlaySettings(mlflow=mlflow, otel=otel, wandb=wandb),
-    )
+    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens)
     if not dry_run:
         echo(f"program: {program}")

@@ -15,7 +15,7 @@ GROUPS = {
     ),
     "Who answers": "model base-url backend record replay teacher",
     "Limits": "max-cost max-tokens max-rollouts max-lm-calls max-idle compile-trials compile-steps demo-tokens",
-    "How to play": "jobs seeds engine shard retry out dry-run mlflow otel wandb",
+    "How to play": "jobs seeds engine shard retry out dry-run",
     "Configuration": "config set",
 }
 """Title of a group to its options; the others stay under `Options`. A command with few options has no groups."""

@@ -55,29 +55,6 @@ MaxCost = Annotated[
 MaxTokens = Annotated[
     int | None, typer.Option(min=1, help="Token limit of the run (in and out), checked between steps.")
 ]
-Mlflow = Annotated[
-    str | None,
-    typer.Option(
-        help="Log the run with MLflow: to a server, e.g. http://127.0.0.1:5000, a database, sqlite:///mlruns.db, or a "
-        "folder, file:./mlruns.",
-        metavar="URI",
-    ),
-]
-Wandb = Annotated[
-    str | None,
-    typer.Option(
-        help="Log the run to this project of Weights & Biases (WANDB_MODE=offline: to the run's folder).",
-        metavar="PROJECT",
-    ),
-]
-Otel = Annotated[
-    str | None,
-    typer.Option(
-        help="Send spans of trials, steps, calls and actions to this OpenTelemetry collector (OTLP over HTTP), e.g. "
-        "http://127.0.0.1:4318.",
-        metavar="URI",
-    ),
-]
 Record = Annotated[
     bool,
     typer.Option("--record", help="Record every exchange with a model, compressed and without keys, for --replay."),

@@ -1,12 +1,10 @@
-"""Play the planned units of a run, followed on the terminal and by trackers, and print the report.
+"""Play the planned units of a run, followed on the terminal, and print the report.
 
 `run` and `evaluate` share it.
 """
 
 import os
 import threading
-from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -16,7 +14,7 @@ from rsso_dspy.cli.options import format_command, format_plural, print_status
 from rsso_dspy.cli.program_files import describe_programs
 from rsso_dspy.cli.run_plan import describe_units_beside, print_run_plan
 from rsso_dspy.cli.terminal_text import echo
-from rsso_dspy.errors import LimitReached, UsageError
+from rsso_dspy.errors import LimitReached
 from rsso_dspy.recordings import MOST_RECORDED
 
 if TYPE_CHECKING:
@@ -29,22 +27,6 @@ if TYPE_CHECKING:
     from rsso_dspy.store.unit_store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class PlaySettings:
-    """What plays the units of a run, and where it is followed from outside."""
-
-    engine: str = "threads"
-    mlflow: str | None = None
-    """Address of a server."""
-    otel: str | None = None
-    """Address of a collector."""
-    wandb: str | None = None
-    """Name of a project."""
-
-
-THREADS = PlaySettings()
-
-
 def plan_and_play(
     settings: "Config",
     spec: "RunSpec",
@@ -53,24 +35,13 @@ def plan_and_play(
     dry_run: bool,
     max_cost: float | None,
     max_tokens: int | None,
-    play: PlaySettings = THREADS,
+    engine: str = "threads",
 ) -> None:
     """Plan the run, print its estimated cost and, unless `dry_run`, play pending units and print the report."""
     from rsso_dspy.experiment.run import plan_run
     from rsso_dspy.integrations.engines import check_engine
-    from rsso_dspy.integrations.mlflow_tracking import check_server_address
-    from rsso_dspy.integrations.otel_spans import check_collector_address
-    from rsso_dspy.integrations.wandb_tracking import check_project
 
-    check_engine(play.engine)
-    if play.mlflow is not None:
-        check_server_address(play.mlflow)
-    if play.wandb is not None:
-        check_project(play.wandb)
-    if play.otel is not None:
-        check_collector_address(play.otel)
-        if play.engine != THREADS.engine:
-            raise UsageError(f"--otel sees the threads of this process alone; leave out --engine {play.engine}")
+    check_engine(engine)
     planned = plan_run(settings, spec, programs, dry_run, print_status)
     for file in planned.store.set_aside:
         what = f"{'to be ' if dry_run else ''}quarantined as {file.name}; its unit is played again"
@@ -82,14 +53,14 @@ def plan_and_play(
         print_status(f"      {line}")
     purse = planned.make_spend_limit(max_cost, max_tokens)
     if not dry_run:
-        _play_and_report(planned, jobs, purse, play)
+        _play_and_report(planned, jobs, purse, engine)
 
 
-def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", play: PlaySettings) -> None:
+def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", engine: str) -> None:
     from rsso_dspy.cli.report import print_report
     from rsso_dspy.config import make_price_lookup
 
-    outcome, limit = play_watched(planned, jobs, purse, play)
+    outcome, limit = play_watched(planned, jobs, purse, engine)
     print_report(planned.store, make_price_lookup(planned.config.prices))
     if beside := describe_units_beside(planned):
         print_status(beside)
@@ -105,39 +76,23 @@ def _play_and_report(planned: "Run", jobs: int, purse: "SpendLimit", play: PlayS
 
 
 def play_watched(
-    planned: "Run", jobs: int, purse: "SpendLimit", play: PlaySettings = THREADS
+    planned: "Run", jobs: int, purse: "SpendLimit", engine: str = "threads"
 ) -> "tuple[RunOutcome | None, str]":
     """Play the pending units with progress; return the outcome, or None, and the limit that was reached."""
     from rsso_dspy.cli.progress import RunProgress
     from rsso_dspy.experiment.events import EventStream
     from rsso_dspy.experiment.session import session
     from rsso_dspy.integrations.engines import get_engine
-    from rsso_dspy.integrations.mlflow_tracking import MlflowTracker, connect_server
-    from rsso_dspy.integrations.otel_spans import trace_run
-    from rsso_dspy.integrations.tracker import Tracker
-    from rsso_dspy.integrations.wandb_tracking import WandbTracker
-    from rsso_dspy.report.report_files import build_report_files
 
-    server = connect_server(play.mlflow) if play.mlflow is not None else None
     with catch_interruptions() as ending, session(planned.config, jobs=jobs) as live:
         live.backend.check_connections()
         if any("skills" in unit.arm.method.memories for unit in planned.plan.units):
             live.embedder.check(live.backend.recordings is not None)
-        with RunProgress(planned.left, planned, jobs) as watch, ExitStack() as tracing:
+        with RunProgress(planned.left, planned, jobs) as watch:
             events = EventStream()
-            trackers: list[Tracker] = []
-            if server:
-                trackers.append(MlflowTracker(server, planned, build_report_files, watch.print_line))
-            if play.wandb:
-                trackers.append(WandbTracker(play.wandb, planned, build_report_files, watch.print_line))
-            for tracker in trackers:
-                tracker.follow(events)
             watch.follow(events)
-            if play.otel:
-                facts = {"run": planned.store.folder.resolve().name, "protocol": planned.plan.protocol}
-                tracing.enter_context(trace_run(play.otel, facts, watch.print_line))
             try:
-                return planned.execute(live, jobs, purse, events, get_engine(play.engine), play.engine), ""
+                return planned.execute(live, jobs, purse, events, get_engine(engine), engine), ""
             except LimitReached as reached:
                 return None, str(reached)
             except KeyboardInterrupt:

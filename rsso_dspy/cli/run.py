@@ -9,7 +9,7 @@ import typer
 from rsso_dspy.bounds import MOST_PER_TASK, MOST_TRIALS
 from rsso_dspy.cli import options
 from rsso_dspy.cli.options import build_config, parse_retry, split_names
-from rsso_dspy.cli.play import PlaySettings, plan_and_play
+from rsso_dspy.cli.play import plan_and_play
 from rsso_dspy.errors import UsageError
 
 FOUR = ("react-sso", "reflexion-sso", "sso", "rsso")
@@ -83,9 +83,6 @@ def run_methods(
     ] = "threads",
     max_cost: options.MaxCost = None,
     max_tokens: options.MaxTokens = None,
-    mlflow: options.Mlflow = None,
-    otel: options.Otel = None,
-    wandb: options.Wandb = None,
     dry_run: options.DryRun = False,
     model: options.ModelName = None,
     base_url: options.BaseUrl = None,
@@ -154,8 +151,7 @@ def run_methods(
         record=record,
         unconfirmed=unconfirmed,
     )
-    play = PlaySettings(engine, mlflow=mlflow, otel=otel, wandb=wandb)
-    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, play)
+    plan_and_play(settings, spec, playing, jobs, dry_run, max_cost, max_tokens, engine)
 
 
 def add_constitution(methods: Sequence[str]) -> list[str]:

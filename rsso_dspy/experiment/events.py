@@ -4,9 +4,8 @@
     events.subscribe(TrialFinished, lambda event: print(event.work.key, event.result.trial))
     run.play(live, jobs=2, events=events)
 
-Subscribers are the ledger (`spend_limit.py`), the log (`run_log_writer.py`), MLflow (`mlflow_tracking.py`) and the
-terminal (`cli/progress.py`). Events are data that can be sent between processes; they hold no prompts except in
-records.
+Subscribers are the ledger (`spend_limit.py`), the log (`run_log_writer.py`) and the terminal
+(`cli/progress.py`). Events are data that can be sent between processes; they hold no prompts except in records.
 """
 
 import threading

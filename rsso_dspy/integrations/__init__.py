@@ -1,1 +1,1 @@
-"""Integrations: Ray executes a run, MLflow tracks it."""
+"""Integrations: Ray executes a run."""

@@ -29,7 +29,7 @@ from rsso_dspy.programs.runtime import ResumeState, Runtime
 from rsso_dspy.programs.shown_texts import ShownTexts, fill_regions
 from rsso_dspy.programs.state import merge_state, read_state, write_method
 from rsso_dspy.programs.steps import apply_answer, recall_memory, should_learn, stop_reason, stops_on_success
-from rsso_dspy.programs.tracing import collect_trial_trace, open_span
+from rsso_dspy.programs.tracing import collect_trial_trace
 from rsso_dspy.programs.transcript import render_history
 from rsso_dspy.records import Failure, Outcome, State, Step, Trajectory, TrialResult, Variant
 from rsso_dspy.regions import PROGRESS
@@ -128,10 +128,7 @@ class Agent(dspy.Module):
             retry = any(each.trajectory and each.trajectory.variant == variant for each in results)
             ledger = TrialLedger(runtime.spend, f"{self.method.name} {variant.key}", trial)
             roles.call = RoleCalls(runtime, seed * ROLLOUTS_PER_SEED + trial, ledger, retry)
-            with open_span(f"trial {trial}", variant=variant.key, method=self.method.name) as spans:
-                result = self._play_trial(runtime, roles, variant, list(memories.values()), trial, trial == total)
-                for span in spans:
-                    span.note(result=result)
+            result = self._play_trial(runtime, roles, variant, list(memories.values()), trial, trial == total)
             results.append(result)
             if on_trial:
                 on_trial(result, take_snapshots)
@@ -221,18 +218,14 @@ class Agent(dspy.Module):
             if runtime.stopped():
                 raise Stopped
             roles.call.ledger.step = len(steps) + 1
-            with open_span(f"step {len(steps) + 1}"):
-                recalls = {memory.region: recall_memory(memory, interface, states, steps) for memory in memories}
-                regions = fill_regions(preambles, recalls)
-                shown.note_prompt(preambles, recalls, regions[PROGRESS], len(steps) + 1)
-                history = render_history(states, steps, environment.render, self.method.scaffold, interface)
-                history = list_actions(environment, runtime.rules.action_choice, history)
-                answer = roles.act(list(recalls.values()), task=environment.task, history=history, **regions)
-                unread = "" if answer else roles.call.ledger.last_unread("actor")
-                with open_span("environment") as spans:
-                    step, transition = apply_answer(environment, answer, states[-1], steps, unread)
-                    for span in spans:
-                        span.note(step=step)
+            recalls = {memory.region: recall_memory(memory, interface, states, steps) for memory in memories}
+            regions = fill_regions(preambles, recalls)
+            shown.note_prompt(preambles, recalls, regions[PROGRESS], len(steps) + 1)
+            history = render_history(states, steps, environment.render, self.method.scaffold, interface)
+            history = list_actions(environment, runtime.rules.action_choice, history)
+            answer = roles.act(list(recalls.values()), task=environment.task, history=history, **regions)
+            unread = "" if answer else roles.call.ledger.last_unread("actor")
+            step, transition = apply_answer(environment, answer, states[-1], steps, unread)
             recalled = tuple(item for each in recalls.values() for item in each.ids)
             steps.append(replace(step, recalled=recalled))
             states.append(step.state)

@@ -6,7 +6,7 @@ The model is the predictor's own (`agent.set_lm`), otherwise the user's (`dspy.c
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,6 @@ from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
 from rsso_dspy.programs.runtime import Runtime, choose_retry_temperature
-from rsso_dspy.programs.tracing import Span, open_span
 from rsso_dspy.records import Usage
 
 LONGEST_KEPT = 2000
@@ -190,30 +189,13 @@ class RoleCalls:
         with (
             self.ledger.book_under_role(role, _find_max_tokens(module, lm)),
             dspy.context(lm=lm, rollout=self.rollout),
-            open_span(role, model=str(getattr(lm, "model", ""))) as spans,
-            self._noted_on(spans, role, inputs) as outputs,
         ):
             try:
-                answer = _replace_surrogates(call(**inputs))
-                outputs.update(answer.items())
-                return answer
+                return _replace_surrogates(call(**inputs))
             except AdapterParseError as error:
                 self.ledger.unread(str(error.lm_response or ""))
                 self.ledger.count_malformed(role)
                 return None
-
-    @contextmanager
-    def _noted_on(self, spans: Sequence[Span], role: str, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Note on the spans what the call of the block took in and gave out; yields the dictionary of what it gave."""
-        outputs: dict[str, Any] = {}
-        before = self.ledger.usage_by_role().get(role, Usage()) if spans else Usage()
-        try:
-            yield outputs
-        finally:
-            if spans:
-                used = self.ledger.usage_by_role().get(role, Usage()).subtract(before)
-                for span in spans:
-                    span.note(usage=used, inputs=inputs, outputs=outputs)
 
     def _find_model(self, role: str) -> dspy.BaseLM:
         """Return the model of a role; for a retrying actor at the protocol's retry temperature, and without one at

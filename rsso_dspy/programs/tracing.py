@@ -2,11 +2,10 @@
 it keeps only the informative ones of the actor's hundreds of calls, and every call of the other roles.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import dspy
 from dspy.dsp.utils.settings import main_thread_config
@@ -77,47 +76,3 @@ def mark_informative_steps(steps: Sequence[Step]) -> list[bool]:
 
 def _read_action(answer: dspy.Prediction) -> str:
     return first_line(answer.get("next_action") or answer.get("action"))
-
-
-class Span(Protocol):
-    """An open span."""
-
-    def note(self, **attributes: Any) -> None:
-        """Add attributes that are known only now."""
-
-
-SpanOpener = Callable[[str, Mapping[str, Any]], AbstractContextManager[Span]]
-"""Opens a span, given its name (``trial 2``, ``step 7``, a role, ``environment``) and its attributes."""
-
-_openers: tuple[SpanOpener, ...] = ()
-
-
-@contextmanager
-def send_spans_to(opener: SpanOpener) -> Iterator[None]:
-    """Open every span of the block with `opener` too, in all threads."""
-    global _openers
-    _openers = (*_openers, opener)
-    try:
-        yield
-    finally:
-        _openers = tuple(each for each in _openers if each is not opener)
-
-
-@contextmanager
-def open_span(name: str, **attributes: Any) -> Iterator[tuple[Span, ...]]:
-    """Open a span called `name` around the block, in MLflow if `mlflow.dspy.autolog` is active and with every opener;
-    yields those of the openers, none if nobody listens."""
-    if not _openers:
-        with _open_mlflow_span(name, attributes):
-            yield ()
-        return
-    with _open_mlflow_span(name, attributes), ExitStack() as stack:
-        yield tuple(stack.enter_context(opener(name, attributes)) for opener in _openers)
-
-
-def _open_mlflow_span(name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[object]:
-    mlflow = sys.modules.get("mlflow")
-    if mlflow is None or not any(type(each).__module__.startswith("mlflow.") for each in dspy.settings.callbacks or ()):
-        return nullcontext()
-    span: AbstractContextManager[object] = mlflow.start_span(name=name, attributes=dict(attributes))
-    return span

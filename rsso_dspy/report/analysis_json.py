@@ -1,4 +1,4 @@
-"""An `Analysis` as JSON data, for `rsso-dspy report --json` and experiment trackers."""
+"""An `Analysis` as JSON data, for `rsso-dspy report --json`."""
 
 from dataclasses import asdict
 from typing import Any

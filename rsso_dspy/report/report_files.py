@@ -1,43 +1,13 @@
-"""The report of a run as files, for an experiment tracker or a paper."""
+"""The tables of a report as files, and what a report says of its run."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from rsso_dspy.atomic import FileKind
-from rsso_dspy.pricing import PriceOf
-from rsso_dspy.records import RoleUsage, TrainingRecord, TrialsRecord, UnitRecord
-from rsso_dspy.report.analysis import Analysis, RunRecords, analyze_run
-from rsso_dspy.report.analysis_json import serialize_analysis
-from rsso_dspy.report.table_data import FORMS, to_markdown
-from rsso_dspy.report.tables import build_methods_table, build_tables
-
-NO_TRIALS: Mapping[str, int] = {}
-
-
-def build_report_files(
-    records: Sequence[UnitRecord],
-    trainings: Sequence[TrainingRecord],
-    price_of: PriceOf,
-    abandoned: Sequence[RoleUsage] = (),
-    begun: Sequence[TrialsRecord] = (),
-    compile_trials: Mapping[str, int] = NO_TRIALS,
-) -> dict[str, str]:
-    """Return file name to content: the report as JSON data and its main table as Markdown.
-
-    They hold numbers and names but no text of models. Errors are given by kind only, because their text may quote
-    prompts.
-    """
-    played = RunRecords(records, trainings, begun, abandoned, compile_trials=compile_trials)
-    found = analyze_run(played, price_of)
-    kinds = tuple(replace(each, error=each.kind) for each in found.errored)
-    found = replace(found, errored=kinds)
-    return {
-        "report.json": json.dumps(serialize_analysis(found), indent=1) + "\n",
-        "report.md": "\n".join([to_markdown(build_methods_table(found)), *describe_run(found)]) + "\n",
-    }
+from rsso_dspy.report.analysis import Analysis
+from rsso_dspy.report.table_data import FORMS
+from rsso_dspy.report.tables import build_tables
 
 
 def build_table_files(found: Analysis, with_paper: bool = False) -> Mapping[Path, str]:

@@ -2,7 +2,7 @@
 
 tally = RunningTotals()
 tally.add_finished(compute_finished_totals(record, price_of))
-tally.mean, tally.solve_share, tally.spent.cost
+tally.mean, tally.solved
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,6 @@ class FinishedTotals:
     errored: bool
     best: int = 0
     """Best accumulator of its trials; 0 for trainings."""
-    trial_1: int = 0
     solved: bool = False
     spent: TokenCost = TokenCost()
 
@@ -69,10 +68,9 @@ def compute_finished_totals(record: UnitRecord | TrainingRecord, price_of: Price
     paid = sum_record_cost(record, price_of)
     if record.has_errors or isinstance(record, TrainingRecord):
         return FinishedTotals(record.arm, key, isinstance(record, TrainingRecord), record.has_errors, spent=paid)
-    trials = record.trajectories
-    solved = any(trial.environment_score >= SOLVED_SCORE for trial in trials)
+    solved = any(trial.environment_score >= SOLVED_SCORE for trial in record.trajectories)
     best = int(get_best_accumulator(record))
-    return FinishedTotals(record.arm, key, False, False, best, trials[0].accumulator, solved, paid)
+    return FinishedTotals(record.arm, key, False, False, best, solved, paid)
 
 
 @dataclass(slots=True)
@@ -83,42 +81,21 @@ class RunningTotals:
     trainings: set[str] = field(default_factory=set)
     errored: set[str] = field(default_factory=set)
     solved: int = 0
-    spent: TokenCost = TokenCost()
-    """Cost of finished units and trainings."""
     _best: int = 0
-    _trial_1: int = 0
-
-    @property
-    def finished_count(self) -> int:
-        """Number of finished units and trainings."""
-        return len(self.units) + len(self.trainings)
 
     @property
     def mean(self) -> float | None:
         """Mean best accumulator of the units."""
         return self._best / len(self.units) if self.units else None
 
-    @property
-    def trial_1(self) -> float | None:
-        """Mean accumulator of first trials."""
-        return self._trial_1 / len(self.units) if self.units else None
-
-    @property
-    def solve_share(self) -> float | None:
-        """Share of units that reached environment score 100 in any trial."""
-        return self.solved / len(self.units) if self.units else None
-
-    def add_finished(self, new: FinishedTotals) -> bool:
-        """Add a unit or training; return False if it was counted before."""
+    def add_finished(self, new: FinishedTotals) -> None:
+        """Add a unit or training, unless it was counted before."""
         if new.key in self.units or new.key in self.trainings or (new.errored and new.key in self.errored):
-            return False
+            return
         if new.errored:
             self.errored.add(new.key)
-            return True
+            return
         self.errored.discard(new.key)
         (self.trainings if new.training else self.units).add(new.key)
         self._best += new.best
-        self._trial_1 += new.trial_1
         self.solved += new.solved
-        self.spent += new.spent
-        return True

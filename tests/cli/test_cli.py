@@ -49,8 +49,6 @@ def finished(tmp_path):
         (["--trials", "99999999999", "--dry-run"], "less than or equal to 1000"),
         (["--setting", "transfer", "--train-trials", "99999999999", "--dry-run"], "less than or equal to 1000"),
         (["--engine", "spark", "--dry-run"], "unknown engine 'spark': known: ray, threads."),
-        (["--mlflow", "", "--dry-run"], "like http://127.0.0.1:5000"),
-        (["--mlflow", "http://127.0.0.1:99999", "--dry-run"], "like http://127.0.0.1:5000"),
         (["--variants", "abc"], "known: first, sso. Or list variants, such as find-plant::228"),
     ],
 )

@@ -9,7 +9,6 @@ import pytest
 
 from rsso_dspy.lm.error_policy import lookup_recorded_policy
 from rsso_dspy.records import Failure, Source, UnitRecord
-from rsso_dspy.report.report_files import build_report_files
 from rsso_dspy.store.memory_sources import describe, sources_of
 from rsso_dspy.store.older_records import read_failure, read_sources, upgrade
 from rsso_dspy.store.unit_store import Store
@@ -100,8 +99,6 @@ def test_the_kind_decides_whatever_the_message_says():
     made = record("react", "boil", 22, [None])
     made = replace(made, trials=(replace(made.trials[0], failure=Failure("Odd", "the prompt: hello"), error=None),))
     assert made.trials[0].error == "Odd: the prompt: hello"
-    errored = json.loads(build_report_files([made], [], lambda _: None)["report.json"])["errored"]
-    assert errored == [{"arm": "react", "unit": "boil::22", "seed": 0, "error": "Odd", "is_skipped": False}]
 
 
 def held(tmp_path: Path, rsso, *records: UnitRecord) -> list[list[float]]:

@@ -17,7 +17,6 @@ from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_creden
 from rsso_dspy.config import BackendConfig, EmbedderConfig
 from rsso_dspy.embedders import Embedder
 from rsso_dspy.errors import BackendUnreachable, ConfigError
-from rsso_dspy.integrations.mlflow_tracking import connect_server
 from rsso_dspy.lm import Backend
 from tests.embedding_server import embedding_server, vector
 from tests.live import says
@@ -187,34 +186,6 @@ def test_an_embedder_goes_the_same_ways(proxy, monkeypatch, tmp_path):
     assert len(served.inputs) == 1
     Embedder(EmbedderConfig(base_url=THERE, **table))(["a door"])
     assert proxy.asked == [f"{THERE}/embeddings"]
-
-
-def test_a_tracking_server_on_this_machine_is_told_without_the_proxy(proxy, monkeypatch):
-    pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    for name in ("MLFLOW_DISABLE_TELEMETRY", "DO_NOT_TRACK"):
-        monkeypatch.setenv(name, "true")
-    monkeypatch.setenv("http_proxy", proxy.url)
-    asked = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            said = json.dumps({"experiment": {"experiment_id": "7", "lifecycle_stage": "active"}}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(said)))
-            self.end_headers()
-            self.wfile.write(said)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        assert connect_server(f"http://localhost:{server.server_port}").experiment == "7"
-        server.shutdown()
-    assert len(asked) == 1
-    assert proxy.asked == []
 
 
 SECRETIVE = ("config", "show"), ("doctor",), ("run", "--variants", SHORT, "--methods", "react", "--dry-run")

@@ -18,7 +18,6 @@ from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_wit
 from rsso_dspy.programs.role_calls import TrialLedger
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.report.analysis import RunRecords, analyze_run
-from rsso_dspy.report.report_files import build_report_files
 from rsso_dspy.report.tables import build_methods_table
 from tests.hostile.dripping import BEFORE, dripping
 from tests.provider_formats import WIRES, Said
@@ -215,7 +214,6 @@ def test_a_name_that_changes_within_a_run_is_said_below_the_table(tmp_path):
         run.play(2)
         found = analyze_run(RunRecords(run.records))
     assert any("answered as actor under 2 names: a, b" in note for note in build_methods_table(found).notes)
-    assert "under 2 names" in build_report_files(run.records, [], lambda _: None)["report.md"]
 
 
 def test_an_answer_of_any_length_stays_out_of_the_records(tmp_path):

@@ -342,16 +342,3 @@ def test_an_error_that_a_cluster_carries_home_holds_no_key(monkeypatch):
 def test_what_is_registered_is_struck_out_without_any_variable():
     register_secret("Zx9-registered-Qp4")
     assert redact("no Zx9-registered-Qp4!") == "no ***!"
-
-
-def test_what_a_tracking_server_is_told_holds_no_key(monkeypatch, tmp_path):
-    from rsso_dspy.experiment.run import plan_run
-    from rsso_dspy.integrations.mlflow_payload import build_parameters, build_tags
-    from rsso_dspy.store.run_spec import RunSpec
-
-    monkeypatch.setenv("TRACKED_API_KEY", KEY)
-    config = load_config(overrides=["backend=mine", f"backends.mine.model=hosted_vllm/{KEY}", "embedder.model=hash"])
-    planned = plan_run(config, RunSpec(methods=("react",), variants=(SHORT,), out=tmp_path / "run"))
-    told = {**build_parameters(planned), **build_tags(planned)}
-    assert told["model.actor"] == "hosted_vllm/***"
-    assert leaks(tmp_path, *told.values()) == []
