@@ -90,7 +90,7 @@ def _select_relevant_settings(identity: Mapping[str, Any], method: Method) -> di
     looks_at = {*method.memories, *(get_role(name) for name in list_modules(method))}
     looks_at |= {"anything learned"} if method.memories else set()
     looks_at |= {part for name in method.memories for part in MEMORIES[name].reads}
-    improved = any(key.startswith("config.memory.reflections.") for key in flatten_keys(identity))
+    improved = flatten_keys(identity).get("config.memory.reflections.improvements")
     looks_at |= {"embedder"} if improved and "reflections" in looks_at else set()
     looks_at |= {"stream"} if method.is_in_stream or "constitution" in looks_at else set()
     looks_at |= {"advisor"} if "constitution" in looks_at else set()

@@ -28,7 +28,7 @@ COUNTS = ("held", "library")
 def find_origin_fault(record: UnitRecord | TrainingRecord, identity: Mapping[str, Any], arms: Mapping[str, str]) -> str:
     """Return evidence that the record belongs to another run, or an empty string.
 
-    Records taken over from another run carry this run's configuration. Fields missing in older versions are ignored.
+    Records taken over from another run carry this run's configuration.
     """
     said = {**record.provenance, "protocol": record.protocol}
     for name in ("protocol", *ORIGIN):

@@ -86,7 +86,7 @@ def test_a_run_that_is_stopped_and_resumed_or_forked_leaves_the_records_of_an_un
     assert len(units(Path("stopped"))) < len(units(Path("whole")))
     assert rsso(*run, "--out", "stopped")[0] == 0
     assert units(Path("stopped")) == units(Path("whole"))
-    other = (*run, "--set", "memory.reflections=1")
+    other = (*run, "--set", "memory.reflections.size=1")
     assert rsso(*other, "--fork", "whole", "--out", "forked")[0] == rsso(*other, "--out", "anew")[0] == 0
     forked, anew = ({unit.arm: unit for unit in Store(Path(out)).units()} for out in ("forked", "anew"))
     assert {arm for arm, unit in forked.items() if "forked_from" in unit.provenance} == {"react"}

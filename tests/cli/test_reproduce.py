@@ -164,7 +164,7 @@ def test_the_same_command_again_keeps_one_order_and_dates_nothing(played):
 def test_a_fork_is_played_again_without_the_run_it_came_from(rsso, played, tmp_path):
     config = ("--config", played.folder / "given/config.toml")
     words = ("--methods", "sso+constitution", "--variants", THERE, "--constitution", "rules.json")
-    words += ("--skills", played.folder / "given/skills/library.json", "--set", "memory.reflections=1")
+    words += ("--skills", played.folder / "given/skills/library.json", "--set", "memory.reflections.size=1")
     Path("rules.json").write_text(json.dumps(RULES))
     code, _, err = rsso("run", *words, *config, "--fork", played.folder, "--out", "forked")
     assert code == 0

@@ -39,7 +39,7 @@ def taken(store, *settings, methods=METHODS, programs=PROGRAMS):
 @pytest.mark.parametrize(
     ("setting", "arms"),
     [
-        ("memory.reflections=1", ["react-sso", "sso"]),
+        ("memory.reflections.size=1", ["react-sso", "sso"]),
         ("memory.skills.max_window=4", ["react-sso", "reflexion-sso"]),
         ("embedder.model=hash", ["react-sso", "reflexion-sso"]),
         ("backends.embedded.roles.verbalizer.temperature=0.9", ["react-sso", "reflexion-sso"]),
@@ -59,7 +59,7 @@ def test_a_unit_survives_a_change_that_its_method_never_looks_at(tmp_path, setti
 
 def test_what_is_taken_over_is_of_the_new_run_and_says_where_it_came_from(tmp_path):
     store = run_of(tmp_path)
-    (unit,) = taken(store, "memory.reflections=1", methods=["sso"])
+    (unit,) = taken(store, "memory.reflections.size=1", methods=["sso"])
     before = next(other for other in store.units() if other.arm == "sso")
     assert unit.protocol == "adapt/2 trials=2 reflections=1"
     assert unit.trials == before.trials
@@ -103,7 +103,7 @@ def test_trainings_are_taken_over_with_the_units_that_start_from_them(tmp_path):
         store.save(
             TrainingRecord(**fields, rule_based=True, seed=0, trials=made.trials, task=KEPT, budgets=training.budgets)
         )
-    again = taken(store, *transfer, "memory.reflections=1")
+    again = taken(store, *transfer, "memory.reflections.size=1")
     assert [(type(each).__name__, each.arm) for each in again] == [
         ("TrainingRecord", "sso"),
         ("UnitRecord", "react-sso"),
