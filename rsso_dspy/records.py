@@ -163,12 +163,12 @@ class Trajectory:
 
     @property
     def asked_back(self) -> int:
-        """Number of steps answered with a question; 0 in records of older versions."""
+        """Number of steps answered with a question."""
         return sum(step.asked_back for step in self.steps)
 
     @property
     def no_effect(self) -> int:
-        """Number of steps with an understood action without effect; 0 in records of older versions."""
+        """Number of steps with an understood action without effect."""
         return sum(step.no_effect for step in self.steps)
 
 
@@ -267,16 +267,13 @@ class TrialResult:
     """Texts of prompt regions. Key ``region``: shown throughout the trial; ``region:id,id``: shown at steps that
     recalled these ids; ``region@n``: shown from step n on, until the next such entry. ``action_templates`` are those of
     the variant; if missing, the default benchmark's."""
-    error: str | None = None
-    """The failure as one text, ``Kind: message``."""
     replayed: int = 0
     """Number of replays of the trial because the simulator died."""
     failures: dict[str, int] = field(default_factory=dict)
     """Number of failed requests by kind of error."""
     sent: dict[str, dict[str, float]] = field(default_factory=dict)
     """Role to decoding settings of its requests: ``temperature``, ``top_p``, ``top_k``, ``repetition_penalty``,
-    ``max_tokens``, and the ``seed`` of the first, which grows by one per request. Empty for the embedded model and in
-    records of older versions."""
+    ``max_tokens``, and the ``seed`` of the first, which grows by one per request. Empty for the embedded model."""
     answered: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Role to the model names that the server reported; empty likewise."""
     unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -284,9 +281,10 @@ class TrialResult:
     failure: Failure | None = None
     """The infrastructure failure, if any."""
 
-    def __post_init__(self) -> None:
-        if self.failure is not None and self.error is None:
-            object.__setattr__(self, "error", str(self.failure))
+    @property
+    def error(self) -> str | None:
+        """The failure as one text, ``Kind: message``."""
+        return None if self.failure is None else str(self.failure)
 
     @property
     def stalled(self) -> bool:
@@ -390,7 +388,7 @@ class UnitRecord(TrialsRecord):
     budget: int
     """Steps allowed per trial."""
     trials_allowed: int = 0
-    """Maximum number of trials; 0 in records of older versions."""
+    """Maximum number of trials; 0 where nobody said."""
 
     @property
     def key(self) -> str:

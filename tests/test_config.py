@@ -49,7 +49,9 @@ def test_unknown_backend_offers_the_nearest():
         load_config(overrides=["backend=antropic"])
 
 
-@pytest.mark.parametrize("override", ["protocol.trials=0", "protocol.trials=-1", "memory.reflections=0", "seed=-1"])
+@pytest.mark.parametrize(
+    "override", ["protocol.trials=0", "protocol.trials=-1", "memory.reflections.size=0", "seed=-1"]
+)
 def test_counts_must_be_positive(override):
     with pytest.raises(ConfigError, match=override.partition("=")[0]):
         load_config(overrides=[override])

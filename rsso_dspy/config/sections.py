@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from rsso_dspy.addresses import strip_addresses
 from rsso_dspy.bounds import (
@@ -23,12 +23,6 @@ from rsso_dspy.bounds import (
 from rsso_dspy.config.models import PROFILES, TRANSPORT, BackendConfig, EmbedderConfig, PriceConfig, Section
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import ConfigError, UnknownName
-
-_LEFT_OUT = (
-    "top_p", "top_k", "repetition_penalty", "seed", "retry_temperature", "ask_again", "action_choice", "interface",
-    "steps", "demonstrations", "exhausted_by_repeat", "exhausted_by_loop",
-)  # fmt: skip
-"""Settings left out of the identity when unset, so that older runs can be resumed."""
 
 _HEAP = re.compile(r"[1-9][0-9]*[kmgKMG]")
 
@@ -156,7 +150,7 @@ def _digest_file(name: str) -> str:
 
 
 class ReflectionsConfig(Section):
-    """The reflections. A plain number, `reflections = 3`, is their `size`."""
+    """The reflections."""
 
     size: int = Field(3, gt=0, le=MOST_KEPT)
     """Number of reflections kept; the oldest is dropped first."""
@@ -176,21 +170,15 @@ class ReflectionsConfig(Section):
     """`retrieval`: vector index to read (`rsso-dspy reflections index`); without one, reflections come from earlier
     units of the stream."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _read_number(cls, value: Any) -> Any:
-        """Read a plain number, the form of older versions, as the size."""
-        return {"size": value} if isinstance(value, int) and not isinstance(value, bool) else value
-
-    def identify(self) -> int | dict[str, Any]:
-        """What results depend on: the plain number without improvements, as older versions noted it."""
-        used = {"size"} | ({"improvements"} if self.improvements else set())
+    def identify(self) -> dict[str, Any]:
+        """What results depend on: the size, the improvements and what these read."""
+        used = {"size", "improvements"}
         used |= {"novelty_threshold"} if "novelty" in self.improvements else set()
         used |= {"retrieved", "index"} if "retrieval" in self.improvements else set()
         data = self.model_dump(mode="json", include=used, exclude_none=True)
         if "index" in data:
             data["index"] = _digest_file(data["index"])  # results depend on what it holds, not on where it lies
-        return self.size if data.keys() == {"size"} else {**data, "improvements": sorted(self.improvements)}
+        return {**data, "improvements": sorted(self.improvements)}
 
 
 class EntriesConfig(Section):
@@ -302,18 +290,7 @@ class Config(Section):
         data["backends"] = {self.backend: used}
         if (folder := self.active_benchmark.locate_data(self.environment.data)) is not None:
             data["environment"]["data"] = self.active_benchmark.identify_data(folder)
-        if self.benchmark == DEFAULT:
-            del data["benchmark"]  # runs older than this key can be resumed
         data["memory"]["reflections"] = self.memory.reflections.identify()
-        if self.memory.entries == EntriesConfig():
-            del data["memory"]["entries"]
-        for section, name in (("skills", "past_reward"), ("constitution", "at_end"), ("constitution", "prompts")):
-            if data["memory"][section][name] is None:
-                del data["memory"][section][name]
-        for table in (data["protocol"], used, *used["roles"].values()):
-            for name in _LEFT_OUT:
-                if table.get(name) is None or table.get(name) is False:  # a temperature of 0 is one
-                    table.pop(name, None)
         return data
 
     def shown(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from rsso_dspy.safe_read import read_text
 
 
 def export_skill_folder(found: SkillSource, out: Path) -> Path:
-    """Write the library of a unit as a folder of the Agent Skills format, over an older export or anew; return its
+    """Write the library of a unit as a folder of the Agent Skills format, over an earlier export or anew; return its
     SKILL.md. Raises `UsageError` for a folder with other content, and what `render_skill_folder` raises."""
     if out.exists() and not (out / LIBRARY_FILE).exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists and is no exported library; remove it or name another folder with -o")

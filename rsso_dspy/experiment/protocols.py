@@ -218,11 +218,9 @@ def _compare_decoding(base: NamedProtocol, config: Config) -> list[tuple[str, ob
     return pairs
 
 
-def _list_reflection_departures(settings: int | dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def _list_reflection_departures(settings: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return the improvements of the reflection memory, with what they are set to."""
-    if isinstance(settings, int):
-        return []
-    usual = ReflectionsConfig().model_dump()
+    usual = {**ReflectionsConfig().model_dump(), "improvements": ""}
     return [
         (f"reflections.{name}", usual.get(name), ",".join(value) if isinstance(value, list) else value)
         for name, value in settings.items()

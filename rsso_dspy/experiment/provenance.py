@@ -55,8 +55,8 @@ def hash_prompts(of: Benchmark, interface: Interface = "sso") -> str:
     """Hash the prompts of the zero-shot programs into 12 hexadecimal digits.
 
     Covers instructions and fields of `signatures.__all__` and the benchmark's action templates; for templates that vary
-    with the variant, their common texts. Signatures of memories that came later are not in `__all__`: the fingerprint
-    of each arm's program covers them, and a new memory does not cut older folders off.
+    with the variant, their common texts. Signatures of the writers of entries are not in `__all__`: the
+    fingerprint of each arm's program covers them.
     """
     texts = [of.action_templates]
     if interface != "sso":

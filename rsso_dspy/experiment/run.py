@@ -40,7 +40,7 @@ from rsso_dspy.experiment.protocols import check_action_choice, resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
 from rsso_dspy.experiment.run_log_writer import write_log
 from rsso_dspy.experiment.run_programs import NO_PROGRAMS, Programs, check_programs, make_agents
-from rsso_dspy.experiment.session import Session, name_users_lm_as_older
+from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.shards import select_shard
 from rsso_dspy.experiment.skill_libraries import load_initial_skills
 from rsso_dspy.experiment.spend_limit import SpendLimit
@@ -53,7 +53,6 @@ from rsso_dspy.memory.constitution.file import format_examples
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.store.manifest import Manifest
-from rsso_dspy.store.run_file import RUN_FILE
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job
@@ -184,8 +183,6 @@ def plan_run(
     and reading libraries raise.
     """
     check_action_choice(config)
-    if (spec.out / RUN_FILE).exists() and (older := name_users_lm_as_older(config)) != config:
-        config = older if Store(spec.out).read_identity()[0].get("config_hash") == older.hash() else config
     spec = replace(spec, variants=spec.variants or config.active_benchmark.table.selections[:1])
     check_readers(spec)
     check_programs(programs, spec, config)

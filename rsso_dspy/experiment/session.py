@@ -176,17 +176,6 @@ def name_users_lm(config: Config, lm: dspy.BaseLM) -> Config:
     return config.model_copy(update={"backend": USERS, "backends": {**config.backends, USERS: users}})
 
 
-def name_users_lm_as_older(config: Config) -> Config:
-    """Name it as older versions did, with temperature 0 and 1,024 tokens for what it leaves to its provider, so that
-    their folders can be resumed."""
-    lm = find_users_lm()
-    if lm is None or config.backend != USERS:
-        return config
-    settings = {"temperature": lm.kwargs.get("temperature") or 0.0, "max_tokens": lm.kwargs.get("max_tokens") or 1024}
-    users = config.active_backend.model_copy(update=settings)
-    return config.model_copy(update={"backends": {**config.backends, USERS: users}})
-
-
 _default: list[Session] = []
 _opening = threading.Lock()
 

@@ -47,7 +47,7 @@ class Replay:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether vectors of an embedder were recorded; recordings of older versions have none."""
+        """Whether vectors of an embedder were recorded."""
         return bool(self._vectors)
 
     def find_vector(self, request: Mapping[str, Any]) -> bytes:

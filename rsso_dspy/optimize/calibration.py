@@ -32,9 +32,6 @@ PARTS = ("train", "val", "confirm")
 NEEDED = ("train", "val")
 """Parts that a compile needs. Without `confirm` it plays, but confirms nothing."""
 
-OLD_PARTS = {"learn": "train", "choose": "val"}
-"""What the parts were called in files of version 0.1.0."""
-
 CONFIRM_SHARE = 3
 """Confirm variants for every val variant. On 18 val variants the best of four useless candidates looks better in nine
 of ten compiles; 54 confirm variants, which only the chosen candidate plays, correct that (`benchmarks/junk.py`)."""
@@ -129,8 +126,7 @@ def draw_calibration(
     ``K-per-task``: of each task K training variants for `train`, K others for `val` and `confirm_share` times K for
     `confirm`, drawn with ``seed``, and at least `SPARE` spare ones; fewer where the split has fewer, with a note.
     Otherwise the path of a JSON file that lists train or dev variants: ``{"train": ["boil::0", ...], "val":
-    ["boil::14", ...], "confirm": [...]}``; without `confirm`, the result stays unconfirmed. Files of version 0.1.0,
-    with ``learn`` and ``choose``, are read.
+    ["boil::14", ...], "confirm": [...]}``; without `confirm`, the result stays unconfirmed.
 
     Raises ``UnknownName`` for a task, ``SplitError`` for variants of the test split or in two parts, ``UsageError`` for
     a text in neither form, a file in another form, and an empty `train` or `val`.
@@ -264,19 +260,10 @@ def _read_variant_lists(text: str) -> dict[str, list[str]]:
         ) from None
     wrong = "no object at its top"
     if isinstance(content, dict):
-        content = rename_old_parts(content)
         wrong = "; ".join(_list_format_errors(content))
     if wrong:
         raise UsageError(f"{text} does not list calibration variants ({wrong}): expected {_FILE_FORM}.")
     return content
-
-
-def rename_old_parts(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file, its parts under their present names."""
-    return {
-        OLD_PARTS[key] if key in OLD_PARTS and OLD_PARTS[key] not in content else key: value
-        for key, value in content.items()
-    }
 
 
 def _list_format_errors(content: dict[str, Any]) -> Iterable[str]:

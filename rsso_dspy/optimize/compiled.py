@@ -50,8 +50,7 @@ class Compiled:
     improved: bool
     """Whether a candidate was confirmed to be better than the program to improve. If not, `state` is that program's,
     and the best candidate on val is in `candidate`. False for a program made elsewhere, which is in `state` and was
-    compared with nothing. (Files of version 0.1.0 have no `confirmation`. In them it says that `state` did better on
-    val.)"""
+    compared with nothing."""
     ended_by: Literal["rollouts", "lm-calls", "cost", "interrupted", "error"] | None
     """What cut the compile short; None when the optimizer finished."""
     optimizer: str
@@ -116,7 +115,7 @@ class Compiled:
     placebos: int = 0
     """How many placebos were asked for."""
     confirmation: Confirmation | None = None
-    """The verdict; None in a file of version 0.1.0, and for a program made elsewhere."""
+    """The verdict; None for a program made elsewhere."""
     noise: Noise | None = None
     """What placebos gained, and how much equally good programs differ."""
     candidate: KeptCandidate | None = None

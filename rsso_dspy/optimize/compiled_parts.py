@@ -27,7 +27,7 @@ class TriedProgram:
     per_variant: dict[str, float] = field(default_factory=dict)
     """Key of a calibration variant to the metric there, 0 to 1; of several seeds the mean."""
     number: int | None = None
-    """Number in the order of trying, the same in progress and on pages; None in files of version 0.1.0."""
+    """Number in the order of trying, the same in progress and on pages; None where nobody counted."""
     placebo: bool = False
     """Whether it is a placebo, which is never chosen."""
     dropped: bool = False

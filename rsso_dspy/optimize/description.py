@@ -84,7 +84,7 @@ def describe_verdict(compiled: Compiled) -> str:
     """The verdict in one line."""
     found = compiled.confirmation
     if found is None:
-        return "verdict: none; it was made before compiles were confirmed, or elsewhere"
+        return "verdict: none; it was made elsewhere"
     return f"verdict: {found}"
 
 

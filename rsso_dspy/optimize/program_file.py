@@ -6,20 +6,19 @@ derive_program_name("runs/compiled.json")   # "compiled": what it is called in r
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
-from rsso_dspy.optimize.calibration import Calibration, rename_old_parts
+from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compiled import FILE, KIND, SCHEMA, Compiled
 from rsso_dspy.optimize.description import describe_verdict
 from rsso_dspy.optimize.program_schema import hash_schema
 from rsso_dspy.programs.agent import Agent
-from rsso_dspy.programs.fingerprint import fingerprint_program, fingerprint_state
+from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ADDITIONS
-from rsso_dspy.programs.state import OLD_NAMES, is_plain_state, read_state, rename_predictors
+from rsso_dspy.programs.state import is_plain_state, read_state
 from rsso_dspy.records import ZERO_SHOT
 from rsso_dspy.safe_read import read_json
 
@@ -63,11 +62,7 @@ def load(path: Path | str) -> Compiled:
             "use the rsso-dspy it was made with, or compile again"
         )
     try:
-        compiled = FILE.validate_python(rename_old_parts(data))
-        if compiled.is_made_elsewhere:
-            compiled = replace(compiled, improved=False)  # older files say that it is
-        if compiled.signatures in OLD_SCHEMAS:
-            compiled = _convert_old_program(compiled)
+        compiled = FILE.validate_python(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -109,32 +104,6 @@ def _select_played(text: str, compiled: Compiled, unconfirmed: bool) -> Compiled
     raise UsageError(
         f"{text}: {describe_verdict(compiled)}. Nothing is played, since that would be the program that its compile "
         f"started from: {advice}"
-    )
-
-
-OLD_SCHEMAS = {"dc875c820207", "bfdc3b4454f6"}
-"""`hash_schema` of the two scaffolds in version 0.1.0, whose programs held eight predictors whatever the method."""
-
-OLD_ZERO_SHOT = {"fb8ed3534803", "4058cf5903eb"}
-"""Fingerprints of the zero-shot programs of version 0.1.0."""
-
-
-def _convert_old_program(compiled: Compiled) -> Compiled:
-    """Convert a program of version 0.1.0, after that version's own check. Raises `UsageError` when its prompts were
-    changed."""
-    if (found := fingerprint_state(compiled.state)) != compiled.program:
-        raise UsageError(_explain_changed_prompts(found))
-    names = Agent(compiled.method).predictors_by_name
-    state = {name: each for name, each in rename_predictors(compiled.state).items() if name in names}
-    now = {**dict.fromkeys(OLD_ZERO_SHOT, fingerprint_program(Agent(compiled.method))), found: fingerprint_state(state)}
-    return replace(
-        compiled,
-        state=state,
-        program=now[found],
-        start=now.get(compiled.start, compiled.start),
-        tried=tuple(replace(tried, program=now.get(tried.program, tried.program)) for tried in compiled.tried),
-        roles=tuple(OLD_NAMES.get(name, name) for name in compiled.roles if OLD_NAMES.get(name, name) in names),
-        signatures=hash_schema(Agent(compiled.method)),
     )
 
 

@@ -15,7 +15,6 @@ from rsso_dspy.optimize.proposing.instructions import keep_instructions, show_se
 from rsso_dspy.optimize.rollouts import Rollout, Rollouts, TracedCall
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.modules import ROLE_OF
-from rsso_dspy.programs.state import OLD_NAMES
 from rsso_dspy.records import Variant
 
 
@@ -110,11 +109,10 @@ def list_open_predictors(tuned: Sequence[str], deaf: Collection[str]) -> tuple[s
 
 
 def resolve_predictors(names: Collection[str] | None) -> tuple[str, ...]:
-    """The predictors that these names mean, all of them when None. A name is a predictor's own (also that of version
-    0.1.0) or a role's, which stands for all its predictors. Raises `UnknownName`."""
+    """The predictors that these names mean, all of them when None. A name is a predictor's own or a role's,
+    which stands for all its predictors. Raises `UnknownName`."""
     if names is None:
         return tuple(ROLE_OF)
-    names = [OLD_NAMES.get(name, name) for name in names]
     for name in names:
         if name not in ROLE_OF and name not in ROLE_OF.values():
             raise UnknownName("role", name, {*ROLE_OF, *ROLE_OF.values()})

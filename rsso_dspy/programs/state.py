@@ -1,4 +1,4 @@
-"""Reads saved states of agents: DSPy's own files and compiled programs, of this version or older ones."""
+"""Reads saved states of agents: DSPy's own files and compiled programs."""
 
 import json
 from collections.abc import Mapping
@@ -8,15 +8,6 @@ from typing import Any
 
 from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.errors import UsageError
-
-OLD_NAMES = {
-    "skill_summary": "skill_verbalizer.summary",
-    "skill_instructions": "skill_verbalizer.instructions",
-    "skill_target": "skill_verbalizer.target",
-    "rule_writer": "constitution_writer.write",
-    "constitution_summarizer": "constitution_writer.summarize",
-}
-"""Names of predictors in version 0.1.0 to their present names."""
 
 NOT_PREDICTORS = {"metadata"}
 
@@ -29,10 +20,6 @@ class SavedState:
     method: str
 
 
-def rename_predictors(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {OLD_NAMES.get(name, name): value for name, value in state.items() if name not in NOT_PREDICTORS}
-
-
 def read_state(path: Path) -> SavedState:
     """Read the state from a JSON file of `Agent.save`, an optimizer or `rsso-dspy compile`. Raises `UsageError` for any
     other file."""
@@ -43,10 +30,11 @@ def read_state(path: Path) -> SavedState:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged ({error}); save the agent again") from None
     if isinstance(data, dict) and isinstance(data.get("state"), dict):
-        return SavedState(rename_predictors(data["state"]), str(data.get("method", "")))
+        return SavedState(data["state"], str(data.get("method", "")))
     if not is_plain_state(data):
         raise UsageError(f"{path} is neither a saved agent nor a compiled program; agent.save(PATH) writes the first")
-    return SavedState(rename_predictors(data), str(data.get("metadata", {}).get("method", "")))
+    predictors = {name: value for name, value in data.items() if name not in NOT_PREDICTORS}
+    return SavedState(predictors, str(data["metadata"].get("method", "")))
 
 
 def is_plain_state(data: Any) -> bool:
@@ -71,14 +59,14 @@ def merge_state(
     `any_method`, the agent takes the predictors that both have.
     """
     base = method.partition("+")[0]
-    # An addition brings predictors of its own; version 0.1.0 saved eight predictors, whatever the method.
+    # An addition brings predictors of its own.
     brought = {name for name in own if name.startswith("constitution_writer") and saved.method == base != method}
     missing = own.keys() - saved.predictors.keys() - brought
     extra = saved.predictors.keys() - own.keys()
     shared = {name: state for name, state in saved.predictors.items() if name in own}
     changed = {name for name, state in shared.items() if _count_fields(state) != _count_fields(own[name])}
     is_other = saved.method not in ("", base, method)
-    fits = not (is_other or missing or (extra and not saved.method))
+    fits = not (is_other or missing or extra)
     if shared and not changed and (fits or any_method):
         return {**own, **shared}
     misfits = ((missing, "lacks"), (extra, "also has"), (changed, "has other fields in"))

@@ -159,7 +159,7 @@ def count_max_trials(records: Iterable[TrialsRecord]) -> int:
 def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
     """Return the number of trials that units of an arm may play.
 
-    For older records without this number: the most that an unsolved unit played, or `otherwise` if all were solved.
+    For records without this number: the most that an unsolved unit played, or `otherwise` if all were solved.
     """
     known = []
     for record in select_scored_units(records):
@@ -169,7 +169,7 @@ def count_allowed_trials(records: Iterable[UnitRecord], otherwise: int) -> int:
 
 
 def map_allowed_trials(arms: Mapping[str, Sequence[UnitRecord]]) -> dict[str, int]:
-    """Return the allowed trials of each arm. An arm of older, solved records counts as the largest."""
+    """Return the allowed trials of each arm. An arm of solved records without a number counts as the largest."""
     most = max((count_max_trials(units) for units in arms.values()), default=0)
     return {arm: count_allowed_trials(units, most) for arm, units in arms.items()}
 

@@ -63,7 +63,7 @@ TRIAL = {
         "int32", "best accumulator of the unit's trials up to this one; null in trainings", POINTS
     ),
     "trials_allowed": ParquetColumn(
-        "int32", "trials that the unit may play, null in records of older versions; for a training, its episodes"
+        "int32", "trials that the unit may play, null where nobody said; for a training, its episodes"
     ),
     "budget": ParquetColumn("int32", "steps allowed", "steps"),
     "steps": ParquetColumn("int32", "steps taken", "steps"),

@@ -265,7 +265,7 @@ def build_tokens_table(found: Analysis) -> Sheet:
         (
             "invalid: share of steps whose action was malformed or not understood. asked back: share of steps that the "
             "environment answered by asking which action was meant. no effect: share of steps whose action was "
-            "understood and changed nothing. Records of 0.1.0 do not count the last two and show 0. calls/unit: calls "
+            "understood and changed nothing. calls/unit: calls "
             "of all roles per unit.",
         ),
     )

@@ -113,8 +113,8 @@ def parse_usage_lines(lines: Iterable[str]) -> Iterator[tuple[str, Usage, int]]:
     """Parse role, usage and trial of every answer in a current trial's journal, skipping incomplete lines."""
     for line in lines:
         match parse_entry(line):
-            case [str(role), dict(spent), *trial] if usage := parse_usage(spent):  # an older version stored no trial
-                yield role, usage, trial[0] if trial and isinstance(trial[0], int) else 0
+            case [str(role), dict(spent), int(trial)] if usage := parse_usage(spent):
+                yield role, usage, trial
 
 
 def _parse_abandoned_file(line: str) -> tuple[str, int] | None:

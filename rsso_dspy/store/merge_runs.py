@@ -146,7 +146,6 @@ def _choose_part(
                 f"{part.store.folder} holds another record of {part.record.arm} {part.record.key} than an earlier "
                 "folder: they are not shards of one run; merge only one of them"
             )
-        chosen[path] = known if getattr(known.record, "trials_allowed", 1) else part
     else:
         more, less = (part, known) if part.rank > known.rank else (known, part)
         chosen[path] = more
@@ -196,8 +195,5 @@ def _copy_under_way_costs(store: Store, target: Store, say: Callable[[str], None
 
 
 def _is_same_record(one: UnitRecord | TrainingRecord, other: UnitRecord | TrainingRecord) -> bool:
-    """Return whether two records hold the same trials. Older versions lack the number of allowed trials."""
-    one, other = replace(one, provenance={}), replace(other, provenance={})
-    if isinstance(one, UnitRecord) and isinstance(other, UnitRecord) and not one.trials_allowed * other.trials_allowed:
-        one, other = replace(one, trials_allowed=0), replace(other, trials_allowed=0)
-    return one == other
+    """Return whether two records hold the same trials."""
+    return replace(one, provenance={}) == replace(other, provenance={})

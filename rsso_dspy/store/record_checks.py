@@ -26,10 +26,7 @@ COUNTS = ("held", "library")
 
 
 def find_origin_fault(record: UnitRecord | TrainingRecord, identity: Mapping[str, Any], arms: Mapping[str, str]) -> str:
-    """Return evidence that the record belongs to another run, or an empty string.
-
-    Fields missing in older versions are ignored.
-    """
+    """Return evidence that the record belongs to another run, or an empty string."""
     said = {**record.provenance, "protocol": record.protocol}
     for name in ("protocol", *ORIGIN):
         if name in said and name in identity and said[name] != identity[name]:

@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.safe_read import explain_unreadable, read_json
-from rsso_dspy.store.older_records import upgrade
 from rsso_dspy.store.record_checks import find_record_fault
 from rsso_dspy.store.run_file import is_readable
 
@@ -32,7 +31,7 @@ WHY: Mapping[RejectReason, str] = {
 """Reason of quarantine by the suffix of the file's new name."""
 
 UNTOLD = (
-    ',"stream_phase":""', ',"unread":{}', ',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]',
+    ',"unread":{}', ',"sent":{},"answered":{}', ',"failure":null', ',"sources":[]',
     ',"unread":""', ',"rejected":""', ',"asked_back":false', ',"no_effect":false', ',"own_success":null',
 )  # fmt: skip
 """Empty fields that records leave out, in this order. A bare quote cannot occur within a JSON text."""
@@ -62,7 +61,7 @@ def read_record(path: Path, form: TypeAdapter[R]) -> R:
             raise RecordRejected("damaged")
         if not is_readable(data.get("schema", 0)):
             raise RecordRejected("newer" if type(data["schema"]) is int else "damaged")
-        record = upgrade(form.validate_python(data))
+        record = form.validate_python(data)
     except DamagedFile as error:
         raise RecordRejected("damaged", explain_unreadable(path)) from error
     except (ValidationError, RecursionError) as error:

@@ -51,11 +51,12 @@ def run(
     Call it again to resume. Give each experiment an `out` of its own: the results count every unit in the folder, and a
     warning says how many are of earlier calls. The arguments are options of `rsso-dspy run`: `methods` (default: those
     of the compiled `programs`, or react-sso and rsso), `programs` (``["zero-shot", "compiled.json"]`` compares both),
-    `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as `"memory.reflections=5"` or
-    `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the working directory has one.
-    `constitution` needs methods that read it, such as rsso+constitution. The command alone can shard, retry,
-    record and replay. A model set by `dspy.configure(lm=...)` answers in every role; otherwise the configuration's
-    backend does, by default the rule-based offline one. `progress` shows a bar on stderr.
+    `tasks` and `variants` are lists or comma-separated; `settings` are overrides such as
+    `"memory.reflections.size=5"` or `"protocol.setting=transfer"` of the configuration, which is `rsso.toml` where the
+    working directory has one. `constitution` needs methods that read it, such as rsso+constitution. The command
+    alone can shard, retry, record and replay. A model set by `dspy.configure(lm=...)` answers in every role;
+    otherwise the configuration's backend does, by default the rule-based offline one. `progress` shows a bar on
+    stderr.
 
     Raises `ConfigError`, `UnknownName` or `UsageError` for arguments that cannot be played, `RunMismatch` if the folder
     holds a run of another configuration, and `LimitReached` at `max_cost` (US dollars) or `max_tokens`.

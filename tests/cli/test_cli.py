@@ -73,9 +73,9 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
     assert "0 units finished, 1 to play" in err
     assert "rule-based" in err
     assert unit.read_text() == "{"
-    code, _, err = rsso(*small, "--dry-run", "--set", "memory.reflections=1")
+    code, _, err = rsso(*small, "--dry-run", "--set", "memory.reflections.size=1")
     assert code == 2
-    assert "config.memory.reflections: there 3, now 1" in err
+    assert "config.memory.reflections.size: there 3, now 1" in err
     code, _, err = rsso(*small)
     assert code == 0
     assert "its unit is played again" in err

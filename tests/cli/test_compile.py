@@ -154,7 +154,7 @@ def test_the_same_command_again_keeps_the_result_and_plays_nothing(rsso, compile
         (["--seeds", "2", "--max-rollouts", "12"], "seeds: there 1, now 2"),
         (["--method", "sso"], "method: there 'rsso', now 'sso'"),
         (["--optimizer", "bootstrap"], "optimizer: there 'gepa', now 'bootstrap'"),
-        (["--set", "memory.reflections=1"], "identity.config.memory.reflections: there 3, now 1"),
+        (["--set", "memory.reflections.size=1"], "identity.config.memory.reflections.size: there 3, now 1"),
     ],
 )
 def test_the_result_of_another_compile_is_refused_with_the_difference(rsso, compiled, words, said):

@@ -108,16 +108,6 @@ def test_scores_per_calibration_variant_are_a_table(rsso, edited, compiled):
     assert other.split()[1:3] == ["0.000", "0.083"]
 
 
-def test_a_file_from_before_there_were_scores_per_variant_has_no_such_table(rsso, edited):
-    def older(content):
-        for tried in content["tried"]:
-            tried.pop("per_variant", None)
-
-    code, out, _ = rsso("program", "show", edited(older))
-    assert code == 0
-    assert "per calibration variant" not in out
-
-
 @pytest.mark.parametrize("columns", [40, 80, 160])
 @pytest.mark.parametrize("verb", ["show", "diff", "validate"])
 def test_nothing_is_wider_than_the_terminal(rsso, edited, compiled, monkeypatch, columns, verb):
@@ -148,14 +138,10 @@ def test_what_would_steer_a_terminal_is_shown_as_a_mark(rsso, edited):
         assert "Trust me." in out
 
 
-@pytest.mark.parametrize("older", [False, True])
-def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso, tmp_path, older):
+def test_a_program_made_from_an_agent_is_shown_as_that_and_not_as_a_compile(rsso, tmp_path):
     agent = Agent("react-sso")
     agent.actor.signature = agent.actor.signature.with_instructions("Look twice.")
     Compiled.from_agent(agent, trainset=["find-plant::0"]).save(tmp_path / "mine.json")
-    content = json.loads((tmp_path / "mine.json").read_text())
-    assert not content["improved"]
-    (tmp_path / "mine.json").write_text(json.dumps(content | {"improved": older}))
     code, out, err = rsso("program", "show", "mine.json")
     said = " ".join(out.split())
     assert (code, err) == (0, "")

@@ -44,7 +44,7 @@ def test_a_departure_changes_what_it_names_and_nothing_else():
 
 def test_departures_stand_in_the_protocols_name():
     assert resolve_protocol(load_config()).id == "adapt/2"
-    changed = load_config(overrides=["protocol.trials=3", "memory.reflections=1", "embedder.model=hash"])
+    changed = load_config(overrides=["protocol.trials=3", "memory.reflections.size=1", "embedder.model=hash"])
     assert resolve_protocol(changed).id == "adapt/2 trials=3 reflections=1 embedder=hash"
     paper = load_config(overrides=["protocol.preset=sso-adapt/1", "protocol.trials=3"])
     assert resolve_protocol(paper).id == "sso-adapt/1 trials=3"

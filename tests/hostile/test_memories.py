@@ -8,7 +8,6 @@ import pytest
 
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
-from rsso_dspy.errors import RunMismatch
 from rsso_dspy.experiment.plan import make_plan
 from rsso_dspy.experiment.protocols import PRESETS, resolve_protocol
 from rsso_dspy.lm.adapters import ChatAdapter
@@ -16,7 +15,6 @@ from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, Cons
 from rsso_dspy.memory.constitution.constitution import RuleEdit
 from rsso_dspy.memory.constitution.file import format_examples as shipped_examples
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.library import SkillLibraryFile, load_library
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.methods import get_method
 from rsso_dspy.programs.role_calls import RoleCalls, TrialLedger
@@ -76,23 +74,6 @@ def test_trials_of_one_number_in_two_units_are_two_trajectories():
     second = skill_memory()
     second.restore(json.loads(json.dumps(first.snapshot())))
     assert second.learn(walk("a b c+10 d", 1))["candidates"] == 1
-
-
-def test_a_library_from_before_pairs_could_be_set_is_one_of_any_pairs(tmp_path):
-    memory = skill_memory(ANY)
-    memory.learn(long_trial())
-    memory.learn(long_trial(2))
-    stored = memory.snapshot()
-    del stored["settings"]["pairs"]
-    for piece in stored["pieces"]:
-        del piece["trajectory"]
-    file = tmp_path / "library.json"
-    file.write_text(SkillLibraryFile({}, stored).to_json(), encoding="utf-8")
-    old = load_library(file, hash_embed)
-    assert old.library == memory.library
-    assert old.inspect_update().pieces == memory.inspect_update().pieces
-    with pytest.raises(RunMismatch, match=r"pairs 'any' \(now 'across-trials'\)"):
-        load_library(file, hash_embed, SkillSettings())
 
 
 # Skills: which trials they learn from.

@@ -53,14 +53,16 @@ IMPOSSIBLE = {
     "no step": at("trials", 0, "trajectory", "steps", []),
     "points at reset out of bounds": at("trials", 0, "trajectory", "points_at_reset", 4000),
     "solved without the points": at("trials", 0, "trajectory", "outcome", "solved"),
-    "an error that has a score": trial("error", "LMServerError: 500"),
+    "an error that has a score": trial("failure", {"kind": "LMServerError", "message": "500"}),
     "a trial that is missing first": without_trial(0),
     "fewer trials than allowed and unsolved": without_trial(1),
     "more trials than allowed": at("trials_allowed", 1),
     "a trial of another number": trial("trial", 7),
     "a trajectory of another number": at("trials", 0, "trajectory", "trial", 2),
     "a trajectory of another variant": at("trials", 0, "trajectory", "variant", "index", 3),
-    "an error in the middle": lambda data: data["trials"][0].update(trajectory=None, error="x"),
+    "an error in the middle": lambda data: data["trials"][0].update(
+        trajectory=None, failure={"kind": "x", "message": ""}
+    ),
     "negative tokens": at("trials", 0, "usage", "actor", "input", -5),
     "negative calls": at("trials", 0, "usage", "actor", "calls", -1),
     "tokens without end": at("trials", 0, "usage", "actor", "output", 10**40),
@@ -167,14 +169,3 @@ def test_a_record_of_an_arm_that_the_run_has_not_is_of_another_run(tmp_path):
     store.save(record("react", "boil", 22, [[10]]))
     assert list(store.units()) == []
     assert store.set_aside[0].suffix == ".foreign"
-
-
-def test_what_older_versions_left_out_says_nothing_against_a_record(run, unit):
-    data = json.loads(unit.read_text())
-    for field in ("provenance", "trials_allowed", "models", "learnt_on", "start", "schema"):
-        del data[field]
-    for result in data["trials"]:
-        for field in ("failures", "replayed", "shown", "error"):
-            result.pop(field, None)
-    unit.write_text(json.dumps(data))
-    assert len(list(Store(run).units())) == 1

@@ -45,7 +45,7 @@ def poisoned(data, key=""):
 def hostile(run, unit) -> Path:
     """The run with the attack wherever a text stands, and an arm that is called so."""
     data = poisoned(json.loads(unit.read_text()))
-    data["trials"][1] = {**data["trials"][1], "trajectory": None, "error": f"Error: {ATTACK}"}
+    data["trials"][1] = {**data["trials"][1], "trajectory": None, "failure": {"kind": "Error", "message": ATTACK}}
     data["model"] = data["models"]["actor"] = f"m/{ATTACK}"
     store, arm = Store(run), f"react{ATTACK.replace('/', '|')}"
     unit.write_text(json.dumps(data))
@@ -83,7 +83,6 @@ VERBS = [
     ("constitution", "show", "book.json", "--edits"),
     ("constitution", "show", "book.json", "--json"),
     ("constitution", "show", "bad.json"),
-    ("constitution", "diff", "book.json", "bad.json"),
     ("program", "show", "bad.json"),
     ("program", "diff", "zero-shot", "bad.json"),
     ("run", "--config", "bad.toml"),

@@ -138,13 +138,3 @@ def test_a_damaged_memory_is_refused_and_settings_of_another_version_are_named(e
 def test_an_empty_library_goes_through_a_file_too(tmp_path):
     (tmp_path / "file.json").write_text(SkillLibraryFile({}, skill_memory().snapshot()).to_json())
     assert load_library(tmp_path / "file.json", words_embed, embedder="any").rank_skills(plain("room a")) == []
-
-
-def test_a_file_from_before_a_setting_was_made_has_it_as_it_was(exported):
-    memory, file = exported
-    data = json.loads(file.read_text())
-    del data["memory"]["settings"]["inventory_first"]
-    file.write_text(json.dumps(data))
-    assert load_library(file, words_embed).library == memory.library
-    with pytest.raises(RunMismatch, match=r"inventory_first False \(now True\)"):
-        load_library(file, words_embed, SkillSettings(inventory_first=True))

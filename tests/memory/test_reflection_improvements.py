@@ -183,11 +183,8 @@ def test_unread_answers_repeat_nothing():
     assert not is_repeated([nothing, nothing])
 
 
-def test_settings_of_older_versions_keep_their_identity():
-    plain = load_config().resolve_settings()
-    assert plain["memory"]["reflections"] == 3
-    assert not {"exhausted_by_repeat", "exhausted_by_loop"} & plain["protocol"].keys()
-    assert load_config(overrides=["memory.reflections=3"]).hash() == load_config().hash()
+def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():
+    assert load_config().resolve_settings()["memory"]["reflections"] == {"size": 3, "improvements": []}
     assert load_config(overrides=["memory.reflections.retrieved=9"]).hash() == load_config().hash()
     improved = load_config(overrides=['memory.reflections.improvements=["novelty", "loops"]'])
     assert improved.resolve_settings()["memory"]["reflections"] == {

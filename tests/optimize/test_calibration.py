@@ -202,9 +202,7 @@ def test_a_file_lists_train_and_dev_variants(write):
     assert calibration.notes == (f"{file} lists nothing to confirm by: what is found stays unconfirmed",)
 
 
-def test_a_file_with_the_older_names_is_read_and_one_may_list_what_confirms(write):
-    older = draw_calibration(write({"learn": ["boil::0"], "choose": ["boil::14"]}), None, seed=0)
-    assert (keys(older.train), keys(older.val), older.confirm) == (["boil::0"], ["boil::14"], ())
+def test_a_file_may_list_what_confirms(write):
     whole = draw_calibration(write({"train": ["boil::0"], "val": ["boil::14"], "confirm": ["boil::1"]}), None, seed=0)
     assert (keys(whole.confirm), whole.notes) == (["boil::1"], ())
 

@@ -132,14 +132,3 @@ def test_the_same_unit_played_by_two_commits_is_one_unit(tmp_path):
     first = part(tmp_path / "a", unit)
     second = part(tmp_path / "b", replace(unit, provenance={"commit": "another"}))
     assert merge_shards([first, second], Store(tmp_path / "whole")) == 1
-
-
-@pytest.mark.parametrize("order", [(0, 3), (3, 0)])
-def test_a_record_of_an_older_version_is_the_same_unit_and_the_one_that_says_more_is_kept(tmp_path, order):
-    parts = [part(tmp_path / str(said), record("sso", "boil", 22, [[100]], allowed=said)) for said in order]
-    whole = Store(tmp_path / "whole")
-    assert merge_shards(parts, whole) == 1
-    assert [unit.trials_allowed for unit in whole.units()] == [3]
-    other = part(tmp_path / "other", record("sso", "boil", 22, [[100]], allowed=5))
-    with pytest.raises(RunMismatch, match="another record of"):
-        merge_shards([whole.folder, other], Store(tmp_path / "more"))

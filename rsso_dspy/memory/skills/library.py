@@ -21,8 +21,6 @@ from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.memory.skills.settings import complete_stored_settings as as_stored
-from rsso_dspy.memory.skills.snapshot_schema import check_snapshot_schema
 from rsso_dspy.safe_read import read_json
 
 KIND = "rsso-dspy skill library"
@@ -71,13 +69,12 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
     Raises `UsageError` naming ``where`` if it is damaged, `RunMismatch` if another version of this program made it.
     """
     try:
-        check_snapshot_schema(snapshot)
         known = {entry.name for entry in fields(SkillSettings)}
         if stored := [name for name in snapshot["settings"] if name not in known]:
             raise RunMismatch(
                 f"{where} was made with settings unknown to this version ({', '.join(stored)}); update rsso-dspy"
             )
-        settings = SkillSettings(**as_stored(snapshot["settings"]))
+        settings = SkillSettings(**snapshot["settings"])
         return archive.load_snapshot(snapshot, settings), settings
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None

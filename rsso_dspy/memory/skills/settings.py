@@ -1,15 +1,11 @@
 """The constants of Skill Set Optimization with their sources."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 Extraction = Literal["reward-boundary", "sliding"]
 
 Pairs = Literal["across-trials", "any"]
-
-BEFORE: dict[str, Any] = {"pairs": "any"}
-"""Former behaviour that older files imply where a setting's default has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +115,5 @@ FREE = frozenset({"past_reward"})
 
 
 def dump_settings(settings: SkillSettings) -> dict[str, Any]:
-    """The settings as a file holds them; those that files before them had not are left out while they are off."""
+    """The settings as a file holds them: free ones are left out while they are off."""
     return {name: value for name, value in asdict(settings).items() if value or name not in FREE}
-
-
-def complete_stored_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the settings of a file; settings newer than the file take their former behaviour."""
-    return {**asdict(SkillSettings()), **BEFORE, **data}

@@ -23,7 +23,7 @@ from typing import Any
 from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments
-from rsso_dspy.memory.skills.settings import FREE, SkillSettings, complete_stored_settings, dump_settings
+from rsso_dspy.memory.skills.settings import FREE, SkillSettings, dump_settings
 from rsso_dspy.memory.skills.skill import Piece, Skill, SkillCandidate, SkillScores, Span, Window
 from rsso_dspy.records import State
 
@@ -55,8 +55,7 @@ def dump_snapshot(held: SkillMemoryState, settings: SkillSettings) -> dict[str, 
 def load_snapshot(data: dict[str, Any], settings: SkillSettings) -> SkillMemoryState:
     """Restore a memory. Raises ``RunMismatch`` for another schema or other settings."""
     _check_settings(data, settings)
-    numbers = _number_trajectories(data["pieces"])
-    pieces = [_load_piece(*each, data["texts"]) for each in zip(data["pieces"], numbers, strict=True)]
+    pieces = [_load_piece(entry, data["texts"]) for entry in data["pieces"]]
     moments = data["similarities"]
     return SkillMemoryState(
         pieces=pieces,
@@ -77,7 +76,7 @@ def _check_settings(data: dict[str, Any], settings: SkillSettings) -> None:
             f"this skill memory has schema {data['schema']}, but this program reads schema {SCHEMA}; "
             "restore it with the version of rsso-dspy that stored it"
         )
-    now, then = asdict(settings), complete_stored_settings(data["settings"])
+    now, then = asdict(settings), data["settings"]
     differing = [name for name in now if name not in FREE and then[name] != now[name]]
     if differing:
         changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
@@ -101,28 +100,14 @@ def _dump_piece(piece: Piece, texts: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _number_trajectories(entries: Sequence[dict[str, Any]]) -> list[int]:
-    """Return the trajectory of each piece.
-
-    Older files do not store it; there, a piece that follows the previous one in a trial of the same number belongs to
-    the same trajectory.
-    """
-    numbers: list[int] = []
-    for before, entry in zip([None, *entries], entries, strict=False):
-        same = before and before["trial"] == entry["trial"] and before["offset"] < entry["offset"]
-        last = numbers[-1] if numbers else -1
-        numbers.append(entry.get("trajectory", last if same else last + 1))
-    return numbers
-
-
-def _load_piece(entry: dict[str, Any], trajectory: int, texts: Sequence[str]) -> Piece:
+def _load_piece(entry: dict[str, Any], texts: Sequence[str]) -> Piece:
     return Piece(
         trial=entry["trial"],
         offset=entry["offset"],
         states=tuple(State(*(texts[index] for index in state)) for state in entry["states"]),
         actions=tuple(texts[index] for index in entry["actions"]),
         rewards=tuple(entry["rewards"]),
-        trajectory=trajectory,
+        trajectory=entry["trajectory"],
     )
 
 
