@@ -2,7 +2,6 @@
 
 gold_lengths/   lengths of gold paths that are not shipped
 embeddings/     vectors of texts
-onnx/           embedding models exported for onnxruntime
 """
 
 import os

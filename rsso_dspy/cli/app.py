@@ -19,7 +19,6 @@ from rsso_dspy.cli import (
     merge,
     paper,
     program,
-    reflections,
     report,
     reproduce,
     run,
@@ -59,7 +58,6 @@ app.add_typer(golds.app, name="golds")
 app.add_typer(hooks.app, name="hooks")
 app.add_typer(memory.app, name="memory")
 app.add_typer(program.app, name="program")
-app.add_typer(reflections.app, name="reflections")
 app.add_typer(skills.app, name="skills")
 group_options(app)
 

@@ -105,7 +105,7 @@ def recall(
     explain: Annotated[bool, typer.Option("--explain", help="How every entry scored, and what kept it out.")] = False,
     embedder: Annotated[
         str | None,
-        typer.Option(help="Compare meanings too, as embedder.model: lexical, onnx/NAME, ... Off by default."),
+        typer.Option(help="Compare meanings too, as embedder.model: lexical, numpy/NAME, ... Off by default."),
     ] = None,
     json_: Json = False,
 ) -> None:

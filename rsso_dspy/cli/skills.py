@@ -43,7 +43,7 @@ def build(
     embedder: Annotated[
         str | None,
         typer.Option(
-            help="Embedder, as in embedder.model: a sentence-transformers model, onnx/NAME, lexical, hash, ..."
+            help="Embedder, as in embedder.model: a sentence-transformers model, numpy/NAME, lexical, hash, ..."
         ),
     ] = None,
     extraction: Annotated[str | None, typer.Option(help="Windows: sliding or reward-boundary.")] = None,

@@ -140,13 +140,18 @@ class ConstitutionConfig(Section):
     """Constitution file with examples for a neuro-symbolic writer (default: those of the package)."""
 
 
-def _digest_file(name: str) -> str:
-    """The first 12 hexadecimal digits over a file's content. Raises `ConfigError` if it cannot be read."""
-    try:
-        with open(name, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:12]
-    except OSError as error:
-        raise ConfigError(f"config key memory.reflections.index: cannot read {name}: {error.strerror}") from None
+def _digest_units(name: str) -> str:
+    """The first 12 hexadecimal digits over the finished units of a run. Raises `ConfigError` if there is none."""
+    run, digest = Path(name).expanduser(), hashlib.sha256()
+    units = sorted(run.glob("units/*/*/*.json"))
+    if not units:
+        raise ConfigError(f"config key memory.reflections.index: {name} is no folder of a run with finished units")
+    for unit in units:
+        try:
+            digest.update(f"{unit.relative_to(run).as_posix()}\n".encode() + unit.read_bytes())
+        except OSError as error:
+            raise ConfigError(f"config key memory.reflections.index: cannot read {unit}: {error.strerror}") from None
+    return digest.hexdigest()[:12]
 
 
 class ReflectionsConfig(Section):
@@ -167,8 +172,8 @@ class ReflectionsConfig(Section):
     retrieved: int = Field(3, gt=0, le=MOST_STATES)
     """`retrieval`: number of reflections of other units that are shown."""
     index: str | None = None
-    """`retrieval`: vector index to read (`rsso-dspy reflections index`); without one, reflections come from earlier
-    units of the stream."""
+    """`retrieval`: folder of an earlier run whose reflections are read; without one, they come from earlier units of
+    the stream."""
 
     def identify(self) -> dict[str, Any]:
         """What results depend on: the size, the improvements and what these read."""
@@ -177,7 +182,7 @@ class ReflectionsConfig(Section):
         used |= {"retrieved", "index"} if "retrieval" in self.improvements else set()
         data = self.model_dump(mode="json", include=used, exclude_none=True)
         if "index" in data:
-            data["index"] = _digest_file(data["index"])  # results depend on what it holds, not on where it lies
+            data["index"] = _digest_units(data["index"])  # results depend on what it holds, not on where it lies
         return {**data, "improvements": sorted(self.improvements)}
 
 

@@ -7,12 +7,11 @@
 |---|---|---|
 | NAME or a folder | sentence-transformers with torch, one thread | its files and the extra `sentence-transformers` |
 | `numpy/NAME` | the same model (BERT only) in numpy, one thread, without torch | its files |
-| `onnx/NAME` | the same model in onnxruntime, one thread, without torch | its files and the extra `onnx` |
 | `litellm/PROVIDER/MODEL` | a provider's model, 64 texts a request | its key or its server |
 | `lexical` | hashed words and word pairs, well below 1 ms a text | nothing |
 | `hash` | a random direction per text, meaningless: for tests | nothing |
 
-The first four cache their vectors in the user's cache folder (see `vector_cache.py`), so a later run neither computes
+The first three cache their vectors in the user's cache folder (see `vector_cache.py`), so a later run neither computes
 nor pays for them again, and loads no model without new texts; `embedder.cache=false` disables this.
 """
 
@@ -26,7 +25,7 @@ from pydantic import ValidationError
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embedders.base import EmbedderRoute
 from rsso_dspy.embedders.hashing import HashRoute, LexicalRoute
-from rsso_dspy.embedders.local import NumpyRoute, OnnxRoute, TorchRoute
+from rsso_dspy.embedders.local import NumpyRoute, TorchRoute
 from rsso_dspy.embedders.remote import LiteLLMRoute
 from rsso_dspy.embedders.vector_cache import VectorCache
 from rsso_dspy.embedders.weights import MINILM
@@ -178,8 +177,6 @@ def _select_route(config: EmbedderConfig) -> EmbedderRoute:
     if config.model == "lexical":
         return LexicalRoute()
     route, _, name = config.model.partition("/")
-    if route == "onnx":
-        return OnnxRoute(name)
     if route == "numpy":
         return NumpyRoute(name)
     if route == "litellm":

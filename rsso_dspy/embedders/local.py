@@ -1,4 +1,4 @@
-"""sentence-transformers models on this machine, with torch, onnxruntime or numpy.
+"""sentence-transformers models on this machine, with torch or numpy.
 
 Texts are encoded one at a time on one thread: padding in a batch would make the last digits of a vector depend on the
 other texts, and two threads are slower than one on small machines. So vectors do not depend on the order or the number
@@ -10,16 +10,16 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from rsso_dspy.embedders.base import normalize_vector, read_package_versions
 from rsso_dspy.embedders.numpy_bert import NumpyBert, check_architecture
-from rsso_dspy.embedders.onnx_export import INSTALL, ensure_onnx_file, require_package
 from rsso_dspy.embedders.recipe import EncodingRecipe
-from rsso_dspy.embedders.weights import find_weights, hash_model_file, hash_tokenizer_settings, hash_weights
-from rsso_dspy.errors import BackendFailure, UsageError
+from rsso_dspy.embedders.weights import find_weights, hash_tokenizer_settings, hash_weights
+from rsso_dspy.errors import BackendUnreachable, UsageError
 
 INSTALL_TORCH = "pip install 'rsso-dspy[sentence-transformers]'"
 
@@ -53,12 +53,9 @@ class _LocalRoute(ABC):
             return [self._encoder(text) for text in texts]
 
     def cache_identity(self) -> dict[str, str]:
-        files = {"weights": self._hash_weights(), "settings": hash_tokenizer_settings(self.folder)}
+        files = {"weights": hash_weights(self.folder), "settings": hash_tokenizer_settings(self.folder)}
         about = {"route": self.route, "model": self.model, "machine": platform.machine()}
         return about | files | read_package_versions(*self.packages)
-
-    def _hash_weights(self) -> str:
-        return hash_weights(self.folder)
 
     def describe_source(self) -> str:
         return str(self.folder)
@@ -78,7 +75,8 @@ class TorchRoute(_LocalRoute):
         what = f"the embedder {self.model}"
         install = f"{INSTALL_TORCH}, or set embedder.model=numpy/{self.model} for the same model without torch"
         for package in ("sentence_transformers", "torch"):
-            require_package(package, what, install)
+            if find_spec(package) is None:
+                raise BackendUnreachable(f"{what} needs the package {package}, which is not installed: {install}")
         _ = self.folder
 
     def _load_encoder(self) -> Encoder:
@@ -92,58 +90,6 @@ class TorchRoute(_LocalRoute):
 
         def encode_text(text: str) -> np.ndarray:
             return model.encode([text], normalize_embeddings=True, show_progress_bar=False)[0].astype(np.float32)
-
-        return encode_text
-
-
-class OnnxRoute(_LocalRoute):
-    """The same model in onnxruntime, on one thread, without torch: equal to `TorchRoute` up to rounding."""
-
-    name, route, packages = "onnxruntime", "onnx", ("onnxruntime", "tokenizers")
-
-    def check(self) -> None:
-        require_package("onnxruntime", f"the embedder onnx/{self.model}")
-        EncodingRecipe.from_folder(self.folder)
-        ensure_onnx_file(self.folder, export=False)
-
-    def _hash_weights(self) -> str:
-        return hash_model_file(self.file)
-
-    @cached_property
-    def file(self) -> Path:
-        """The model in ONNX format, from its folder or exported now."""
-        return ensure_onnx_file(self.folder)
-
-    def describe_source(self) -> str:
-        return str(self.file)
-
-    def _load_encoder(self) -> Encoder:
-        self.check()
-        import onnxruntime
-
-        recipe = EncodingRecipe.from_folder(self.folder)
-        tokenize = load_tokenizer(recipe)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        try:
-            network = onnxruntime.InferenceSession(str(self.file), options, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            raise BackendFailure(
-                f"onnxruntime cannot load {self.file} ({type(error).__name__}: {error}); delete it to export it "
-                f"again, or reinstall: {INSTALL}"
-            ) from error
-        inputs = {wanted.name for wanted in network.get_inputs()}
-
-        def encode_text(text: str) -> np.ndarray:
-            tokens = np.array([tokenize(text)], dtype=np.int64)
-            given = {
-                "input_ids": tokens,
-                "attention_mask": np.ones_like(tokens),
-                "token_type_ids": np.zeros_like(tokens),
-            }
-            (states, *_) = network.run(None, {name: array for name, array in given.items() if name in inputs})
-            return normalize_vector(states[0].mean(axis=0))  # all tokens count: nothing is padded
 
         return encode_text
 

@@ -1,4 +1,4 @@
-"""How a sentence-transformers model makes a vector of a text, read from its files: for the routes without torch."""
+"""How a sentence-transformers model makes a vector of a text, read from its files: for the route without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from rsso_dspy.errors import BackendUnreachable, ConfigError, DamagedFile
 from rsso_dspy.safe_read import read_json
 
-USE_TORCH = "use it without onnx/ or numpy/ in embedder.model, which needs the extra rsso-dspy[sentence-transformers]"
+USE_TORCH = "use it without numpy/ in embedder.model, which needs the extra rsso-dspy[sentence-transformers]"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class EncodingRecipe:
         tokenizer = next((place for place in (network, folder) if (place / "tokenizer.json").is_file()), None)
         if tokenizer is None:
             raise BackendUnreachable(
-                f"{network / 'tokenizer.json'} is missing, which the onnx and numpy routes read; {USE_TORCH}"
+                f"{network / 'tokenizer.json'} is missing, which the numpy route reads; {USE_TORCH}"
             )
         settings = read_optional_json(network / "sentence_bert_config.json") or {}
         limit = settings.get("max_seq_length") or _find_token_limit(network)
@@ -57,7 +57,7 @@ class EncodingRecipe:
 def build_unsupported_error(folder: Path, how: str) -> ConfigError:
     """Say what is unusual about the model in a folder, and which route runs it."""
     return ConfigError(
-        f"the model in {folder} {how}; the onnx and numpy routes run a Transformer with mean Pooling "
+        f"the model in {folder} {how}; the numpy route runs a Transformer with mean Pooling "
         f"and perhaps Normalize: {USE_TORCH}"
     )
 

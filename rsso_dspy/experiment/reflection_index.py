@@ -1,6 +1,7 @@
-"""Reflections of a run in a vector index, and the nearest of them to a task.
+"""The reflections of an earlier run as an index: those whose tasks are nearest to a task.
 
-index_reflections(Path("runs/a"), Path("reflections.sqlite"), embedder)     # the plans of every finished unit
+find = open_reflection_index(config, embedder)      # reads the folder that memory.reflections.index names
+find("Your task is to boil tin.", 3, "boil::9")     # of the nearest tasks, never of boil::9 itself
 """
 
 from collections.abc import Sequence
@@ -8,39 +9,40 @@ from pathlib import Path
 
 from rsso_dspy.config import Config
 from rsso_dspy.embedders import Embedder
-from rsso_dspy.embedders.vector_index import Entry, VectorIndex
+from rsso_dspy.memory.nearest import find_nearest
 from rsso_dspy.memory.reflections import Neighbours, Reflection
 from rsso_dspy.store.unit_store import Store
 
 
-def index_reflections(run: Path, out: Path, embedder: Embedder) -> int:
-    """Add the plans of a run's finished units to an index; return how many are new. Raises what `VectorIndex` raises,
-    and `UsageError` for a folder without a run."""
+def read_reflections(run: Path) -> list[Reflection]:
+    """Return the plans of a run's finished units, each once, in the order of the run. Raises `UsageError` for a folder
+    without a run."""
     store = Store(run, read_only=True)
     store.read_identity()
-    entries = []
-    for unit in store.units():
-        if unit.has_errors or not unit.trajectories:
-            continue
-        for held in unit.memories.get("reflections", {}).get("plans", ()):
-            data = {"trial": held["trial"], "plan": held["plan"]}
-            entries.append(
-                Entry(held.get("variant") or unit.variant.key, held.get("task") or unit.trajectories[0].task, data)
-            )
-    with VectorIndex(out, embedder.model, create=True) as index:
-        return index.add(entries, embedder)
+    played = [unit for unit in store.units() if not unit.has_errors and unit.trajectories]
+    plans = [
+        Reflection(
+            held["trial"],
+            held["plan"],
+            held.get("variant") or unit.variant.key,
+            held.get("task") or unit.trajectories[0].task,
+        )
+        for unit in played
+        for held in unit.memories.get("reflections", {}).get("plans", ())
+    ]
+    return list(dict.fromkeys(plans))
 
 
 def open_reflection_index(config: Config, embedder: Embedder) -> Neighbours | None:
-    """Open the index that the configuration names, if retrieval is on; it is read only. Raises what `VectorIndex`
+    """Return the search in the run that the configuration names, if retrieval is on. Raises what `read_reflections`
     raises."""
     settings = config.memory.reflections
     if settings.index is None or "retrieval" not in settings.improvements:
         return None
-    index = VectorIndex(Path(settings.index), config.embedder.model)
+    known = read_reflections(Path(settings.index).expanduser())
 
     def find(task: str, number: int, variant: str) -> Sequence[Reflection]:
-        near = index.find_nearest(embedder([task])[0], number, exclude=variant)
-        return [Reflection(each.data["trial"], each.data["plan"], each.key, each.text) for each in near]
+        others = [each for each in known if each.variant != variant]
+        return [others[place] for place, _ in find_nearest(embedder, task, [each.task for each in others])[:number]]
 
     return find

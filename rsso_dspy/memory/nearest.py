@@ -1,4 +1,4 @@
-"""The nearest texts by cosine of their embeddings. An index on disk may take the place of this function."""
+"""The nearest texts by cosine of their embeddings."""
 
 from collections.abc import Callable, Sequence
 

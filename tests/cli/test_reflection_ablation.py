@@ -34,22 +34,3 @@ def test_the_ablation_has_none_each_and_all_and_is_played(rsso):
     plans = [each["plan"] for unit in units["structured"] for each in unit.memories["reflections"]["plans"]]
     assert plans
     assert all("Root cause: " in plan for plan in plans)
-
-
-def test_reflections_of_a_run_are_indexed_and_read_by_a_later_one(rsso):
-    play = ("run", "--benchmark", "pddl", "--methods", "reflexion", "--tasks", "gripper", "--trials", "2")
-    fast = ("--set", "embedder.model=lexical")
-    assert rsso(*play, *fast, "--per-task", "3", "--out", "one")[0] == 0
-    plans = {each.variant: len(each.memories["reflections"]["plans"]) for each in Store(Path("one")).units()}
-    code, _, err = rsso("reflections", "index", "one", "-o", "i.sqlite", *fast)
-    assert (code, f"{sum(plans.values())} new reflections" in err) == (0, True), err
-    read = ("--set", 'memory.reflections.improvements=["retrieval"]', "--set", "memory.reflections.index=i.sqlite")
-    code, _, err = rsso(*play, *fast, *read, "--per-task", "1", "--out", "two")
-    assert code == 0, err
-    (unit,) = Store(Path("two")).units()
-    others = sum(held for variant, held in plans.items() if variant != unit.variant)
-    shown = unit.trials[0].shown["plans_from_past_attempts"]
-    assert shown.count("(at another variant, of gripper)") == others > 0, "the other variants', and not its own"
-    assert unit.stream is None
-    code, _, err = rsso(*play, "--set", "embedder.model=hash", *read, "--per-task", "1", "--out", "three")
-    assert (code, "is an index of the embedder lexical, not hash" in err) == (1, True) or code == 2, err

@@ -163,9 +163,8 @@ def test_the_cheap_ones_keep_no_file_and_cost_nothing(name, monkeypatch, tmp_pat
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("onnx/", "onnx/all-MiniLM-L6-v2"),
-        ("onnx", "onnx/all-MiniLM-L6-v2"),
         ("numpy/", "numpy/all-MiniLM-L6-v2"),
+        ("numpy", "numpy/all-MiniLM-L6-v2"),
         ("litellm/", "provider and model"),
         ("litellm/openai", "litellm/openai/text-embedding-3-small"),
         ("litellm/openai/", "provider and model"),

