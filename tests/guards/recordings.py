@@ -157,10 +157,10 @@ def zip_longest(one: Iterator[tuple[str, str]], other: Iterator[tuple[str, str]]
 
 def flatten(data: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Every value of JSON data by its path, texts line by line."""
-    if isinstance(data, dict):
+    if isinstance(data, dict) and data:
         for name in sorted(data):
             yield from flatten(data[name], f"{path}.{name}" if path else name)
-    elif isinstance(data, list):
+    elif isinstance(data, list) and data:
         for number, value in enumerate(data):
             yield from flatten(value, f"{path}[{number}]")
     elif isinstance(data, str) and "\n" in data:

@@ -10,17 +10,17 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 65_926,
-    "files of the package": 547,
+    "lines of the package": 58_194,
+    "files of the package": 494,
     "lines of tests": 41_100,
-    "functions over 60 lines": 13,
-    "functions with over 8 parameters": 14,
-    "options of all commands": 258,
-    "options of run": 36,
-    "words of the documentation": 81_796,
-    "lines of the page's assets": 1996,
-    "modules that the loop imports": 94,
-    "lines that the loop imports": 10_110,
+    "functions over 60 lines": 12,
+    "functions with over 8 parameters": 11,
+    "options of all commands": 218,
+    "options of run": 31,
+    "words of the documentation": 65_100,
+    "lines of the page's assets": 1855,
+    "modules that the loop imports": 78,
+    "lines that the loop imports": 8_000,
 }
 """The most of each. Lines are those of Python files, blank ones and comments too."""
 
