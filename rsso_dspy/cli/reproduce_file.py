@@ -49,7 +49,7 @@ def print_file_command(file: Path, replay: bool) -> None:
 
 def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
     """Print the command that compiles it."""
-    from rsso_dspy.optimize.calibration import PARTS, rename_old_parts
+    from rsso_dspy.optimize.calibration import PARTS
     from rsso_dspy.records import ZERO_SHOT
 
     print_status(f"compiled with {', '.join(f'{name} {number}' for name, number in data['versions'].items())}")
@@ -76,7 +76,6 @@ def _build_compile_command(data: dict[str, Any], again: Path) -> list[str]:
         "--teacher": teacher,
         "--demo-tokens": data.get("demo_tokens"),
     }
-    data = rename_old_parts(data)
     parts = {part: data.get(part) or [] for part in PARTS}
     first, calibration = _build_calibration_options(parts, data["identity"]["config"], again)
     return [*first, _join_command(["compile"], calibration | wanted, data["identity"]["config"], again)]

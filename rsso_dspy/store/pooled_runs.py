@@ -99,7 +99,7 @@ class PooledRuns:
             self._labels[store, name] = " ".join(filter(None, (name, self._settings[store], said)))
         return self._labels[store, name]
 
-    def find_sources(self, record: R) -> Iterator[tuple[Store, R]]:
+    def find_sources(self, record: UnitRecord | TrainingRecord) -> Iterator[tuple[Store, UnitRecord | TrainingRecord]]:
         """Yield the folders that may hold a record of this pool, each with the record under its arm's own name."""
         if len(self.stores) == 1:
             yield self.stores[0], record

@@ -12,12 +12,13 @@ from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
 from rsso_dspy.errors import RunMismatch
-from rsso_dspy.records import UnitRecord
+from rsso_dspy.records import Source, UnitRecord
 from rsso_dspy.store.unit_store import Store
 from tests.records import record
 
-SKILLS = "boil.json (0123456789ab)"
-OTHERS = "boil.json (ba9876543210)"
+SKILLS = Source("skills", "file", "boil.json", "0123456789ab")
+OTHERS = Source("skills", "file", "boil.json", "ba9876543210")
+BOIL = Source("skills", "training", "boil")
 ALIKE = {"protocol": "sso-adapt/1", "config": {"seed": 0}}
 
 
@@ -43,6 +44,10 @@ def folder(
     return place
 
 
+def place_in_stream(place: int) -> Source:
+    return Source("constitution", "stream", f"{place}/2 of 0123456789ab", place=place)
+
+
 def unit(index: int, score: int = 50, arm: str = "rsso", **fields: object) -> UnitRecord:
     made = record(arm, "boil", index, [[10], [score]])
     program = fields.pop("fingerprint", None)
@@ -57,13 +62,13 @@ DIFFERENT: dict[str, tuple[Makes, str]] = {
         "program: there '1', now '2'",
     ),
     "skills, by their records": (
-        lambda a, b: (folder(a, unit(1, start=SKILLS)), folder(b, unit(2, start=OTHERS))),
+        lambda a, b: (folder(a, unit(1, sources=(SKILLS,))), folder(b, unit(2, sources=(OTHERS,)))),
         "start: there '0123456789ab', now 'ba9876543210'",
     ),
     "skills before a training": (
         lambda a, b: (
-            folder(a, unit(1, start="training on boil")),
-            folder(b, unit(2, start=f"training on boil after {SKILLS}")),
+            folder(a, unit(1, sources=(BOIL,))),
+            folder(b, unit(2, sources=(SKILLS, BOIL))),
         ),
         "start: there 'nothing', now '0123456789ab'",
     ),
@@ -239,15 +244,15 @@ LEGITIMATE: dict[str, Makes] = {
     ),
     "memories that the arm never reads": lambda a, b: (
         folder(a, unit(1, arm="react")),
-        folder(b, unit(2, arm="react"), unit(2, start=SKILLS), carried={"skills": "0123456789ab"}),
+        folder(b, unit(2, arm="react"), unit(2, sources=(SKILLS,)), carried={"skills": "0123456789ab"}),
     ),
     "places in a stream": lambda a, b: (
-        folder(a, unit(1, arm="rsso+neural", start="stream 1/2 of 0123456789ab")),
-        folder(b, unit(2, arm="rsso+neural", start="stream 2/2 of 0123456789ab")),
+        folder(a, unit(1, arm="rsso+neural", sources=(place_in_stream(1),))),
+        folder(b, unit(2, arm="rsso+neural", sources=(place_in_stream(2),))),
     ),
     "names of one and the same file": lambda a, b: (
-        folder(a, unit(1, start=SKILLS), carried={"skills": "0123456789ab"}),
-        folder(b, unit(2, start="copy.json (0123456789ab)"), carried={"skills": "0123456789ab"}),
+        folder(a, unit(1, sources=(SKILLS,)), carried={"skills": "0123456789ab"}),
+        folder(b, unit(2, sources=(replace(SKILLS, name="copy.json"),)), carried={"skills": "0123456789ab"}),
     ),
 }
 
