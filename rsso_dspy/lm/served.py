@@ -5,6 +5,7 @@ list_models("http://127.0.0.1:8000/v1")     # ["smollm2-135m"]; [] where there i
 
 import http.client
 import json
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -35,8 +36,12 @@ def list_models(base_url: str | None, key: str | None = None) -> list[str]:
 
     def read_answer() -> Any:
         request = urllib.request.Request(f"{base_url.rstrip('/')}/models", headers=headers)
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=SECONDS) as answer:
-            return json.loads(answer.read(MOST_READ))
+        try:
+            with urllib.request.build_opener(_NoRedirects).open(request, timeout=SECONDS) as answer:
+                return json.loads(answer.read(MOST_READ))
+        except urllib.error.HTTPError as refused:
+            refused.close()  # it holds the connection
+            return None
 
     try:
         said = call_with_timeout(SECONDS, read_answer)

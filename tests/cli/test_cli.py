@@ -90,7 +90,6 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_would_say(rsso, tmp_path)
         ["run", "--tasks", "boil", "--per-task", "1", "--dry-run", "--out", "file/x"],
         ["compile", "--tasks", "boil", "-o", "file/x"],
         ["constitution", "build", "--tasks", "boil", "-o", "file/x"],
-        ["constitution", "merge", "file", "-o", "file/x"],
         ["config", "init", "file/x"],
         ["export", "done", "-o", "file/x"],
         ["skills", "export", "done", "boil::22", "-o", "file/x"],

@@ -46,7 +46,6 @@ def test_a_wrong_call_exits_2_names_the_fix_and_leaves_nothing(rsso, tmp_path, w
     [
         ('{"train": ["boil::22"], "val": ["boil::0", "boil::25"]}', "test split: boil::22, boil::25; take train or"),
         ('{"train": ["boil::1"], "val": ["boil::1"]}', "both in train and in val: boil::1"),
-        ('{"learn": ["boil::1"], "choose": ["boil::1"]}', "both in train and in val: boil::1"),
         ('{"train": ["boil::1"], "val": ["boil::2"], "confirm": ["boil::2"]}', "both in val and in confirm: boil::2"),
         ('{"train": ["boil::1"]}', "'val' is missing"),
         ('{"train": ["boil::1"], "val": ["boil::999"]}', "boil has no variant 999: its indices run from 0 to 29"),

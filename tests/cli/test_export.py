@@ -10,7 +10,7 @@ import pytest
 
 from rsso_dspy.config import load_config, make_price_lookup
 from rsso_dspy.pricing import itemize_costs
-from rsso_dspy.records import TrainingRecord, TrialResult, Usage, Variant
+from rsso_dspy.records import Source, TrainingRecord, TrialResult, Usage, Variant
 from rsso_dspy.report import parquet_export
 from rsso_dspy.report.metrics import compute_arm_metrics, group_by_arm
 from rsso_dspy.store.unit_store import Store
@@ -46,7 +46,8 @@ def folder(tmp_path_factory) -> Path:
         store.save(replace(made, trials=trials, memories=memories))
     store.save(record("react", "freeze", 21, [[80], None]))
     store.save(training("reflexion", 2))
-    store.save(replace(record("reflexion", "boil", 28, [[40]]), start="training on boil"))
+    learned = Source("reflections", "training", "boil")
+    store.save(replace(record("reflexion", "boil", 28, [[40]]), start="training on boil", sources=(learned,)))
     store.save_started(record("react", "freeze", 22, [[50]]))
     return store.folder
 

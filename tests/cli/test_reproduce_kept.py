@@ -11,7 +11,7 @@ from rsso_dspy import __version__
 from rsso_dspy.config import EMBEDDED, Config, load_config
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.provenance import make_provenance, make_run_identity
-from rsso_dspy.records import Usage
+from rsso_dspy.records import Source, Usage
 from rsso_dspy.store.manifest import Manifest, dump_config_toml, list_remote_addresses, load_invocations
 from rsso_dspy.store.merge_runs import merge_shards
 from rsso_dspy.store.run_spec import RunSpec, Shard
@@ -47,7 +47,8 @@ def test_a_run_that_keeps_nothing_has_its_command_put_together(rsso, tmp_path):
     store.open({**known, "prompts": "0", "carried": {"skills": "0123456789ab"}}, {"sso": "1"})
     for index in (22, 27):
         unit = replace(record("sso", "boil", index, [[1]]), protocol=known["protocol"])
-        store.save(replace(unit, start="mine.json (0123456789ab)"))
+        source = Source("skills", "file", "mine.json", "0123456789ab")
+        store.save(replace(unit, start="mine.json (0123456789ab)", sources=(source,)))
     code, out, err = rsso("reproduce", "old")
     assert code == 0
     assert "reconstructed from the records" in err

@@ -17,10 +17,9 @@ from tests.toy_package import installed
 PLAN = "Do not push the red button.\nFirst, add 2."
 
 
-def test_the_default_one_is_there_and_hashes_say_nothing_of_it():
+def test_the_default_one_is_there():
     assert list_benchmarks()[0] == DEFAULT == load_config().benchmark
     assert get_benchmark() is load_config().active_benchmark
-    assert "benchmark" not in load_config().resolve_settings()
     assert load_config(overrides=["benchmark=scienceworld"]).hash() == load_config().hash()
 
 

@@ -178,16 +178,6 @@ def test_an_error_is_noted_once_when_a_kill_leaves_its_record(tmp_path):
     assert spent(store) == 4
 
 
-def test_a_note_of_an_older_version_counts(tmp_path):
-    store = Store(tmp_path)
-    store.open(IDENTITY, {"rsso": "1"})
-    store.save_started(record("rsso", "boil", 22, ONE))
-    store.note_under_way(UNIT, "actor", Usage(calls=1), 2)
-    (file,) = tmp_path.rglob("*.under-way")
-    file.write_text('["actor", {"calls": 3}]\n["actor", {"cal')
-    assert spent(store) == 5
-
-
 # What shards spent
 
 

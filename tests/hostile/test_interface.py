@@ -358,12 +358,10 @@ def test_presets_name_their_interface():
     assert interface_of({"preset": "sso-adapt/1", "interface": "complete"}) == "complete"
 
 
-def test_what_folders_of_0_1_0_are_bound_to_stays():
+def test_folders_are_bound_to_the_prompts_of_their_interface():
     config = load_config(overrides=["protocol.preset=sso-adapt/1"])
-    assert "interface" not in config.resolve_settings()["protocol"]
     assert hash_prompts(config.active_benchmark, "complete") != hash_prompts(config.active_benchmark)
     assert make_run_identity(config, resolve_protocol(config))["prompts"] == hash_prompts(config.active_benchmark)
-    # A new memory's signatures are no change of the prompts that older folders are bound to.
     assert (hash_prompts(config.active_benchmark), hash_prompts(config.active_benchmark, "complete")) == (
         "51e0d00f1fbb",
         "ca40a8a01a01",

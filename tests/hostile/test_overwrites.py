@@ -34,7 +34,6 @@ ALONE = ("--tasks", "lifespan-longest-lived")
 WRITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "skills export": (("skills", "export", "run", "boil::22", "-o", "new/x.json"), ("x.json",)),
     "constitution build": (("constitution", "build", *ALONE, "-o", "new/x.json"), ("x.json",)),
-    "constitution merge": (("constitution", "merge", "book.json", "-o", "new/x.json"), ("x.json",)),
     "compile": (("compile", *ALONE, "-o", "new/x.json"), ("x.json",)),
     "program show": (("program", "show", "program.json", "--figure", "new/x.svg"), ("x.svg",)),
     "report --html": (("report", "run", "--html", "new/x.html"), ("x.html",)),
@@ -47,7 +46,7 @@ WRITES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """What writes a place that its user names, and files that it would write there."""
 
-ONCE = ("constitution build", "constitution merge", "compile", "config init", "run")
+ONCE = ("constitution build", "compile", "config init", "run")
 """Those that write over nothing, not even their own; or that play, which other tests have."""
 
 

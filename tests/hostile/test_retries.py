@@ -248,11 +248,3 @@ def test_trials_that_differ_are_not_said_to_be_equal(tmp_path):
 
 def test_the_embedded_model_plays_as_before():
     assert resolve_protocol(load_config()).id == "adapt/2"
-    config = load_config()
-    assert set(config.resolve_settings()["backends"]["embedded"]) == {
-        "model",
-        "temperature",
-        "max_tokens",
-        "adapter",
-        "roles",
-    }

@@ -34,7 +34,7 @@ CONFIGS = st.fixed_dictionaries(
         "seed": st.integers(0, 2**31 - 1),
         "protocol": tables(trials=COUNTS, frozen=st.booleans(), setting=st.sampled_from(["adaptation", "transfer"])),
         "memory": tables(
-            reflections=COUNTS,
+            reflections=tables(size=COUNTS),
             skills=tables(retrieved=COUNTS, feedback=st.booleans()),
             constitution=tables(categories=st.lists(st.sampled_from(["error", "progress"])), examples=TEXTS),
         ),

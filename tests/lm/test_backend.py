@@ -1,6 +1,4 @@
-import json
 import logging
-import re
 
 import dspy
 import pytest
@@ -181,9 +179,3 @@ def test_answers_that_were_cut_off_are_counted_and_not_printed(caplog):
             act(Backend(BackendConfig(model="hosted_vllm/m", base_url=served.url, adapter="json")), ledger)
     assert ledger.usage_by_role()["actor"].truncated == 2
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-def test_settings_that_are_new_change_no_hash_where_they_are_not_set():
-    config = load_config(overrides=["backend=vllm"])
-    assert not {"ask_again", "action_choice"} & set(re.findall(r"\w+", json.dumps(config.resolve_settings())))
-    assert load_config(overrides=["backend=vllm", "backends.vllm.ask_again=true"]).hash() != config.hash()

@@ -18,7 +18,6 @@ from rsso_dspy.optimize.paired_test import (
 )
 from rsso_dspy.report.statistical_tests import (
     bootstrap_mean,
-    bootstrap_mean_of_means,
     bootstrap_scores,
     run_sign_test,
     run_wilcoxon_test,
@@ -227,7 +226,6 @@ def test_a_score_that_cannot_be_compared_is_refused_by_its_number(bad, shown):
         (lambda: run_sign_test(differences), "value 3"),
         (lambda: bootstrap_mean({"boil": [1.0], "freeze": differences}), "value 3 of freeze"),
         (lambda: bootstrap_scores([("boil", each) for each in differences]), "value 3 of boil"),
-        (lambda: bootstrap_mean_of_means({"a": {"boil": differences}}), "value 3 of boil"),
     ):
         with pytest.raises(UsageError, match=f"{name} is {shown}.*: only numbers from -1"):
             statistic()

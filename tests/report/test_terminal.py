@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, Group
 
-from rsso_dspy.records import State
+from rsso_dspy.records import Failure, State
 from rsso_dspy.report.terminal import compute_needed_width, create_named_table, replace_controls
 from rsso_dspy.store.unit_store import Store
 from tests.cli.conftest import rsso  # noqa: F401 - a fixture
@@ -34,7 +34,7 @@ def test_what_a_model_or_a_server_said_reaches_the_terminal_as_text(rsso, tmp_pa
     shown = {"plans_from_past_attempts": HOSTILE, "skills:": HOSTILE}
     store.save(replace(unit, trials=(replace(trial, trajectory=trajectory, shown=shown),)))
     failed = record("rsso", "boil", 27, [None])
-    store.save(replace(failed, trials=(replace(failed.trials[0], error=HOSTILE),)))
+    store.save(replace(failed, trials=(replace(failed.trials[0], failure=Failure("LMError", HOSTILE)),)))
     for words in (("show", "run", "boil::22", "--prompts"), ("show", "run", "boil::27"), ("report", "run")):
         code, out, err = rsso(*words)
         assert code == 0, err
