@@ -10,9 +10,9 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 58_194,
+    "lines of the package": 58_198,
     "files of the package": 494,
-    "lines of tests": 41_100,
+    "lines of tests": 37_740,
     "functions over 60 lines": 12,
     "functions with over 8 parameters": 11,
     "options of all commands": 218,
@@ -41,7 +41,7 @@ def sizes() -> dict[str, int]:
     return {
         "lines of the package": count_lines(python_files(PACKAGE)),
         "files of the package": len(python_files(PACKAGE)),
-        "lines of tests": 41_100,
+        "lines of tests": count_lines(python_files(ROOT / "tests")),
         "functions over 60 lines": sum(count_function_lines(each) > LONG for each in functions),
         "functions with over 8 parameters": sum(count_parameters(each) > MANY for each in functions),
         "options of all commands": sum(options.values()),
