@@ -5,7 +5,6 @@ from collections.abc import Callable
 from rsso_dspy.environments.alfworld import lessons, tasks
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.replay import replay_episode
 from rsso_dspy.environments.alfworld.wording import word_action
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
 from rsso_dspy.environments.grammar import Grammar
@@ -78,6 +77,5 @@ BENCHMARK = Benchmark(
     check_variants=tasks.check_games,
     count_variants=tasks.count_games,
     find_data=tasks.find_data,
-    replay=replay_episode,
     interfaces={"complete": RECENT},
 )
