@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import GoldUnknown, NotInstalled, SplitError, UnknownName, UsageError
+from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 __all__ = [
@@ -241,16 +241,6 @@ class Benchmark:
         """Return the actions of a training variant's solution, in the wording of an interface; `data` is the user's
         data folder, if there is one. Raises what `check_gold_paths` raises, and `GoldUnknown`."""
         self.check_gold_paths([variant])
-        return self._word_gold_path(variant, data, interface)
-
-    def find_ceiling_path(self, variant: Variant, data: str | None = None, interface: str = "sso") -> tuple[str, ...]:
-        """Return the same for a variant of any split, to play it for its points alone: no prompt, memory or record may
-        hold it. Raises `GoldUnknown`."""
-        if self.own_gold_path is None:
-            raise GoldUnknown(f"{self.name} has no gold paths, so none of {variant.key} is known")
-        return self._word_gold_path(variant, data, interface)
-
-    def _word_gold_path(self, variant: Variant, data: str | None, interface: str) -> tuple[str, ...]:
         assert self.own_gold_path is not None
         in_data = data is not None and self.gold_path_in is not None
         path = self.gold_path_in(variant, data) if in_data else self.own_gold_path(variant)  # type: ignore[misc, arg-type]

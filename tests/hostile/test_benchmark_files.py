@@ -227,12 +227,12 @@ def test_a_test_problem_level_or_game_in_a_calibration_is_refused(rsso, name, tr
     ],
 )
 def test_a_folder_that_lacks_games_is_played_as_far_as_it_goes_and_that_is_said(rsso, splits, code, says):
-    from rsso_dspy.environments.alfworld.maker import make_game
+    from rsso_dspy.environments.alfworld.tasks import load_made_game
 
     for split in splits:
         folder = Path("mine/json_2.1.1", split, "pick_and_place_simple-Pen-None-Desk-1", "trial_T1")
         folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(make_game("pick_and_place_simple", 1)))
+        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game("pick_and_place_simple", 1)))
     words = ("run", "--benchmark", "alfworld", "--methods", "react", "--per-task", "2", *FAST)
     found, _, err = rsso(*words, "--set", "environment.data=mine", "--dry-run", "--out", "r")
     assert (found, says in " ".join(err.split())) == (code, True), err

@@ -66,11 +66,6 @@ def find_solution(variant: Variant) -> tuple[str, ...]:
     return _get_row(variant)[1]
 
 
-def list_made(domain: str) -> list[Variant]:
-    """The variants whose problems were made here."""
-    return [TABLE.variant(domain, index) for index in range(_FIRST_FILE)]
-
-
 def load_setup(variant: Variant, folder: str | None = None) -> Problem:
     """The problem of a variant. ``folder``: where AgentBoard's are. Raises ``UsageError`` when one of those is asked
     for and not there, ``DamagedFile`` with line and reason when it cannot be read, or not be solved."""
