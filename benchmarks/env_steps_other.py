@@ -59,14 +59,14 @@ def main() -> None:
 def _time_alfworld(rounds: int) -> dict[str, object]:
     """Milliseconds of a step here and of one of the package's, their ratio, and the steps timed."""
     from rsso_dspy.environments.alfworld.environment import AlfWorld
-    from rsso_dspy.environments.alfworld.maker import make_game
+    from rsso_dspy.environments.alfworld.tasks import load_made_game
 
     of = get_benchmark("alfworld")
     ours, theirs = [], []
     environment = AlfWorld(None)  # made games, whatever games the user has
     with TemporaryDirectory() as folder:
         for task in of.table.tasks():
-            game = make_game(task, 0)
+            game = load_made_game(task, 0)
             path = Path(folder, task, "game.tw-pddl")
             path.parent.mkdir()
             path.write_text(json.dumps(game), encoding="utf-8")

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from rsso_dspy.cli import (
-    benchmarks,
     coding,
     compile,
     config,
@@ -13,7 +12,6 @@ from rsso_dspy.cli import (
     doctor,
     evaluate,
     export,
-    golds,
     hooks,
     memory,
     merge,
@@ -50,11 +48,9 @@ app.command("paper")(paper.print_paper)
 app.command("show")(show.show_unit)
 app.command("tasks")(tasks.print_tasks)
 app.command("doctor")(doctor.check_setup)
-app.add_typer(benchmarks.app, name="benchmarks")
 app.add_typer(coding.app, name="coding")
 app.add_typer(config.app, name="config")
 app.add_typer(constitution.app, name="constitution")
-app.add_typer(golds.app, name="golds")
 app.add_typer(hooks.app, name="hooks")
 app.add_typer(memory.app, name="memory")
 app.add_typer(program.app, name="program")

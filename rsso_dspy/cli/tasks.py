@@ -1,5 +1,6 @@
 """`rsso-dspy tasks`: list tasks and variants."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, get_args
 
 from rsso_dspy.cli.options import BenchmarkName, ConfigFile, build_config
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> None:
-    """List the task types of the benchmark with their splits and held-out variants."""
+    """List the task types of the benchmark with their splits and held-out variants, and the benchmarks installed."""
     from rich.table import Table
 
     from rsso_dspy.environments.splits import FIRST
@@ -36,6 +37,21 @@ def print_tasks(benchmark: BenchmarkName = None, config: ConfigFile = None) -> N
     sample = "the first of the test split" if selection == FIRST else f"selection {selection}"
     steps = f"floor(1.5 x gold length) per trial, smallest to largest of these.{_describe_limits(of)}"
     echo(f"Held-out: {sample}. Steps: {steps}")
+    echo("Installed benchmarks, for --benchmark:")
+    for line in _describe_benchmarks():
+        echo(line)
+
+
+def _describe_benchmarks() -> Iterator[str]:
+    """Yield a line for each installed benchmark: name and version, or why it cannot be loaded."""
+    from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
+    from rsso_dspy.errors import UsageError
+
+    for name in list_benchmarks():
+        try:
+            yield f"{name} {get_benchmark(name).version}"
+        except UsageError as error:
+            yield f"{name}: {error}"
 
 
 def _describe_limits(of: "Benchmark") -> str:

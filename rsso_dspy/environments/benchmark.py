@@ -14,20 +14,18 @@ name in the configuration.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from importlib.resources import files
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
-from rsso_dspy.environments.golds import GoldTable
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.pool import PooledEnvironment
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.environments.transcripts import ReplayedRun
-from rsso_dspy.errors import GoldUnknown, NotInstalled, SplitError, UnknownName, UsageError
+from rsso_dspy.errors import NotInstalled, SplitError, UnknownName, UsageError
 from rsso_dspy.records import Lesson, Split, State, Step, Variant
 
 __all__ = [
@@ -139,8 +137,6 @@ class Benchmark:
     examples: Callable[[], tuple[str, ...]] = tuple
     """Examples of training play with rules that patterns drew, for a neuro-symbolic writer without a file of examples.
     Without any, such a writer is refused."""
-    golds: GoldTable | None = None
-    """For `rsso-dspy golds verify`."""
     own_gold_path: Callable[[Variant], Sequence[str]] | None = None
     """The actions of the variant's solution, for a gold teacher of a compile; None if there are no such solutions. May
     take minutes; raises ``GoldUnknown``. Asked for training variants alone: `find_gold_path` sees to that."""
@@ -166,9 +162,6 @@ class Benchmark:
     count_variants: Callable[[str], Mapping[tuple[str, Split], int]] | None = None
     """Returns how many variants of each task type and split the user's data folder holds, the first ones of the split;
     those of a pair that is not named, none. If None, a folder holds all of them or is refused."""
-    replay: Callable[[Mapping[str, Any], Sequence[str], str | None], Iterator[ReplayedRun]] | None = None
-    """Replays one recorded episode, given its table of texts and the user's data folder; see `transcripts.py`. Raises
-    ``LookupError``, ``TypeError`` or ``ValueError`` for an episode of another form."""
     interfaces: Mapping[str, str] = field(default_factory=dict)
     """Interface other than `sso` to its action texts, as far as variants share them; see `Environment`. Part of a
     folder's identity."""
@@ -248,16 +241,6 @@ class Benchmark:
         """Return the actions of a training variant's solution, in the wording of an interface; `data` is the user's
         data folder, if there is one. Raises what `check_gold_paths` raises, and `GoldUnknown`."""
         self.check_gold_paths([variant])
-        return self._word_gold_path(variant, data, interface)
-
-    def find_ceiling_path(self, variant: Variant, data: str | None = None, interface: str = "sso") -> tuple[str, ...]:
-        """Return the same for a variant of any split, to play it for its points alone: no prompt, memory or record may
-        hold it. Raises `GoldUnknown`."""
-        if self.own_gold_path is None:
-            raise GoldUnknown(f"{self.name} has no gold paths, so none of {variant.key} is known")
-        return self._word_gold_path(variant, data, interface)
-
-    def _word_gold_path(self, variant: Variant, data: str | None, interface: str) -> tuple[str, ...]:
         assert self.own_gold_path is not None
         in_data = data is not None and self.gold_path_in is not None
         path = self.gold_path_in(variant, data) if in_data else self.own_gold_path(variant)  # type: ignore[misc, arg-type]

@@ -12,11 +12,9 @@ import pytest
 import typer
 
 from rsso_dspy.cli.play import exit_if_incomplete
-from rsso_dspy.environments.benchmark import get_benchmark
+from rsso_dspy.environments.benchmark import get_benchmark, list_benchmarks
 from rsso_dspy.environments.pddl.game import Game, load_domain
-from rsso_dspy.environments.pddl.grounding import World
-from rsso_dspy.environments.pddl.search import find_plan
-from rsso_dspy.environments.pddl.tasks import load_setup
+from rsso_dspy.environments.pddl.tasks import find_solution, load_setup
 from rsso_dspy.experiment.executor import RunOutcome
 from rsso_dspy.programs.methods import METHODS
 from rsso_dspy.records import Failure
@@ -47,11 +45,11 @@ SMALLER = {"alfworld": "1"}
 def test_tasks_are_listed_and_a_little_is_played(rsso, name):
     code, out, _ = rsso("tasks", "--benchmark", name)
     assert code == 0
-    assert len(out.splitlines()) == 2 + len(get_benchmark(name).table.tasks())
+    assert len(out.splitlines()) == 3 + len(get_benchmark(name).table.tasks()) + len(list_benchmarks())
     most = get_benchmark(name).most_steps
     assert (f"{name} ends a trial after 50" in " ".join(out.split()), f" {most}-{most}" in out) == (most == 50,) * 2
     assert f"{name} {get_benchmark(name).version} plays" in rsso("doctor", "--benchmark", name, *FAST)[1]
-    assert f"{name} {get_benchmark(name).version}: " in rsso("benchmarks", "list")[1]
+    assert f"\n{name} {get_benchmark(name).version}\n" in out, "it is listed"
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -170,10 +168,7 @@ def test_all_four_domains_are_solved_through_the_agent_by_a_model_that_knows_pla
     plans = {}
     for task in get_benchmark("pddl").table.tasks():
         (variant,) = get_benchmark("pddl").table.held_out(task, n=1)
-        problem = load_setup(variant)
-        game = Game(load_domain(task), problem)
-        plan = find_plan(World(load_domain(task), problem)) or []
-        plans[game.goal.strip()] = iter([game.phrases.say_action(each.name, each.arguments) for each in plan])
+        plans[Game(load_domain(task), load_setup(variant)).goal.strip()] = iter(find_solution(variant))
 
     def follow_plan(request: dict) -> Said:
         text = "\n".join(message["content"] for message in request["messages"])
@@ -206,52 +201,3 @@ def test_repeating_is_advised_only_where_it_may_help(capsys, kind, says):
     said = " ".join(capsys.readouterr().err.split())
     assert all(text in said for text in says), said
     assert ("repeat the command" in said) == (kind == "SimulatorDied")
-
-
-TRANSCRIPT = {
-    "format": "pddl-mine-1",
-    "text": [
-        "Ball1 is a ball.  Ball1 is at rooma.  Left is a gripper.  Left is free.  Robby is at rooma.  Room rooma "
-        "Room roomb",
-        "pick ball1 rooma left",
-        "Ball1 is a ball.  Ball1 is carrying left.  Left is a gripper.  Robby is at rooma.  Room rooma Room roomb",
-    ],
-    "episodes": [
-        {
-            "id": 7, "domain": "gripper", "file": "mine.pddl", "problem_index": 0, "init_obs": 0,
-            "goal": "The goal is to satisfy the following conditions: ball1 is at roomb. ",
-            "init_actions": [
-                "Move from rooma to roomb. ", "Pick up ball1 at rooma with arm left. ", "check valid actions",
-            ],
-            "runs": [{"kind": "scripted", "steps": [[1, 2, 0.0, 0, 1, "ce22c200", 0]]}],
-        }
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "says"),
-    [
-        (lambda data: data.update(kept=1), 0, ["episode 1 of 1", "pddl: 1 episodes, 1 runs, 1 steps, 0 differences"]),
-        (lambda data: data["episodes"][0]["runs"][0]["steps"][0].__setitem__(2, 0.5), 1,
-         ["step 1 'pick ball1 rooma left': progress", "recorded 0.5", "played   0.0", "1 differences"]),
-        (lambda data: data["text"].__setitem__(2, "no such thing"), 1, ["observation", "recorded 'no such thing'"]),
-        (lambda data: data["episodes"][0]["init_actions"].pop(), 1, ["episode 7 (gripper mine.pddl): first actions"]),
-        (lambda data: data["text"].__setitem__(0, "Nothing."), 2, ["episode 0 (from 0)", "no sentence of gripper"]),
-        (lambda data: data["episodes"][0].pop("runs"), 2, ["episode 0 (from 0) is none of pddl: KeyError: 'runs'"]),
-        (lambda data: data["episodes"][0].update(domain="chess"), 2, ["unknown domain 'chess'"]),
-        (lambda data: data.update(format="chess-1"), 2, ["unknown benchmark 'chess'"]),
-        (lambda data: data.update(format="scienceworld-1"), 2, ["plays no recorded transcripts"]),
-        (lambda data: data.update(text=[1]), 2, ["text is no list of texts"]),
-        (lambda data: data.update(episodes={}), 2, ["episodes is no list"]),
-        (lambda data: data.pop("format"), 2, ["it names no format"]),
-    ],
-)  # fmt: skip
-def test_every_difference_from_a_recorded_transcript_is_printed(rsso, change, code, says):
-    data = json.loads(json.dumps(TRANSCRIPT))
-    change(data)
-    Path("recorded.json").write_text(json.dumps(data))
-    found, out, err = rsso("benchmarks", "replay", "recorded.json")
-    assert found == code, out + err
-    assert all(text in " ".join((out + err).split()) or text in out for text in says), out + err
-    assert "Traceback" not in err

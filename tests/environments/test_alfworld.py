@@ -17,8 +17,8 @@ from rsso_dspy.config import load_config
 from rsso_dspy.environments.alfworld import BENCHMARK, tasks
 from rsso_dspy.environments.alfworld.engine import Engine
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.maker import make_game
 from rsso_dspy.environments.alfworld.subgoals import parse_goal
+from rsso_dspy.environments.alfworld.tasks import load_made_game
 from rsso_dspy.environments.alfworld.wording import split_first, to_engine, to_published, to_recent
 from rsso_dspy.environments.benchmark import PlainSettings
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
@@ -29,13 +29,15 @@ from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.teacher import Teacher, open_lead
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import State, Step
+from scripts.make_alfworld_games import make_game
+from tests.environments.transcripts import replay_alfworld
 
 TABLE = BENCHMARK.table
 PUT = "pick_and_place_simple"
-CUT = make_game(PUT, 2)["pddl_problem"][:300]
+CUT = load_made_game(PUT, 2)["pddl_problem"][:300]
 REFUSED = (
-    {"pddl_problem": make_game(PUT, 2)["pddl_problem"].replace("(atLocation agent1", "(standsOn agent1")},
-    {"pddl_problem": make_game(PUT, 2)["pddl_problem"].replace("(:goal (and", "(:goal (and (flies agent1)")},
+    {"pddl_problem": load_made_game(PUT, 2)["pddl_problem"].replace("(atLocation agent1", "(standsOn agent1")},
+    {"pddl_problem": load_made_game(PUT, 2)["pddl_problem"].replace("(:goal (and", "(:goal (and (flies agent1)")},
 )
 """Parts of games that only the engine finds damaged."""
 
@@ -59,14 +61,14 @@ def data(tmp_path):
     for split, index in (("train", 0), ("valid_unseen", 1)):
         folder = root / split / f"{PUT}-Pen-None-Desk-{index}" / "trial_T1"
         folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index)))
+        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game(PUT, index)))
     broken = {
         f"{PUT}-Pen-None-Desk-7": '{"pddl_problem": "", "gram',
-        f"{PUT}-PenSliced-None-Desk-7": json.dumps(make_game(PUT, 2)),
-        "fly-Pen-None-Desk-7": json.dumps(make_game(PUT, 2)),
-        f"{PUT}-Pen-None-Desk-8": json.dumps(make_game(PUT, 2) | {"solvable": False}),
-        f"{PUT}-Pen-None-Desk-9": json.dumps(make_game(PUT, 2) | {"pddl_problem": CUT}),
-        f"{PUT}-Pen-None-Desk-10": json.dumps(make_game(PUT, 2) | {"grammar": " "}),
+        f"{PUT}-PenSliced-None-Desk-7": json.dumps(load_made_game(PUT, 2)),
+        "fly-Pen-None-Desk-7": json.dumps(load_made_game(PUT, 2)),
+        f"{PUT}-Pen-None-Desk-8": json.dumps(load_made_game(PUT, 2) | {"solvable": False}),
+        f"{PUT}-Pen-None-Desk-9": json.dumps(load_made_game(PUT, 2) | {"pddl_problem": CUT}),
+        f"{PUT}-Pen-None-Desk-10": json.dumps(load_made_game(PUT, 2) | {"grammar": " "}),
     }
     for name, text in broken.items():
         (root / "train" / name / "trial_T1").mkdir(parents=True)
@@ -83,7 +85,7 @@ def test_a_made_game_of_every_type_is_won_by_its_walkthrough_in_either_wording(e
         assert first.observation.startswith("You are in the middle of a room.")
         assert parse_goal(env.task), env.task
         steps, states, scores = [], [first], []
-        for action in make_game(task, variant.index)["walkthrough"]:
+        for action in load_made_game(task, variant.index)["walkthrough"]:
             moved = env.step(to_engine(action, verb == "move"))
             states.append(moved.state)
             steps.append(Step(action, moved.action, moved.state, moved.reward, moved.score, moved.understood))
@@ -105,7 +107,7 @@ def test_the_same_game_says_the_same_whatever_was_played_before(env):
         first = env.reset(TABLE.variant("pick_two_obj_and_place", 3))
         return first, [env.step(action) for action in action_list], env.admissible_actions()
 
-    walk = make_game("pick_two_obj_and_place", 3)["walkthrough"]
+    walk = load_made_game("pick_two_obj_and_place", 3)["walkthrough"]
     before = play(walk)
     env.reset(TABLE.variant(PUT, 5))
     assert play(walk) == before
@@ -115,11 +117,13 @@ def test_the_same_game_says_the_same_whatever_was_played_before(env):
 def test_made_games_differ_from_each_other_and_no_test_game_is_a_training_game():
     for task in TABLE.tasks():
         made = {
-            split: {make_game(task, i)["pddl_problem"] for i in list(TABLE.indices(task, split))[:60]}
+            split: {load_made_game(task, i)["pddl_problem"] for i in list(TABLE.indices(task, split))[:60]}
             for split in ("train", "dev", "test")
         }
         assert not made["test"] & (made["train"] | made["dev"])
         assert len(made["train"]) == 60
+        for index in (0, TABLE.indices(task, "dev")[0], TABLE.indices(task, "test")[-1]):
+            assert make_game(task, index) == tuple(tasks._read_made(task)[index]), "their script makes the same"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,7 @@ def test_a_killed_process_is_reported_and_a_grown_one_replaced():
 
 
 def test_a_game_that_the_engine_cannot_load_is_named_and_the_next_is_played():
-    engine, game = Engine(20, 1 << 40), make_game(PUT, 0)
+    engine, game = Engine(20, 1 << 40), load_made_game(PUT, 0)
     for part in REFUSED:
         with pytest.raises(EnvironmentFailure, match=r"cannot load a made game: \w+") as raised:
             engine.load(None, game | part)
@@ -216,7 +220,7 @@ def test_a_run_skips_a_game_that_the_engine_cannot_load_and_its_streams_go_on(da
     for index, part in ((2, REFUSED[0]), (3, {})):
         folder = data / "json_2.1.1" / "valid_unseen" / f"{PUT}-Pen-None-Desk-{index}" / "trial_T1"
         folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index) | part))
+        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game(PUT, index) | part))
     tasks._read_games.cache_clear()
     bad = TABLE.held_out(PUT, n=2)[1].key
     settings = [f"environment.data={data}", "embedder.model=hash", "protocol.steps=2", "protocol.trials=1"]
@@ -247,7 +251,7 @@ def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_cou
     monkeypatch.delenv("ALFWORLD_DATA")
     played = AlfWorld(str(data))
     played.reset(TABLE.variant(PUT, 0))
-    for action in make_game(PUT, 0)["walkthrough"]:
+    for action in load_made_game(PUT, 0)["walkthrough"]:
         moved = played.step(action)
     assert moved.score == 100
     with pytest.raises(
@@ -262,7 +266,7 @@ def test_games_of_the_user_are_played_and_those_that_cannot_be_are_named_and_cou
 
 def test_a_game_of_the_old_wording_is_won_and_answered_in_either(data):
     (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
-    game = make_game(PUT, 0)
+    game = load_made_game(PUT, 0)
     old = game["grammar"].replace("move {o} to {r}", "put {o} in/on {r}")
     old = old.replace("You move the {o.name} to the {r.name}.", "You put the {o.name} in/on the {r.name}.")
     assert old != game["grammar"]
@@ -281,7 +285,7 @@ def test_a_game_of_the_old_wording_is_won_and_answered_in_either(data):
 
 def test_a_recorded_episode_is_played_again_and_every_difference_told(data):
     (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
-    walk, engine, text = make_game(PUT, 0)["walkthrough"], Engine(20, 1 << 40), []
+    walk, engine, text = load_made_game(PUT, 0)["walkthrough"], Engine(20, 1 << 40), []
 
     def note(said: str) -> int:
         text.append(said.strip())
@@ -302,28 +306,26 @@ def test_a_recorded_episode_is_played_again_and_every_difference_told(data):
         "runs": [{"kind": "walkthrough", "steps": steps}, {"kind": "look_after_won", "steps": [ended]},
                  {"kind": "probe", "steps": [list(each) for each in steps[:2]]}],
     }  # fmt: skip
-    assert BENCHMARK.replay is not None
-    runs = list(BENCHMARK.replay(episode, text, str(data)))
+    runs = list(replay_alfworld(episode, text, str(data)))
     assert [(run.steps, run.differences) for run in runs] == [(0, ()), (len(walk), ()), (1, ()), (2, ())]
     steps[0][4] += 1
     text[episode["init_obs"]] = "elsewhere"
-    (start_found,), (step_found,), _, _ = (run.differences for run in BENCHMARK.replay(episode, text, str(data)))
+    (start_found,), (step_found,), _, _ = (run.differences for run in replay_alfworld(episode, text, str(data)))
     assert (start_found.field, step_found.field) == ("first observation", "number of actions")
-    for folder, says in ((None, "name your folder of games"), (str(data / "json_2.1.1" / "train"), "is not there")):
-        with pytest.raises(UsageError, match=says):
-            list(BENCHMARK.replay(episode, text, folder))
 
 
 def test_gold_paths_are_those_of_the_folder_in_the_wording_of_the_interface(data):
     (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
-    path.write_text(json.dumps(make_game(PUT, 7)))
+    path.write_text(json.dumps(load_made_game(PUT, 7)))
     tasks._read_games.cache_clear()
-    variant, walk = TABLE.variant(PUT, 0), make_game(PUT, 7)["walkthrough"]
+    variant, walk = TABLE.variant(PUT, 0), load_made_game(PUT, 7)["walkthrough"]
     for interface, verb in (("sso", "put "), ("complete", "move ")):
         found = BENCHMARK.find_gold_path(variant, str(data), interface)
         assert [to_engine(action, True) for action in found] == walk
         assert found[-1].startswith(verb)
-    assert [to_engine(each, True) for each in BENCHMARK.find_gold_path(variant)] == make_game(PUT, 0)["walkthrough"]
+    assert [to_engine(each, True) for each in BENCHMARK.find_gold_path(variant)] == load_made_game(PUT, 0)[
+        "walkthrough"
+    ]
     calibration = Calibration((variant,), TABLE.dev_sample(PUT, 1), benchmark="alfworld")
     config = load_config(overrides=["benchmark=alfworld", f"environment.data={data}", "embedder.model=hash"])
     with session(config) as live:
@@ -339,7 +341,7 @@ def test_a_demonstration_leaves_out_games_that_cannot_be_loaded(data):
     for index, game in ((2, {"pddl_problem": "(define (problem x))"}), (3, {})):
         folder = data / "json_2.1.1" / "train" / f"{PUT}-Pen-None-Desk-0{index}" / "trial_T1"
         folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(make_game(PUT, index) | game))
+        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game(PUT, index) | game))
     (path,) = (data / "json_2.1.1" / "train").glob(f"{PUT}-Pen-None-Desk-0/*/*")
     path.write_text(path.read_text().replace('"solvable": true', '"solvable": true, "broken'))
     tasks._read_games.cache_clear()

@@ -1,5 +1,6 @@
 """The PDDL games: what they say, what counts, and that their problems can be solved."""
 
+import copy
 import subprocess
 import sys
 
@@ -9,15 +10,14 @@ from rsso_dspy.environments.goals import Goal, GoalProgress
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
 from rsso_dspy.environments.pddl.game import NOT_AN_ACTION, NOT_POSSIBLE, Game, load_domain
-from rsso_dspy.environments.pddl.generator import find_any_plan
 from rsso_dspy.environments.pddl.grounding import World
 from rsso_dspy.environments.pddl.reader import read_domain, read_setup
-from rsso_dspy.environments.pddl.rebuilding import rebuild_setup
-from rsso_dspy.environments.pddl.search import find_plan
-from rsso_dspy.environments.pddl.tasks import list_made, load_setup
+from rsso_dspy.environments.pddl.tasks import _list_rows, find_solution, load_setup
 from rsso_dspy.environments.pddl.wording import split_words
 from rsso_dspy.errors import SplitError
 from rsso_dspy.records import Lesson
+from scripts.make_pddl import find_worded_plan, make_text
+from tests.environments.transcripts import rebuild_setup, replay_pddl
 
 DOMAINS = BENCHMARK.table.tasks()
 GRIPPER = """(define (problem two) (:domain gripper)
@@ -135,33 +135,38 @@ def test_types_constants_equality_and_denials_are_understood():
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_problems_are_solved_by_the_plans_that_grade_them(domain):
-    variants = list_made(domain)
+    variants = [BENCHMARK.table.variant(domain, index) for index in range(70)]
     problems = [load_setup(variant) for variant in variants]
     assert len({problem.key for problem in problems}) == len(problems), "no two are the same, in whatever split"
     lengths = [BENCHMARK.gold_length(variant) for variant in variants]
     assert lengths[:40] == sorted(lengths[:40])
     assert lengths[50:70] == sorted(lengths[50:70])
-    for variant in (variants[1], variants[41], variants[55]):
-        world = World(load_domain(domain), load_setup(variant))
-        assert len(find_any_plan(world)) == BENCHMARK.gold_length(variant), variant
+    for variant, problem in zip(variants, problems, strict=True):
+        game = Game(load_domain(domain), problem)
+        won = [(game.step(action).valid, game.won)[1] for action in find_solution(variant)]
+        assert won == [False] * (len(won) - 1) + [True], variant
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_shipped_problems_and_plans_are_what_their_script_makes(domain):
+    for index in (1, 41, 55):
+        text, plan = _list_rows(domain)[index]
+        number = int(text.partition(")")[0].rpartition("-")[2])
+        assert (text, plan) == (make_text(domain, number), tuple(find_worded_plan(domain, text)))
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_a_plan_in_the_words_that_are_offered_earns_all_points(domain):
     env = PddlEnvironment()
     variant = BENCHMARK.table.train_sample(domain, 3)[2]
-    world = World(load_domain(domain), load_setup(variant))
     env.reset(variant)
     assert env.action_templates != BENCHMARK.action_templates
     assert isinstance(env, GoalProgress)
     assert not all(goal.done for goal in env.goal_progress())
-    plan = find_plan(world)
-    assert plan
     total = 0
-    for action in plan:
-        phrase = Game(load_domain(domain), load_setup(variant)).phrases.say_action(action.name, action.arguments)
-        assert phrase.rstrip(". ") in env.admissible_actions()
-        transition = env.step(phrase)
+    for action in find_solution(variant):
+        assert action in env.admissible_actions()
+        transition = env.step(action)
         total += transition.reward
         assert transition.understood
     assert (transition.done, transition.score, total) == (True, 100, 100)
@@ -243,3 +248,35 @@ def test_the_same_is_said_whatever_the_order_of_sets():
         for seed in ("1", "2")
     }  # fmt: skip
     assert len(said) == 1
+
+
+TEXT = [
+    "Ball1 is a ball.  Ball1 is at rooma.  Left is a gripper.  Left is free.  Robby is at rooma.  Room rooma "
+    "Room roomb",
+    "pick ball1 rooma left",
+    "Ball1 is a ball.  Ball1 is carrying left.  Left is a gripper.  Robby is at rooma.  Room rooma Room roomb",
+]
+EPISODE = {
+    "id": 7, "domain": "gripper", "file": "mine.pddl", "problem_index": 0, "init_obs": 0,
+    "goal": "The goal is to satisfy the following conditions: ball1 is at roomb. ",
+    "init_actions": ["Move from rooma to roomb. ", "Pick up ball1 at rooma with arm left. ", "check valid actions"],
+    "runs": [{"kind": "scripted", "steps": [[1, 2, 0.0, 0, 1, "ce22c200", 0]]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        (lambda _: None, []),
+        (lambda episode: episode["runs"][0]["steps"][0].__setitem__(2, 0.5), ["progress"]),
+        (lambda episode: episode["runs"][0]["steps"][0].__setitem__(1, 0), ["observation"]),
+        (lambda episode: episode["init_actions"].pop(), ["first actions"]),
+    ],
+)
+def test_every_difference_from_a_recorded_transcript_is_told(change, fields):
+    episode = copy.deepcopy(EPISODE)
+    change(episode)
+    start, run = replay_pddl(episode, TEXT, None)
+    assert ([each.field for each in (*start.differences, *run.differences)], run.steps) == (fields, 1)
+    with pytest.raises(ValueError, match="no sentence of gripper"):
+        next(replay_pddl(episode | {"init_obs": 1}, TEXT, None))

@@ -13,7 +13,7 @@ from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.environments.pddl import BENCHMARK
 from rsso_dspy.environments.pddl.game import load_domain
 from rsso_dspy.environments.pddl.reader import read_setup
-from rsso_dspy.environments.pddl.tasks import read_file
+from rsso_dspy.environments.pddl.tasks import _list_rows, read_file
 from rsso_dspy.errors import DamagedFile
 from rsso_dspy.store.unit_store import Store
 from tests.environments.test_pddl import BLOCKS, GRIPPER
@@ -78,11 +78,9 @@ def own(tmp_path) -> Path:
     """A folder as AgentBoard's, with one problem of each domain."""
     folder = tmp_path / "mine"
     made = {task: BENCHMARK.table.variant(task, 0) for task in BENCHMARK.table.tasks()}
-    from rsso_dspy.environments.pddl.generator import make_text
-
     for task in made:
         (folder / task).mkdir(parents=True)
-        text = GRIPPER if task == "gripper" else make_text(task, 3)
+        text = GRIPPER if task == "gripper" else _list_rows(task)[0][0]
         (folder / task / "p01.pddl").write_text(text)
     return folder
 
@@ -197,7 +195,7 @@ def test_a_benchmark_whose_extra_is_missing_says_how_to_install_it(rsso, monkeyp
     says = f"the benchmark {name} needs the package {package}: pip install 'rsso-dspy[{name}]'"
     code, _, err = rsso("tasks", "--benchmark", name)
     assert (code, says in " ".join(err.split()), "config key" in err) == (2, True, False), err
-    assert says in " ".join(rsso("benchmarks", "list")[1].split())
+    assert says in " ".join(rsso("tasks")[1].split())
 
 
 @pytest.mark.parametrize(
@@ -229,12 +227,12 @@ def test_a_test_problem_level_or_game_in_a_calibration_is_refused(rsso, name, tr
     ],
 )
 def test_a_folder_that_lacks_games_is_played_as_far_as_it_goes_and_that_is_said(rsso, splits, code, says):
-    from rsso_dspy.environments.alfworld.maker import make_game
+    from rsso_dspy.environments.alfworld.tasks import load_made_game
 
     for split in splits:
         folder = Path("mine/json_2.1.1", split, "pick_and_place_simple-Pen-None-Desk-1", "trial_T1")
         folder.mkdir(parents=True)
-        (folder / "game.tw-pddl").write_text(json.dumps(make_game("pick_and_place_simple", 1)))
+        (folder / "game.tw-pddl").write_text(json.dumps(load_made_game("pick_and_place_simple", 1)))
     words = ("run", "--benchmark", "alfworld", "--methods", "react", "--per-task", "2", *FAST)
     found, _, err = rsso(*words, "--set", "environment.data=mine", "--dry-run", "--out", "r")
     assert (found, says in " ".join(err.split())) == (code, True), err

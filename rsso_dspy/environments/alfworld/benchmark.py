@@ -5,7 +5,6 @@ from collections.abc import Callable
 from rsso_dspy.environments.alfworld import lessons, tasks
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.environment import MOST_STEPS, AlfWorld
-from rsso_dspy.environments.alfworld.replay import replay_episode
 from rsso_dspy.environments.alfworld.wording import word_action
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
 from rsso_dspy.environments.grammar import Grammar
@@ -42,17 +41,15 @@ def _make_environment(settings: Settings, stopped: Callable[[], bool]) -> AlfWor
 
 def _check(settings: Settings) -> str:
     """Win a made training game by its walkthrough, and count the user's games."""
-    from rsso_dspy.environments.alfworld.maker import make_game
-
     task = tasks.TABLE.tasks()[0]
     environment = AlfWorld(None, settings.step_seconds)
     try:
         environment.reset(tasks.TABLE.variant(task, 0))
-        won = [environment.step(action).done for action in make_game(task, 0)["walkthrough"]][-1]
+        won = [environment.step(action).done for action in tasks.load_made_game(task, 0)["walkthrough"]][-1]
     finally:
         environment.close()
     folder = settings.data or tasks.find_data()
-    games = tasks.read_games(folder).describe() if folder else "tiny games are made, as no folder of games is named"
+    games = tasks.read_games(folder).describe() if folder else "tiny games, as no folder of games is named"
     return f"alfworld {BENCHMARK.version} {'plays' if won else 'does not win a made game'}: {games}"
 
 
@@ -78,6 +75,5 @@ BENCHMARK = Benchmark(
     check_variants=tasks.check_games,
     count_variants=tasks.count_games,
     find_data=tasks.find_data,
-    replay=replay_episode,
     interfaces={"complete": RECENT},
 )

@@ -16,9 +16,8 @@ from rsso_dspy.environments import Interface, Transition
 from rsso_dspy.environments.alfworld import lessons, wording
 from rsso_dspy.environments.alfworld.action_help import PUBLISHED, RECENT
 from rsso_dspy.environments.alfworld.engine import Answer, Engine
-from rsso_dspy.environments.alfworld.maker import make_game
 from rsso_dspy.environments.alfworld.subgoals import Progress, parse_goal
-from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, read_game
+from rsso_dspy.environments.alfworld.tasks import TABLE, find_game, load_made_game, read_game
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import SimulatorDied, SplitError
 from rsso_dspy.records import SOLVED_SCORE, Lesson, State, Step, Variant
@@ -30,8 +29,8 @@ STALLED = "The action took too long, and the attempt ends here."
 
 
 class AlfWorld:
-    """Plays one game after the other. ``folder``: the user's games; tiny ones are made without. ``most_bytes``: of
-    memory, see `Engine`."""
+    """Plays one game after the other. ``folder``: the user's games; without, tiny ones that come along.
+    ``most_bytes``: of memory, see `Engine`."""
 
     rules_of_thumb = lessons.RULES_OF_THUMB
     name_place = staticmethod(wording.name_place)
@@ -132,7 +131,7 @@ class AlfWorld:
 
     def _find(self, variant: Variant) -> tuple[Path | None, dict[str, Any]]:
         if self._folder is None:
-            return None, make_game(variant.task, variant.index)
+            return None, load_made_game(variant.task, variant.index)
         path = find_game(variant, self._folder)
         return path, read_game(path)
 

@@ -1,22 +1,25 @@
 """The six types of tasks, their splits, and the user's games.
 
 The splits are ALFWorld's: its training games, `valid_seen` for development, `valid_unseen` as the test. An index counts
-the games of a type in the order of their paths. Where the user names no folder of games, tiny ones that are made from
-the same indices are played in their place (`maker.py`).
+the games of a type in the order of their paths. Where the user names no folder of games, tiny ones that come along are
+played in their place, one for each index (`scripts/make_alfworld_games.py`).
 """
 
+import bz2
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from rsso_dspy.environments.splits import TaskTable
-from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
+from rsso_dspy.errors import DamagedFile, GoldUnknown, NotInstalled, UsageError
 from rsso_dspy.records import Split, Variant
 from rsso_dspy.safe_read import read_bytes
 
@@ -95,7 +98,7 @@ def count_games(folder: str) -> dict[tuple[str, Split], int]:
 
 
 def check_games(variants: Iterable[Variant], folder: str | None) -> None:
-    """Raise what `find_game` raises for one of the variants; without a folder, games are made."""
+    """Raise what `find_game` raises for one of the variants; without a folder, all can be played."""
     for variant in variants if folder else ():
         find_game(variant, str(folder))
 
@@ -125,6 +128,42 @@ def read_game(path: Path) -> dict[str, Any]:
     return game
 
 
+def load_made_game(task: str, index: int) -> dict[str, Any]:
+    """The content of a tiny game that comes along, as of a game file. Domain and grammar are those of the installed
+    package. Raises ``NotInstalled``."""
+    domain, grammar = _read_rules()
+    goal, problem, walkthrough = _read_made(task)[index]
+    places = re.findall(r"^(\w+) - rtype$", problem, re.M)
+    kinds = [each for each in re.findall(r"^(\w+) - otype$", problem, re.M) if each != "DeskLampType"]
+    before, first, after = problem.partition("(objectType ")
+    can_contain = "".join(f"(canContain {place} {kind})\n" for place in places for kind in kinds)
+    return {
+        "pddl_domain": domain,
+        "grammar": grammar.replace("UNKNOWN GOAL", goal),
+        "pddl_problem": f"{before}{can_contain}{first}{after}",
+        "solvable": True,
+        "walkthrough": walkthrough,
+    }
+
+
+@cache
+def _read_rules() -> tuple[str, str]:
+    """Domain and grammar of the installed package, without importing it: that would make a folder at home."""
+    found = find_spec("alfworld")
+    if found is None or found.origin is None:
+        raise NotInstalled("the benchmark alfworld needs the package alfworld: pip install 'rsso-dspy[alfworld]'")
+    data = Path(found.origin).parent / "data"
+    return (data / "alfred.pddl").read_text(encoding="utf-8"), (data / "alfred.twl2").read_text(encoding="utf-8")
+
+
+@cache
+def _read_made(task: str) -> list[tuple[str, str, list[str]]]:
+    """Goal, problem without what places can contain, and walkthrough of each index."""
+    packed = resources.files(__package__).joinpath(f"data/games/{task}.json.bz2").read_bytes()
+    made: list[tuple[str, str, list[str]]] = json.loads(bz2.decompress(packed))
+    return made
+
+
 def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, ...]:
     """The actions that win a training game: one of the folder, else of the folder that the environment variable names,
     else the tiny one. Raises ``GoldUnknown`` where a game says none, and what reading it raises."""
@@ -132,9 +171,7 @@ def find_walkthrough(variant: Variant, folder: str | None = None) -> tuple[str, 
     if folder:
         walkthrough = read_game(find_game(variant, folder)).get("walkthrough")
     else:
-        from rsso_dspy.environments.alfworld.maker import make_game
-
-        walkthrough = make_game(variant.task, variant.index)["walkthrough"]
+        walkthrough = load_made_game(variant.task, variant.index)["walkthrough"]
     if not walkthrough:
         raise GoldUnknown(f"the game of {variant.key} names no walkthrough")
     return tuple(walkthrough)

@@ -10,7 +10,6 @@ subgoals     patterns that progress goes by, and those made from a mission
 levels       the 28 levels and minigrid's worlds
 tasks        task types, splits, worlds that are replaced
 labels       AgentBoard's labels, from the user's copy
-replay       recorded transcripts played again
 """
 
 from rsso_dspy.environments.babyai.benchmark import BENCHMARK

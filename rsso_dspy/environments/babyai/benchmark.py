@@ -6,7 +6,6 @@ from rsso_dspy.environments.babyai import lessons, tasks
 from rsso_dspy.environments.babyai.action_help import ACTION_TEMPLATES
 from rsso_dspy.environments.babyai.environment import BabyAi, check_labels
 from rsso_dspy.environments.babyai.labels import digest_labels
-from rsso_dspy.environments.babyai.replay import replay_episode
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples, read_package_version
 from rsso_dspy.environments.grammar import Grammar
 from rsso_dspy.environments.naming import Naming
@@ -51,5 +50,4 @@ BENCHMARK = Benchmark(
     admissible="short",
     digest_data=digest_labels,
     check_variants=check_labels,
-    replay=replay_episode,
 )

@@ -12,7 +12,6 @@ from typing import Any
 
 from rsso_dspy.environments.babyai.game import rewrite_mission
 from rsso_dspy.environments.babyai.levels import LEVELS
-from rsso_dspy.environments.babyai.replay import read_patterns
 from rsso_dspy.environments.babyai.tasks import TEST_SEEDS
 from rsso_dspy.errors import DamagedFile, UsageError
 from rsso_dspy.records import Variant
@@ -44,6 +43,20 @@ def get_patterns(folder: str, variant: Variant, mission: str) -> list[list[str]]
         return read_patterns({**(about if isinstance(about, dict) else {}), **row})
     except (LookupError, TypeError, ValueError) as error:
         raise DamagedFile(path, f"line {place + 1}: {error}") from None
+
+
+def read_patterns(row: Mapping[str, Any]) -> list[list[str]] | None:
+    """The patterns of an episode: one list, or several that stand for each other (``subgoals_1``, ...)."""
+    several = [row[key] for key in sorted(row) if key.startswith("subgoals_") and row[key]]
+    given = row.get("subgoals")
+    if isinstance(given, Mapping):
+        several, given = [given[key] for key in sorted(given)], None
+    lists = several or ([given] if given else [])
+    if lists and isinstance(lists[0][0], list):
+        lists = lists[0]
+    if not all(isinstance(text, str) for each in lists for text in each) or len({len(each) for each in lists}) > 1:
+        raise ValueError("subgoals are one list of texts, or several of one length")
+    return lists or None
 
 
 def _find_file(folder: str) -> Path:

@@ -6,10 +6,7 @@ game         one problem in texts: observations, what counts, what is offered
 phrases      how facts and actions are worded
 wording      an action read out of a text
 strips, reader, grounding  the engine
-search       plans
-generator    problems from a number
-tasks        task types, splits, problem files
-replay       recorded transcripts played again
+tasks        task types, splits, problems and their plans
 """
 
 from rsso_dspy.environments.pddl.benchmark import BENCHMARK

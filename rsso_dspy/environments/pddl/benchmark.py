@@ -5,8 +5,6 @@ from collections.abc import Callable
 from rsso_dspy.environments.benchmark import Benchmark, Settings, read_examples
 from rsso_dspy.environments.pddl import action_help, lessons, tasks
 from rsso_dspy.environments.pddl.environment import PddlEnvironment
-from rsso_dspy.environments.pddl.golds import GoldLengths, find_solution
-from rsso_dspy.environments.pddl.replay import replay_episode
 
 VERSION = "1"
 """Of texts, points and problems."""
@@ -53,11 +51,9 @@ BENCHMARK = Benchmark(
     goal_phrases=_PHRASES,
     lessons=lessons.draw_lessons,
     examples=lambda: read_examples(__package__),
-    golds=GoldLengths(),
-    own_gold_path=find_solution,
+    own_gold_path=tasks.find_solution,
     admissible="short",
     own_check=_check,
     digest_data=tasks.digest_files,
     check_variants=tasks.check_files,
-    replay=replay_episode,
 )

@@ -1,4 +1,4 @@
-"""A problem made ready to be played and searched: every action with its objects, and states as bits.
+"""A problem made ready to be played: every action with its objects, and states as bits.
 
 world = World(domain, problem)
 world.start                                   # int: bit i stands for world.facts[i]
@@ -158,3 +158,32 @@ class World:
 
 def _fill_fact(fact: Fact, chosen: dict[str, str]) -> Fact:
     return (fact[0], *(chosen.get(part, part) for part in fact[1:]))
+
+
+def find_unreachable(world: World) -> Literal | None:
+    """A literal of the goal that no actions whatever make true, if there is one."""
+    reached, before = world.start, -1
+    while reached != before:
+        before = reached
+        for action in world.actions:
+            if reached & action.needs == action.needs:
+                reached |= action.adds
+    for literal, bit in zip(world.problem.goal, world.goal_bits, strict=True):
+        if bit < 0 or (bit and not reached & bit):
+            return literal
+    return None
+
+
+def is_unsolvable(world: World, most_states: int) -> bool:
+    """Whether it is certain that nothing solves it: all states were seen, and there were not too many."""
+    seen, left = {world.start}, [world.start]
+    while left:
+        state = left.pop()
+        if world.count_reached(state) == len(world.goal_bits):
+            return False
+        after = {action.apply(state) for action in world.list_applicable(state)} - seen
+        seen |= after
+        left += after
+        if len(seen) > most_states:
+            return False
+    return True

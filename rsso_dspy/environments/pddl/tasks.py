@@ -1,29 +1,30 @@
 """The four domains as task types, their problems and splits.
 
-Problems made here (`generator.py`) are graded by the length of their plans, short ones first in each split. At the end
-of the test split stand AgentBoard's own problems, which this project does not hold: `environment.data` names the user's
-folder of them, a folder a domain (``gripper/prob01.pddl``). The selection ``generated`` is spread over all grades of
-the made ones; ``agentboard`` is those of the user.
+Problems made here (`scripts/make_pddl.py`), in ``data`` with their plans, are graded by the length of these, short ones
+first in each split. At the end of the test split stand AgentBoard's own problems, which this project does not hold:
+`environment.data` names the user's folder of them, a folder a domain (``gripper/prob01.pddl``). The selection
+``generated`` is spread over all grades of the made ones; ``agentboard`` is those of the user.
 """
 
+import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from rsso_dspy.environments.pddl.game import load_domain
-from rsso_dspy.environments.pddl.generator import SIZES, make_text
-from rsso_dspy.environments.pddl.grounding import World
+from rsso_dspy.environments.pddl.grounding import World, find_unreachable, is_unsolvable
 from rsso_dspy.environments.pddl.reader import read_setup
-from rsso_dspy.environments.pddl.search import find_unreachable, is_unsolvable
 from rsso_dspy.environments.pddl.strips import Problem
 from rsso_dspy.environments.splits import TaskRow, TaskTable
-from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
 from rsso_dspy.records import Variant
 from rsso_dspy.safe_read import read_text
+
+SIZES = {"train": 40, "dev": 10, "test": 20}
+"""Problems of each domain that were made here."""
 
 FILES = {"gripper": 20, "blockworld": 10, "barman": 20, "tyreworld": 10}
 """AgentBoard's problems of each domain."""
@@ -54,13 +55,15 @@ TABLE = TaskTable(_make_rows, samples=("generated", "agentboard"))
 
 
 def get_gold_length(variant: Variant) -> int:
-    """Actions of the plan that the search finds, as shipped."""
-    return GOLD_OF_FILES if variant.index >= _FIRST_FILE else _get_row(variant)[0]
+    """Actions of the shipped plan."""
+    return GOLD_OF_FILES if variant.index >= _FIRST_FILE else len(_get_row(variant)[1])
 
 
-def list_made(domain: str) -> list[Variant]:
-    """The variants whose problems were made here."""
-    return [TABLE.variant(domain, index) for index in range(_FIRST_FILE)]
+def find_solution(variant: Variant) -> tuple[str, ...]:
+    """The actions of the shipped plan, as the game offers them. Raises ``GoldUnknown`` for AgentBoard's problems."""
+    if variant.index >= _FIRST_FILE:
+        raise GoldUnknown(f"no plan of {variant.key} is shipped: it is one of AgentBoard's problems")
+    return _get_row(variant)[1]
 
 
 def load_setup(variant: Variant, folder: str | None = None) -> Problem:
@@ -77,7 +80,7 @@ def load_setup(variant: Variant, folder: str | None = None) -> Problem:
         if place >= len(files):
             raise UsageError(f"{variant.key} is problem {place + 1} of {variant.task}; {folder} holds {len(files)}")
         return read_file(variant.task, files[place])
-    return _read_made(variant.task, _get_row(variant)[1], variant.key)
+    return _read_made(variant.task, _get_row(variant)[0], variant.key)
 
 
 def check_files(variants: Iterable[Variant], folder: str | None) -> None:
@@ -151,18 +154,12 @@ def _read_made(domain: str, text: str, key: str) -> Problem:
     return read_setup(text, load_domain(domain), key)
 
 
-def _get_row(variant: Variant) -> tuple[int, str]:
-    """Length and text of a problem that was made here."""
+def _get_row(variant: Variant) -> tuple[str, tuple[str, ...]]:
+    """Text and plan of a problem that was made here."""
     return _list_rows(variant.task)[variant.index]
 
 
 @cache
-def _list_rows(domain: str) -> list[tuple[int, str]]:
-    return list(_read_rows(domain))
-
-
-def _read_rows(domain: str) -> Iterator[tuple[int, str]]:
-    data: Any = json.loads(resources.files(__package__).joinpath("data/generated.json").read_text(encoding="utf-8"))
-    for split in ("train", "dev"):
-        yield from ((length, make_text(domain, seed)) for seed, length in data[domain][split])
-    yield from ((row["length"], row["text"]) for row in data[domain]["test"])
+def _list_rows(domain: str) -> list[tuple[str, tuple[str, ...]]]:
+    packed = resources.files(__package__).joinpath(f"data/{domain}.json.gz").read_bytes()
+    return [(text, tuple(plan)) for text, plan in json.loads(gzip.decompress(packed))]

@@ -50,7 +50,6 @@ BENCHMARK = Benchmark(
     goal_phrases=goal_advice.PHRASES,
     lessons=lessons.draw_lessons,
     examples=lambda: read_examples(__package__),
-    golds=gold_lengths,
     own_gold_path=lambda variant: gold_lengths.compute_gold_paths([variant])[0],
     admissible="long",
     own_check=_run_smoke_test,

@@ -2,7 +2,7 @@
 
 A trial's step budget is a multiple of it. Computing a path takes between half a second and two minutes, so the package
 ships lengths of the held-out variants and of ten training and ten development variants a task; others are computed on
-demand and kept in the user's cache. `recompute_lengths` checks shipped ones.
+demand and kept in the user's cache. `scripts/check_golds.py` recomputes shipped ones.
 
 A length counts the actions of the simulator's solver, whether or not it succeeded: of the 569 shipped variants it fails
 two, freeze 11 (train) and 19 (dev), at 87 and 82 points.
@@ -13,13 +13,12 @@ prompt or record may contain them but for the demonstrations of a program that w
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 
 from rsso_dspy.atomic import atomic_write_text
-from rsso_dspy.environments.golds import GoldCheck, check_lengths
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
@@ -44,7 +43,7 @@ def find_known_length(variant: Variant) -> int | None:
         kept = read_json(_get_cache_file(variant))["gold_length"]
     except (OSError, DamagedFile, KeyError, TypeError):
         kept = None
-    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # recompute_lengths and overwrite
+    return kept if type(kept) is int and 0 < kept <= MOST_ACTIONS else None  # compute again and overwrite
 
 
 def get_gold_length(variant: Variant) -> int:
@@ -70,11 +69,6 @@ def compute_gold_paths(variants: Iterable[Variant]) -> list[tuple[str, ...]]:
         for variant in variants:
             paths.append(_compute_gold_path(simulator, variant))
     return paths
-
-
-def recompute_lengths(sample: int | None = None, seed: int = 0) -> Iterator[GoldCheck]:
-    """Recompute ``sample`` shipped lengths one by one, each in a fresh simulator (all: about 20 minutes)."""
-    return check_lengths(shipped_lengths(), lambda variant: len(compute_gold_paths([variant])[0]), sample, seed)
 
 
 def shipped_lengths() -> dict[Variant, int]:

@@ -1,22 +1,26 @@
-"""Tiny games of all six types, made from a number: a few places, a few things, one goal.
+"""ALFWorld's tiny games of all six types, made from numbers: a few places, a few things, one goal.
 
-    game = make_game("pick_heat_then_place_in_recep", 7)
-    game["walkthrough"]                     # ["go to countertop 1", "take mug 1 from countertop 1", ...]
+    python scripts/make_alfworld_games.py            # writes rsso_dspy/environments/alfworld/data/games
+    python scripts/make_alfworld_games.py --check    # make them anew and compare with what is shipped
 
-Rooms, things and goals are this project's own; rules and texts are those of the installed package, whose domain and
-grammar a game carries as a downloaded one does.
+Rooms, things and goals are this project's own. What a game file also holds, domain and grammar, is the installed
+package's and is added when a game is played (`load_made_game`), and so are the facts that say which place can hold
+which thing: every one of them can.
 """
 
+import argparse
+import bz2
+import json
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from rsso_dspy.errors import NotInstalled
+import rsso_dspy
+from rsso_dspy.environments.alfworld.tasks import COUNTS
+
+FOLDER = Path(rsso_dspy.__file__).parent / "environments/alfworld/data/games"
 
 _OPENED = frozenset({"Cabinet", "Drawer", "Fridge", "Microwave"})
 """Places that have to be opened."""
@@ -71,9 +75,8 @@ class _Thing:
         return _write_id(self.kind, self.number)
 
 
-def make_game(task: str, index: int) -> dict[str, Any]:
-    """The content of a game file. The same type and index make the same game everywhere. Raises ``NotInstalled``."""
-    domain, grammar = _read_rules()
+def make_game(task: str, index: int) -> tuple[str, str, list[str]]:
+    """Goal, problem and walkthrough. The same type and index make the same game everywhere."""
     draw = random.Random(f"{task}::{index}")
     wordings, kinds, room = _GOALS[task]
     places = _name_places(room)
@@ -83,23 +86,8 @@ def make_game(task: str, index: int) -> dict[str, Any]:
     things = _scatter_things(draw, task, kind, room, target)
     goal = draw.choice(wordings).format(kind.lower(), _say_kind(target))
     lamp = room.index(draw.choice(("Desk", "SideTable"))) if light else None
-    return {
-        "pddl_domain": domain,
-        "grammar": grammar.replace("UNKNOWN GOAL", goal),
-        "pddl_problem": _write_pddl(task, kind, target, room, places, things, lamp),
-        "solvable": True,
-        "walkthrough": _walk(task, kind, target, room, things, lamp),
-    }
-
-
-@cache
-def _read_rules() -> tuple[str, str]:
-    """Domain and grammar of the installed package, without importing it: that would make a folder at home."""
-    found = find_spec("alfworld")
-    if found is None or found.origin is None:
-        raise NotInstalled("the benchmark alfworld needs the package alfworld: pip install 'rsso-dspy[alfworld]'")
-    data = Path(found.origin).parent / "data"
-    return (data / "alfred.pddl").read_text(encoding="utf-8"), (data / "alfred.twl2").read_text(encoding="utf-8")
+    problem = _write_pddl(task, kind, target, room, places, things, lamp)
+    return goal, problem, _walk(task, kind, target, room, things, lamp)
 
 
 def _name_places(room: Sequence[str]) -> list[str]:
@@ -146,8 +134,6 @@ def _list_facts(things: Sequence[_Thing], room: Sequence[str], places: Sequence[
         facts += [f"receptacleType {place} {_name_type(kind)}", f"receptacleAtLocation {place} loc_bar_{number}"]
         if kind in _OPENED:
             facts.append(f"openable {place}")
-    kinds = sorted({each.kind for each in things})
-    facts += [f"canContain {_name_type(there)} {kind}Type" for there in sorted(set(room)) for kind in kinds]
     for each in things:
         facts += [f"objectType {each.name} {each.kind}Type", f"pickupable {each.name}"]
         facts += [f"inReceptacle {each.name} {places[each.place]}"]
@@ -222,3 +208,22 @@ def _walk(
         steps += [f"go to {end}", *([f"open {end}"] if target in _OPENED and f"open {end}" not in steps else [])]
         steps.append(f"move {name} to {end}")
     return steps
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where the files differ")
+    check, different = parser.parse_args().check, []
+    for task, counts in COUNTS.items():
+        file, text = FOLDER / f"{task}.json.bz2", json.dumps([make_game(task, i) for i in range(sum(counts))]).encode()
+        if not check:
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(bz2.compress(text))
+        elif bz2.decompress(file.read_bytes()) != text:
+            different.append(task)
+    if different:
+        raise SystemExit(f"other games than are shipped: {', '.join(different)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Recorded transcripts played again by the benchmark whose they are, and every difference told.
+
+    python -m tests.environments.transcripts recorded.json [--data DIR]
+
+A file is one JSON object: ``format`` (the benchmark's name before the first ``-``), ``text``, a table of texts, and
+``episodes``. A text is recorded as its number in the table. An episode of BabyAI brings its patterns; one of PDDL is
+read off its first observation and goal, which tell all of it, unless the user's folder holds its file; one of ALFWorld
+names its game in that folder.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rsso_dspy.environments.pddl.game import Game, load_domain
+from rsso_dspy.environments.pddl.phrases import GOAL, PHRASES, Phrases
+from rsso_dspy.environments.pddl.strips import OBJECT, Domain, Fact, Literal, Problem
+from rsso_dspy.environments.pddl.tasks import list_files, read_file
+from rsso_dspy.errors import UsageError
+
+Replay = Iterator["ReplayedRun"]
+
+PDDL = ("observation", "progress", "done", "validity", "actions", "won")
+BABYAI = PDDL[:5]
+ALFWORLD = ("observation", "won", "done", "number of actions")
+"""What is recorded of a step, after the action."""
+
+CONTINUED = "look_after_won"
+"""The kind of a run of ALFWorld that goes on where the one before it ended."""
+
+STEP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that was recorded otherwise."""
+
+    where: str
+    field: str
+    recorded: Any
+    played: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedRun:
+    """One run of an episode, or what its episode says before the first step."""
+
+    where: str
+    steps: int
+    differences: tuple[Difference, ...]
+
+
+def compare_fields(where: str, recorded: Mapping[str, Any], played: Mapping[str, Any]) -> Iterator[Difference]:
+    """A difference for each field that is not equal; fields that were not recorded are not compared."""
+    for field, there in recorded.items():
+        if there != played[field]:
+            yield Difference(where, field, there, played[field])
+
+
+def replay_steps(
+    place: str,
+    steps: Sequence[Sequence[Any]],
+    text: Sequence[str],
+    fields: Sequence[str],
+    play: Callable[[str], Sequence[Any]],
+    tidy: Callable[[str, str], str] = lambda _asked, observation: observation,
+) -> ReplayedRun:
+    """Play the steps of a run: an action, the observation and what else was recorded, by the names in ``fields``. A
+    number counts to six digits. ``tidy``: of an action and what it was answered, what has to be equal."""
+    found: list[Difference] = []
+    for step, (action, observation, *rest) in enumerate(steps, 1):
+        asked = text[action]
+        both = [
+            {
+                name: tidy(asked, value) if name == "observation" else _round_number(value)
+                for name, value in zip(fields, values, strict=True)
+            }
+            for values in ((text[observation], *rest), play(asked))
+        ]
+        found += compare_fields(f"{place}, step {step} {asked!r}", *both)
+    return ReplayedRun(place, len(steps), tuple(found))
+
+
+def _round_number(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def hash_actions(actions: Sequence[str]) -> str:
+    """How a list of actions is recorded: 8 hexadecimal digits."""
+    return hashlib.sha1(", ".join(actions).encode(), usedforsecurity=False).hexdigest()[:8]
+
+
+def replay_pddl(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:
+    domain, first = str(episode["domain"]), text[episode["init_obs"]]
+    problem = _find_setup(episode, folder) or rebuild_setup(load_domain(domain), first, episode["goal"])
+    game = Game(load_domain(domain), problem)
+    where = f"episode {episode['id']} ({domain} {episode.get('file', '')})"
+    recorded = {"goal": episode["goal"], "first observation": first, "first actions": episode["init_actions"]}
+    played = {"goal": game.goal, "first observation": game.first, "first actions": game.list_actions()}
+    yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, played)))
+    for number, run in enumerate(episode["runs"], 1):
+        place = f"{where}, run {number} ({run['kind']})"
+        play = partial(_play_pddl, Game(load_domain(domain), problem))
+        yield replay_steps(place, run["steps"], text, PDDL, play, _sort_items)
+
+
+def _play_pddl(game: Game, asked: str) -> tuple[object, ...]:
+    answer, won = game.step(asked), int(game.won)
+    return answer.observation, game.progress, won, int(answer.valid), hash_actions(game.list_actions()), won
+
+
+def _find_setup(episode: Mapping[str, Any], folder: str | None) -> Problem | None:
+    """The problem in the user's file of the recorded name, or at the recorded place."""
+    if not folder:
+        return None
+    domain = str(episode["domain"])
+    files = list_files(domain, Path(folder))
+    named = [path for path in files if path.name == episode.get("file")]
+    return read_file(domain, named[0] if named else files[int(episode["problem_index"])])
+
+
+def _sort_items(asked: str, answer: str) -> str:
+    """An answer whose items a recorder may have kept in any order, in one order."""
+    if "check" in asked.lower() and ": " in answer:
+        head, _, items = answer.partition(": ")
+        return f"{head}: {', '.join(sorted(items.split(', ')))}"
+    return answer
+
+
+def rebuild_setup(domain: Domain, first: str, goal: str) -> Problem:
+    """The problem. Raises ``ValueError`` for a sentence that the domain does not have."""
+    phrases = PHRASES[domain.name]
+    start = frozenset(_read_sentences(domain, phrases, first, " "))
+    wanted = tuple(Literal(fact) for fact in _read_sentences(domain, phrases, goal.removeprefix(GOAL), ", "))
+    objects = dict(domain.constants)
+    for fact in (*sorted(start), *(literal.fact for literal in wanted)):
+        for name, kind in zip(fact[1:], domain.argument_types[fact[0]], strict=True):
+            known = objects.get(name, OBJECT)
+            objects[name] = kind if domain.is_of_type(kind, known) else known
+    objects = {name: _refine_type(domain, kind) for name, kind in objects.items()}
+    return Problem("recorded", objects, start, wanted)
+
+
+def _refine_type(domain: Domain, kind: str) -> str:
+    """Of a type that has others below it, the one that no predicate speaks of: whatever is of another has been told by
+    its facts. A glass is what is no shaker."""
+    told = {each for types in domain.argument_types.values() for each in types}
+    below = [name for name, above in domain.types.items() if above == kind and name not in told]
+    return below[0] if kind != OBJECT and len(below) == 1 else kind
+
+
+def _read_sentences(domain: Domain, phrases: Phrases, text: str, between: str) -> list[Fact]:
+    patterns = []
+    for predicate, types in domain.argument_types.items():
+        words = phrases.say_fact((predicate, *("\0" for _ in types)))
+        pattern = re.escape(words).replace("\0", r"([^\s.,]+)").replace(re.escape("\0"), r"([^\s.,]+)")
+        patterns.append((predicate, re.compile(pattern, re.I)))
+    found: list[Fact] = []
+    at = 0
+    while at < len(text):
+        fits = [(match.end(), name, match) for name, pattern in patterns if (match := pattern.match(text, at))]
+        if not fits:
+            raise ValueError(f"no sentence of {domain.name}: {text[at : at + 60]!r}")
+        end, name, match = max(fits, key=lambda fit: fit[0])
+        found.append((name, *(part.lower() for part in match.groups())))
+        at = end + len(between) if text.startswith(between, end) else end
+    return found
+
+
+def replay_babyai(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:  # noqa: ARG001
+    from rsso_dspy.environments.babyai.game import Game as BabyAiGame
+    from rsso_dspy.environments.babyai.labels import read_patterns
+    from rsso_dspy.environments.babyai.levels import make_world
+
+    name = str(episode["env"]).removeprefix("BabyAI-").rpartition("-")[0]
+    world, seed, patterns = make_world(name), int(episode["seed"]), read_patterns(episode)
+    where = f"episode {episode['id']} ({name} {seed})"
+    recorded = {
+        "mission": episode["mission"],
+        "goal": episode["goal"],
+        "first observation": text[episode["init_obs"]],
+        "first actions": episode["init_actions"],
+        "messages": episode["init_errors"],
+    }
+    game = BabyAiGame(world, seed, patterns)
+    played = (game.mission, game.goal, game.first, list(game.offer.moves), game.offer.messages)
+    yield ReplayedRun(where, 0, tuple(compare_fields(where, recorded, dict(zip(recorded, played, strict=True)))))
+    for number, run in enumerate(episode["runs"], 1):
+        place = f"{where}, run {number} ({run['kind']})"
+        play = partial(_play_babyai, BabyAiGame(world, seed, patterns))
+        yield replay_steps(place, run["steps"], text, BABYAI, play)
+
+
+def _play_babyai(game: Any, asked: str) -> tuple[object, ...]:
+    observation = game.step(asked).observation
+    valid = None if game.valid is None else int(game.valid)
+    return observation, game.progress, int(game.done), valid, hash_actions(list(game.offer.moves))
+
+
+def replay_alfworld(episode: Mapping[str, Any], text: Sequence[str], folder: str | None) -> Replay:
+    from rsso_dspy.environments.alfworld.engine import Engine
+    from rsso_dspy.environments.alfworld.tasks import read_game
+    from rsso_dspy.environments.alfworld.wording import split_first
+
+    name = str(episode["game"])
+    path = _find_file(name, folder)
+    engine = Engine(STEP_SECONDS, 1 << 40)
+    try:
+        answer = engine.load(path)
+        recorded = {
+            "feedback": text[episode["feedback"]],
+            "first observation": text[episode["init_obs"]],
+            "task": episode["task"],
+            "first actions": episode["init_commands"],
+            "length of the walkthrough": episode["walkthrough_len"],
+        }
+        feedback = answer.feedback.strip()
+        played = (feedback, *split_first(feedback), list(answer.commands), len(read_game(path)["walkthrough"]))
+        yield ReplayedRun(name, 0, tuple(compare_fields(name, recorded, dict(zip(recorded, played, strict=True)))))
+        for number, run in enumerate(episode["runs"], 1):
+            if run["kind"] != CONTINUED:
+                engine.load(path)
+            place = f"{name}, run {number} ({run['kind']})"
+            yield replay_steps(place, run["steps"], text, ALFWORLD, lambda asked: _play_alfworld(engine, asked))
+    finally:
+        engine.close()
+
+
+def _play_alfworld(engine: Any, asked: str) -> tuple[object, ...]:
+    answer = engine.step(asked)
+    return answer.feedback.strip(), int(answer.won), int(answer.done), len(answer.commands)
+
+
+def _find_file(name: str, folder: str | None) -> Path:
+    if folder is None:
+        raise UsageError(f"{name} is a game of ALFWorld: name your folder of games, --data DIR")
+    for path in (Path(folder) / name, Path(folder) / name.partition("/")[2]):
+        if path.is_file():
+            return path
+    raise UsageError(f"the game {name} is not there: looked for it in {folder}")
+
+
+REPLAYS = {"pddl": replay_pddl, "babyai": replay_babyai, "alfworld": replay_alfworld}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="JSON file of recorded transcripts")
+    parser.add_argument("--data", help="folder with what was played, where the recording does not tell all of it")
+    options = parser.parse_args()
+    data = json.loads(options.file.read_text(encoding="utf-8"))
+    replay, steps, differences = REPLAYS[data["format"].partition("-")[0]], 0, 0
+    for episode in data["episodes"]:
+        for run in replay(episode, data["text"], options.data):
+            steps, differences = steps + run.steps, differences + len(run.differences)
+            for each in run.differences:
+                print(f"{each.where}: {each.field}\n  recorded {each.recorded!r}\n  played   {each.played!r}")
+    print(f"{len(data['episodes'])} episodes, {steps:,} steps, {differences:,} differences")
+    raise SystemExit(differences > 0)
+
+
+if __name__ == "__main__":
+    main()
