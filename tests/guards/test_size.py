@@ -10,9 +10,9 @@ import typer
 from rsso_dspy.cli.app import app
 
 BOUNDS = {
-    "lines of the package": 58_198,
-    "files of the package": 494,
-    "lines of tests": 37_740,
+    "lines of the package": 57090,
+    "files of the package": 481,
+    "lines of tests": 37971,
     "functions over 60 lines": 12,
     "functions with over 8 parameters": 11,
     "options of all commands": 218,
