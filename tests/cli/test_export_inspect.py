@@ -9,7 +9,7 @@ from rsso_dspy.store.unit_store import Store
 from tests.records import record
 
 UNITS = [("boil", 1, [[10], [30]]), ("boil", 2, [[100]]), ("freeze", 3, [[40], [20]]), ("melt", 4, [[5], [5]])]
-NEEDED = "inspect_ai is not installed: its reader opens no log here (pip install 'rsso-dspy[inspect]')"
+NEEDED = "inspect_ai is not installed: its reader opens no log here (pip install inspect_ai)"
 
 
 @pytest.fixture(scope="module")
