@@ -20,11 +20,26 @@ RssoError                       exit code 1
     └── BackendUnreachable      the endpoint does not answer, or refuses every request
 """
 
+import errno
+import os
 from collections.abc import Iterable
 from importlib import import_module
 
 FEW = 8
 """Maximum number of names that a message lists in full."""
+
+
+OPEN_FILES = (errno.EMFILE, errno.ENFILE)
+"""Codes for too many open files, pipes or sockets."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Codes for a full disk."""
+
+PROCESSES = (errno.EAGAIN, errno.ENOMEM)
+"""Codes for too many processes or threads, or no memory."""
+
+NO_THREAD = "can't start new thread"
+"""Message of Python's `RuntimeError` when the system refuses a thread."""
 
 
 class Stopped(BaseException):
@@ -136,3 +151,24 @@ class MissingKey(BackendFailure, UsageError):
 
 class BackendUnreachable(BackendFailure):
     """The endpoint does not answer, or refuses every request."""
+
+
+def list_causes(error: BaseException) -> list[BaseException]:
+    """Return the error and its causes."""
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain
+
+
+def find_shortage(error: BaseException) -> OSError | None:
+    """Return the error about an exhausted resource (open files, memory, threads, disk space) that an error is or was
+    caused by, or None. Retrying a request or replacing a simulator does not fix these."""
+    for below in list_causes(error):
+        if isinstance(below, OSError) and below.errno in (*OPEN_FILES, *FULL, errno.ENOMEM):
+            return below
+        if isinstance(below, RuntimeError) and NO_THREAD in str(below):
+            return OSError(errno.EAGAIN, f"no further thread could be started ({os.strerror(errno.EAGAIN)})")
+    return None

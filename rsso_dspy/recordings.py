@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rsso_dspy.errors import DamagedFile, NotRecorded, UsageError
-from rsso_dspy.safe_read import parse_entry, read_bytes, read_json, read_lines
+from rsso_dspy.files import parse_entry, read_bytes, read_json, read_lines
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -12,33 +12,29 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "atomic", "redaction", "safe_read", "bounds", "resource_shortage", "version", "recordings",
-    "loops",
+    "records", "errors", "files", "redaction", "bounds", "version", "recordings", "loops",
 }  # fmt: skip
 ALLOWED = {
     "records": set(),
     "errors": set(),
     "loops": {"records"},
     "bounds": {"errors"},
-    "resource_shortage": set(),
     "version": set(),
-    "paths": set(),
     "redaction": set(),
     "addresses": set(),
-    "atomic": {"errors", "redaction"},
-    "safe_read": {"errors"},
-    "recordings": {"errors", "safe_read"},
+    "files": {"errors", "redaction"},
+    "recordings": {"errors", "files"},
     "pricing": {"records"},
     "regions": set(),
     "signatures": {"regions"},
     "coding": GROUND,
     "memory": GROUND,
-    "environments": GROUND | {"paths"},
+    "environments": GROUND,
     "config": GROUND | {"pricing", "environments", "addresses"},
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "explorer": {"environments"},
     "lm": GROUND | {"config", "addresses", "signatures", "explorer"},
-    "embedders": GROUND | {"config", "addresses", "paths", "lm"},
+    "embedders": GROUND | {"config", "addresses", "lm"},
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
     "experiment": GROUND

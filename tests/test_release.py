@@ -8,8 +8,8 @@ import pytest
 
 from rsso_dspy.config import BackendConfig
 from rsso_dspy.errors import ConfigError, GoldUnknown
+from rsso_dspy.files import CACHE_VARIABLE
 from rsso_dspy.lm import Backend
-from rsso_dspy.paths import CACHE_VARIABLE
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.records import Variant

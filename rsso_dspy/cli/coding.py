@@ -92,7 +92,7 @@ def capture(
 
 
 def _read_output(path: Path) -> str:
-    from rsso_dspy.safe_read import read_bytes
+    from rsso_dspy.files import read_bytes
 
     data = sys.stdin.buffer.read() if str(path) == "-" else read_bytes(path)
     return data.decode("utf-8", errors="replace")

@@ -97,9 +97,9 @@ def export(
     name: Annotated[str, typer.Option(help="Name of the skill; from the project's folder when absent.")] = "",
 ) -> None:
     """Write what was learned for agents that know nothing of this loop."""
-    from rsso_dspy.atomic import atomic_write_text, check_output_path, make_marked_kind
     from rsso_dspy.coding.export import make_skill_name, render_rules_block, render_skill, select_rules
     from rsso_dspy.coding.promote import BEGIN
+    from rsso_dspy.files import atomic_write_text, check_output_path, make_marked_kind
 
     if form not in ("rules", "skill"):
         raise UnknownName("form", form, ("rules", "skill"))

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.cli.options import BackendName, BaseUrl, ConfigFile, ModelName, Overrides, build_config
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import check_output_path
 
 app = typer.Typer(help="Show the active configuration, or write a file to start from.", no_args_is_help=True)
 
@@ -38,8 +38,8 @@ def show(
 @app.command()
 def init(path: Annotated[Path, typer.Argument(help="File to write.")] = Path("rsso.toml")) -> None:
     """Write a configuration file with every key, its default and its meaning."""
-    from rsso_dspy.atomic import atomic_write_text
     from rsso_dspy.config import render_config_template
+    from rsso_dspy.files import atomic_write_text
 
     if path.exists():
         raise UsageError(f"{path} already exists; name another file or move it away")

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
 from rsso_dspy.cli.terminal_text import echo
+from rsso_dspy.files import check_output_path
 
 
 def merge_runs(

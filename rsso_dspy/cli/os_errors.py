@@ -3,8 +3,7 @@
 import errno
 import os
 
-from rsso_dspy.errors import RssoError, UsageError
-from rsso_dspy.resource_shortage import FULL, OPEN_FILES, PROCESSES, find_shortage
+from rsso_dspy.errors import FULL, OPEN_FILES, PROCESSES, RssoError, UsageError, find_shortage
 
 WRONG = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL,

@@ -174,8 +174,8 @@ def _serialize_row(row: "OwnRow") -> dict[str, Any]:
 
 
 def _write_figure(file: Path, arms: "Sequence[list[UnitRecord]]") -> None:
-    from rsso_dspy.atomic import check_output_path
     from rsso_dspy.environments.benchmark import named_in
+    from rsso_dspy.files import check_output_path
     from rsso_dspy.report.figures import save_figure
     from rsso_dspy.report.figures.efficiency import draw_efficiency_figure
 

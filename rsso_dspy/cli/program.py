@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.cli.program_diff import show_difference
 from rsso_dspy.cli.program_show import show_candidates, show_origin, show_role
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.errors import SplitError, UsageError
+from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
     from rsso_dspy.optimize.program_checks import ProgramCheck

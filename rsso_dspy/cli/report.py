@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.cli.options import ConfigFile, Overrides, format_plural, load_prices, print_status
 from rsso_dspy.cli.page_content import RequestFinder, build_sections, draw_run_figures, get_page_title
 from rsso_dspy.cli.run_folders import Separate, open_runs, print_left_out_files
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
     from rsso_dspy.pricing import PriceOf
@@ -154,7 +154,7 @@ def check_output_files(
 
 def write_tables(files: "Mapping[Path, str]", folder: Path) -> None:
     """Write all tables; return the files by name."""
-    from rsso_dspy.atomic import atomic_write_text
+    from rsso_dspy.files import atomic_write_text
 
     for name, text in files.items():
         atomic_write_text(folder / name, text)

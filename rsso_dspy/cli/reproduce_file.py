@@ -9,13 +9,13 @@ from typing import Any
 from rsso_dspy.cli.options import print_status
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.files import read_json
 from rsso_dspy.recordings import find_recordings
-from rsso_dspy.safe_read import read_json
 
 
 def print_file_command(file: Path, replay: bool) -> None:
     """Print the command that made a compiled program or a constitution."""
-    from rsso_dspy.atomic import find_owning_run
+    from rsso_dspy.files import find_owning_run
     from rsso_dspy.memory.constitution.file import KIND as CONSTITUTION
     from rsso_dspy.optimize.compiled import KIND as PROGRAM
 

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.bounds import MOST_STATES, MOST_TRIALS
 from rsso_dspy.cli.option_groups import complete_units
 from rsso_dspy.cli.options import Json, format_plural, print_status
 from rsso_dspy.cli.run_folders import print_left_out_files
 from rsso_dspy.cli.terminal_text import echo, print_json, print_paragraph
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import check_output_path
 
 if TYPE_CHECKING:
     from rsso_dspy.experiment.skill_libraries import SkillSource
@@ -265,10 +265,10 @@ def export(
 
     From Python, `rsso_dspy.memory.skills.load_library` restores the file.
     """
-    from rsso_dspy.atomic import atomic_write_text
     from rsso_dspy.errors import UnknownName
     from rsso_dspy.experiment.portable_formats import export_skill_folder
     from rsso_dspy.experiment.skill_libraries import LIBRARY, export_library, load_skill_source
+    from rsso_dspy.files import atomic_write_text
 
     if format_ not in ("library", "skill"):
         raise UnknownName("format", format_, ("library", "skill"))

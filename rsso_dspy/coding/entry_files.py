@@ -76,7 +76,7 @@ def save(root: str, entry: Entry) -> Entry:
     """Write an entry, without the secrets in it; what was written. Raises `OSError`."""
     from pathlib import Path
 
-    from rsso_dspy.atomic import atomic_write_text
+    from rsso_dspy.files import atomic_write_text
 
     entry = clean(entry)
     atomic_write_text(Path(get_path(root, entry.id)), render_entry(entry))

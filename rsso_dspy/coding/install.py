@@ -219,7 +219,7 @@ def _list_commands(data: dict[str, Any]) -> list[str]:
 
 
 def _read(path: str) -> str | None:
-    from rsso_dspy.safe_read import read_text
+    from rsso_dspy.files import read_text
 
     try:
         return read_text(Path(path))
@@ -230,7 +230,7 @@ def _read(path: str) -> str | None:
 
 
 def _parse(path: str, text: str | None) -> dict[str, Any]:
-    from rsso_dspy.safe_read import parse_json
+    from rsso_dspy.files import parse_json
 
     if text is None or not text.strip():
         return {}

@@ -121,7 +121,7 @@ def find_rules_file(root: str) -> str:
 
 def read_rules_file(path: Path) -> str:
     """Its text, empty where there is none. Raises `UsageError`."""
-    from rsso_dspy.safe_read import read_bytes
+    from rsso_dspy.files import read_bytes
 
     try:
         text = read_bytes(path)

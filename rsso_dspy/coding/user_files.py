@@ -123,7 +123,7 @@ def rewrite_file(path: str, text: str) -> None:
     from pathlib import Path
     from shutil import copymode
 
-    from rsso_dspy.atomic import atomic_path
+    from rsso_dspy.files import atomic_path
 
     real = Path(os.path.realpath(path))
     with atomic_path(real) as temporary:

@@ -36,8 +36,8 @@ from rsso_dspy.config.prices import make_price_lookup
 from rsso_dspy.config.sections import Config, EnvironmentConfig, MemoryConfig, ProtocolConfig, RunFile, RunOptions
 from rsso_dspy.config.template import render_config_template
 from rsso_dspy.errors import ConfigError, DamagedFile, NotInstalled, UnknownName, UsageError
+from rsso_dspy.files import parse_toml, read_toml
 from rsso_dspy.recordings import read_about
-from rsso_dspy.safe_read import parse_toml, read_toml
 
 __all__ = [
     "DEFAULT_FILE",

@@ -14,8 +14,8 @@ from typing import Any
 
 from rsso_dspy.config.models import EMBEDDED, PriceConfig
 from rsso_dspy.errors import DamagedFile
+from rsso_dspy.files import read_json
 from rsso_dspy.pricing import FREE, Price, PriceOf
-from rsso_dspy.safe_read import read_json
 
 MILLION = 1_000_000
 

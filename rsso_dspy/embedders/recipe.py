@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import BackendUnreachable, ConfigError, DamagedFile
-from rsso_dspy.safe_read import read_json
+from rsso_dspy.files import read_json
 
 USE_TORCH = "use it without numpy/ in embedder.model, which needs the extra rsso-dspy[sentence-transformers]"
 

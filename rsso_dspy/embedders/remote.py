@@ -9,12 +9,11 @@ import numpy as np
 from rsso_dspy.addresses import bypass_proxy, strip_credentials
 from rsso_dspy.config import EmbedderConfig
 from rsso_dspy.embedders.base import normalize_vector
-from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey
+from rsso_dspy.errors import BackendFailure, BackendUnreachable, MissingKey, find_shortage, list_causes
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.request_limits import call_with_timeout, import_litellm
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
 from rsso_dspy.redaction import redact
-from rsso_dspy.resource_shortage import find_shortage, list_causes
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
 """Seconds before the first retry, doubled each time, and the longest wait that a provider may ask for."""

@@ -23,8 +23,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock
 
-from rsso_dspy.paths import get_cache_folder
-from rsso_dspy.safe_read import explain_unreadable
+from rsso_dspy.files import explain_unreadable, get_cache_folder
 
 LIMIT = 1 << 30
 """Maximum size in bytes: about half a million texts of 384 dimensions."""

@@ -15,11 +15,11 @@ from rsso_dspy.environments.benchmark import named_in
 from rsso_dspy.errors import ConfigError, DamagedFile, UnknownName, UsageError
 from rsso_dspy.experiment.guards import check_benchmark
 from rsso_dspy.experiment.protocols import get_protocol
+from rsso_dspy.files import read_json
 from rsso_dspy.memory.skills import Embed, SkillSettings
 from rsso_dspy.memory.skills.offline import create_offline_memory, parse_trajectories, serialize_inspection
 from rsso_dspy.memory.skills.settings import Extraction, Pairs
 from rsso_dspy.records import Trajectory
-from rsso_dspy.safe_read import read_json
 from rsso_dspy.store.record_files import find_unit
 
 WORDS = ("id", "name", "summary", "target", "instructions")

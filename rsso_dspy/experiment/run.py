@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.config import Config, make_price_lookup
 from rsso_dspy.errors import LimitReached, Stopped
 from rsso_dspy.experiment.constitutions import check_examples, check_streams, load_initial_constitution
@@ -47,6 +46,7 @@ from rsso_dspy.experiment.spend_limit import SpendLimit
 from rsso_dspy.experiment.stalled_trials import discard_stalled_trials, list_stalled_jobs
 from rsso_dspy.experiment.tapes import about_of
 from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.files import check_output_path
 from rsso_dspy.lm import Backend, list_backend_proxies
 from rsso_dspy.lm.recording import check_recordable
 from rsso_dspy.memory.constitution.file import format_examples

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rsso_dspy.atomic import make_json_kind
 from rsso_dspy.config import Config
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.experiment.guards import check_sources
 from rsso_dspy.experiment.initial_memories import InitialMemories
 from rsso_dspy.experiment.plan import Plan
 from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.files import make_json_kind
 from rsso_dspy.memory.skills.library import KIND, SkillLibraryFile, load_library, parse_skill_snapshot, read_library
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.skill_usage import SkillUsage, find_pursued_skill, summarize_skill_usage

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.config import Config
 from rsso_dspy.errors import UsageError
 from rsso_dspy.experiment.session import Session
+from rsso_dspy.files import atomic_write_text
 from rsso_dspy.lm.recording import Tape, check_recordable
 from rsso_dspy.lm.replaying import Replay
 from rsso_dspy.recordings import ABOUT, FOLDER, KIND, SCHEMA, Recordings

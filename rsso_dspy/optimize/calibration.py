@@ -22,8 +22,8 @@ from rsso_dspy.bounds import MOST_DIGITS, MOST_PER_TASK, shorten_text
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.environments.splits import SAMPLE_SIZE, TaskTable
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
+from rsso_dspy.files import explain_unreadable, read_json
 from rsso_dspy.records import Variant
-from rsso_dspy.safe_read import explain_unreadable, read_json
 
 if TYPE_CHECKING:
     import dspy

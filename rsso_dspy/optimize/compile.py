@@ -14,7 +14,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from rsso_dspy.atomic import check_output_path
 from rsso_dspy.bounds import USUAL_DEMO_TOKENS
 from rsso_dspy.config import Config
 from rsso_dspy.errors import FolderGone, RunMismatch, UsageError
@@ -23,6 +22,7 @@ from rsso_dspy.experiment.plan import check_writers
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.tapes import recordings_beside
+from rsso_dspy.files import check_output_path
 from rsso_dspy.optimize.calibration import draw_calibration
 from rsso_dspy.optimize.compiled import Compiled
 from rsso_dspy.optimize.outcome import build_compiled, make_compile_identity

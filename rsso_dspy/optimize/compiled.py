@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, TypeAdapter
 
-from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import SplitError, UsageError
 from rsso_dspy.experiment.run_programs import CompileEnvironment
+from rsso_dspy.files import atomic_write_text
 from rsso_dspy.optimize.acceptance import Confirmation, Noise
 from rsso_dspy.optimize.compiled_parts import KeptCandidate, PredictorState, ProgramScores, TriedProgram
 from rsso_dspy.optimize.program_schema import check_stock_modules, find_misfit, hash_schema

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from rsso_dspy.errors import DamagedFile, SplitError, UsageError
+from rsso_dspy.files import read_json
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.compiled import FILE, KIND, SCHEMA, Compiled
 from rsso_dspy.optimize.description import describe_verdict
@@ -20,7 +21,6 @@ from rsso_dspy.programs.fingerprint import fingerprint_program
 from rsso_dspy.programs.methods import ADDITIONS
 from rsso_dspy.programs.state import is_plain_state, read_state
 from rsso_dspy.records import ZERO_SHOT
-from rsso_dspy.safe_read import read_json
 
 
 def derive_program_name(path: Path | str) -> str:

@@ -19,10 +19,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.environments.goals import Goal
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
+from rsso_dspy.files import read_json, read_lines
 from rsso_dspy.optimize.candidates import Rollout
 from rsso_dspy.optimize.metric import score_trials
 from rsso_dspy.records import TrialResult, Usage, Variant, sum_usage
-from rsso_dspy.safe_read import read_json, read_lines
 from rsso_dspy.store.guarded_folder import GuardedFolder
 from rsso_dspy.store.journals import format_usage_line, parse_usage_lines
 from rsso_dspy.store.record_checks import find_trials_fault

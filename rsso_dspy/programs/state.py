@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import atomic_write_text
 
 NOT_PREDICTORS = {"metadata"}
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.atomic import FileKind, atomic_path, check_output_path
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import FileKind, atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import TrialResult, UnitRecord, Usage
 from rsso_dspy.redaction import make_redactor

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.atomic import FileKind
+from rsso_dspy.files import FileKind
 from rsso_dspy.records import UnitRecord, Usage
 from rsso_dspy.report.exported_run import (
     POINTS,

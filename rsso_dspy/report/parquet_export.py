@@ -17,8 +17,8 @@ from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.atomic import FileKind, atomic_path, check_output_path
 from rsso_dspy.errors import UsageError, require_extra
+from rsso_dspy.files import FileKind, atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.redaction import Redactor, make_redactor

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rsso_dspy.atomic import FileKind
+from rsso_dspy.files import FileKind
 from rsso_dspy.report.analysis import Analysis
 from rsso_dspy.report.table_data import FORMS
 from rsso_dspy.report.tables import build_tables

@@ -2,7 +2,7 @@
 
 from rsso_dspy.bounds import MOST_TRIALS
 from rsso_dspy.errors import DamagedFile
-from rsso_dspy.safe_read import read_json
+from rsso_dspy.files import read_json
 from rsso_dspy.store.manifest import FOLDER
 from rsso_dspy.store.unit_store import Store
 

@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rsso_dspy.atomic import atomic_path, atomic_write_text
-from rsso_dspy.errors import FolderGone, UsageError
+from rsso_dspy.errors import FolderGone, UsageError, find_shortage
+from rsso_dspy.files import atomic_path, atomic_write_text
 from rsso_dspy.redaction import redact_json
-from rsso_dspy.resource_shortage import find_shortage
 
 Identity = tuple[int, int]
 """Device and inode."""

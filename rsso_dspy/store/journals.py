@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile
+from rsso_dspy.files import parse_entry, read_lines
 from rsso_dspy.records import SCHEMA_VERSION, Usage
-from rsso_dspy.safe_read import parse_entry, read_lines
 from rsso_dspy.store.guarded_folder import GuardedFolder
 from rsso_dspy.store.record_checks import parse_usage
 

@@ -21,11 +21,18 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.addresses import is_local, strip_addresses, strip_credentials
-from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.config import Config, PriceConfig, format_override
 from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.files import (
+    atomic_write_text,
+    explain_unreadable,
+    parse_json,
+    pick_quarantine_path,
+    read_bytes,
+    read_text,
+    read_toml,
+)
 from rsso_dspy.records import SCHEMA_VERSION, ZERO_SHOT
-from rsso_dspy.safe_read import explain_unreadable, parse_json, pick_quarantine_path, read_bytes, read_text, read_toml
 from rsso_dspy.store.run_spec import RunSpec
 
 FOLDER = "given"

@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from rsso_dspy.errors import DamagedFile
+from rsso_dspy.files import explain_unreadable, read_json
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.safe_read import explain_unreadable, read_json
 from rsso_dspy.store.record_checks import find_record_fault
 from rsso_dspy.store.run_file import is_readable
 

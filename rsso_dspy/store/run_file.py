@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.files import read_json
 from rsso_dspy.records import SCHEMA_VERSION
-from rsso_dspy.safe_read import read_json
 
 RUN_FILE = "run.json"
 

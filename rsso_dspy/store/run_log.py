@@ -4,7 +4,7 @@ records, not from the log."""
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rsso_dspy.safe_read import parse_entry
+from rsso_dspy.files import parse_entry
 from rsso_dspy.store.journals import LOG
 from rsso_dspy.store.unit_store import Store
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile
+from rsso_dspy.files import explain_unreadable, pick_quarantine_path, read_bytes
 from rsso_dspy.recordings import ABOUT, ENDING, FOLDER, LEFT_OUT, MOST_RECORDED, SCHEMA, left_out_of, members
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.safe_read import explain_unreadable, pick_quarantine_path, read_bytes
 from rsso_dspy.store.journals import Journals
 from rsso_dspy.store.units import Job, Unit
 

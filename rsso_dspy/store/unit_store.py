@@ -26,8 +26,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.files import explain_unreadable, pick_quarantine_path
 from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, UnitRecord
-from rsso_dspy.safe_read import explain_unreadable, pick_quarantine_path
 from rsso_dspy.store.record_checks import find_memory_fault, find_origin_fault, find_record_fault
 from rsso_dspy.store.record_files import (
     TRAINING,

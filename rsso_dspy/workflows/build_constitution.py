@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rsso_dspy.atomic import atomic_write_text, check_output_path
 from rsso_dspy.config import Config, make_price_lookup
 from rsso_dspy.environments.benchmark import Benchmark
 from rsso_dspy.environments.exploration import ExplorationPool
@@ -36,6 +35,7 @@ from rsso_dspy.experiment.session import Session
 from rsso_dspy.experiment.spend_limit import SpendLimit
 from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.experiment.unit_runner import UnitRunner
+from rsso_dspy.files import atomic_write_text, check_output_path
 from rsso_dspy.lm import Backend
 from rsso_dspy.memory.constitution import LASTING
 from rsso_dspy.memory.constitution.file import ConstitutionFile, read_constitution

@@ -10,8 +10,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from rsso_dspy.files import read_json
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.safe_read import read_json
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.workflows.reproduce import ABSENT, iterate_records
 

@@ -122,7 +122,7 @@ def test_a_full_disk_is_named_by_the_place_and_nobody_speaks_of_play(rsso, monke
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("rsso_dspy.atomic.os.fsync", full)
+    monkeypatch.setattr("rsso_dspy.files.os.fsync", full)
     code, _, err = rsso(*words)
     assert code == 1
     assert err.startswith(f"error: {place}")

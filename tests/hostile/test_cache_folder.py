@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.paths import CACHE_VARIABLE, get_cache_folder
+from rsso_dspy.files import CACHE_VARIABLE, get_cache_folder
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other platforms have other places")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rsso_dspy.atomic import find_owning_run
 from rsso_dspy.experiment.protocols import get_protocol
+from rsso_dspy.files import find_owning_run
 from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import ConstitutionFile
 from rsso_dspy.memory.skills.offline import create_offline_memory

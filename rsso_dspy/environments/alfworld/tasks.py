@@ -20,8 +20,8 @@ from typing import Any
 
 from rsso_dspy.environments.splits import TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, NotInstalled, UsageError
+from rsso_dspy.files import read_bytes
 from rsso_dspy.records import Split, Variant
-from rsso_dspy.safe_read import read_bytes
 
 COUNTS = {
     "pick_and_place_simple": (790, 35, 24),

@@ -14,8 +14,8 @@ from rsso_dspy.environments.babyai.game import rewrite_mission
 from rsso_dspy.environments.babyai.levels import LEVELS
 from rsso_dspy.environments.babyai.tasks import TEST_SEEDS
 from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.files import parse_json, read_text
 from rsso_dspy.records import Variant
-from rsso_dspy.safe_read import parse_json, read_text
 
 _PLACES = ("", "test.jsonl", "babyai/test.jsonl")
 

@@ -20,8 +20,8 @@ from rsso_dspy.environments.pddl.reader import read_setup
 from rsso_dspy.environments.pddl.strips import Problem
 from rsso_dspy.environments.splits import TaskRow, TaskTable
 from rsso_dspy.errors import DamagedFile, GoldUnknown, UsageError
+from rsso_dspy.files import read_text
 from rsso_dspy.records import Variant
-from rsso_dspy.safe_read import read_text
 
 SIZES = {"train": 40, "dev": 10, "test": 20}
 """Problems of each domain that were made here."""

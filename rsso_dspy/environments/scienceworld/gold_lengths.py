@@ -18,13 +18,11 @@ from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 
-from rsso_dspy.atomic import atomic_write_text
 from rsso_dspy.environments.scienceworld import tasks
 from rsso_dspy.environments.scienceworld.jvm import Jvm
 from rsso_dspy.errors import DamagedFile, GoldUnknown, SimulatorDied
-from rsso_dspy.paths import get_cache_folder
+from rsso_dspy.files import atomic_write_text, get_cache_folder, read_json
 from rsso_dspy.records import Variant
-from rsso_dspy.safe_read import read_json
 
 MOST_ACTIONS = 100_000
 """Maximum plausible length of a gold path."""

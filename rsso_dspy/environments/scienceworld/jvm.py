@@ -25,8 +25,7 @@ from rsso_dspy.environments.scienceworld.java_process import (
     read_first_error,
     start_server,
 )
-from rsso_dspy.errors import JavaMissing, SimulatorDied
-from rsso_dspy.resource_shortage import find_shortage
+from rsso_dspy.errors import JavaMissing, SimulatorDied, find_shortage
 
 INTERFACE = "scienceworld.runtime.pythonapi.PythonInterface"
 
@@ -39,7 +38,7 @@ class Jvm:
 
     ``heap`` is Java's ``-Xmx``; ``java`` names the Java program. Raises ``JavaMissing`` if none starts,
     ``SimulatorDied`` if one was killed during its start, ``Stopped`` once ``stopped`` returns true, and ``OSError`` if
-    a resource of this machine is exhausted (see `rsso_dspy.resource_shortage`). Any failure of a call ends the process,
+    a resource of this machine is exhausted (see `rsso_dspy.errors`). Any failure of a call ends the process,
     because a late answer would be taken for that of the next call; every later call then raises ``SimulatorDied``.
     """
 

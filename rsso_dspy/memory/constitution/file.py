@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rsso_dspy.errors import DamagedFile, UsageError
+from rsso_dspy.files import read_json
 from rsso_dspy.memory.constitution.constitution import Constitution
 from rsso_dspy.memory.constitution.rules import LASTING, clean_rule_text
-from rsso_dspy.safe_read import read_json
 
 KIND = "rsso-dspy constitution"
 

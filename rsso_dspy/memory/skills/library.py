@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rsso_dspy.errors import DamagedFile, RunMismatch, UsageError
+from rsso_dspy.files import read_json
 from rsso_dspy.memory.nearest import Embed
 from rsso_dspy.memory.skills import snapshot as archive
 from rsso_dspy.memory.skills.memory import Equivalent, SkillMemory, Verbalize
 from rsso_dspy.memory.skills.memory_state import SkillMemoryState
 from rsso_dspy.memory.skills.settings import SkillSettings
-from rsso_dspy.safe_read import read_json
 
 KIND = "rsso-dspy skill library"
 

@@ -5,8 +5,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rsso_dspy.atomic import FileKind, atomic_path, make_marked_kind
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import FileKind, atomic_path, make_marked_kind
 from rsso_dspy.report.figures.canvas import use_figure_style
 from rsso_dspy.report.figures.style import INK
 

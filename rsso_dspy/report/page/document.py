@@ -19,8 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any
 
-from rsso_dspy.atomic import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.errors import UsageError
+from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.records import TrainingRecord, UnitRecord
 from rsso_dspy.redaction import make_redactor, redact_json
 from rsso_dspy.report.cells import Cell
