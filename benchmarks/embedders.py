@@ -33,7 +33,7 @@ VARIANTS = ("find-plant::228", "lifespan-longest-lived::98", "boil::22", "use-th
 CHILD = """
 import json, resource, sys, time
 import numpy as np
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.config import EmbedderConfig
 
 name, cache, texts, file = sys.argv[1], sys.argv[2] == "cache", json.load(open(sys.argv[3])), sys.argv[4]

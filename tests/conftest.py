@@ -15,7 +15,7 @@ LONGEST_FIRST = (
     "guards/test_replay_guard.py",
     "integrations/test_cluster.py",
     "experiment/test_replay.py",
-    "embedders/test_embedders_local.py",
+    "test_embed.py",
     "cli/test_other_environments.py",
     "experiment/test_chaos.py",
     "optimize/test_resume.py",

@@ -34,11 +34,11 @@ ALLOWED = {
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "explorer": {"environments"},
     "lm": GROUND | {"config", "addresses", "signatures", "explorer"},
-    "embedders": GROUND | {"config", "addresses", "lm"},
+    "embed": GROUND | {"config", "addresses", "lm"},
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
     "experiment": GROUND
-    | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embedders", "memory"},
+    | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embed", "memory"},
     "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "signatures"},
     "integrations": GROUND | {"experiment", "store", "config", "programs", "environments"},
     "workflows": GROUND
@@ -57,7 +57,7 @@ ALLOWED = {
     },
     "cli": GROUND
     | {"workflows", "integrations", "optimize", "experiment", "store", "report", "config", "pricing", "programs"}
-    | {"environments", "lm", "embedders", "coding", "regions", "memory"},
+    | {"environments", "lm", "embed", "coding", "regions", "memory"},
 }
 """Room to the rooms that it may import. A room that imports another stands below nothing that imports it."""
 

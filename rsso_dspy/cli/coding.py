@@ -136,7 +136,7 @@ def recall(
 def _make_embedder(name: str | None) -> Any:
     if name is None:
         return None
-    from rsso_dspy.embedders import Embedder
+    from rsso_dspy.embed import Embedder
 
     embed = Embedder(name)
     embed.check()

@@ -70,7 +70,7 @@ def _check_simulator(config: "Config") -> str:
 
 
 def _check_embedder(config: "Config") -> str:
-    from rsso_dspy.embedders import Embedder
+    from rsso_dspy.embed import Embedder
 
     embedder = Embedder(config.embedder.model_copy(update={"timeout": PATIENCE, "retries": 0, "cache": False}))
     embedder.check()

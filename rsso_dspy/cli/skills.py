@@ -80,7 +80,7 @@ def build(
     from dataclasses import asdict
 
     from rsso_dspy.config import EmbedderConfig
-    from rsso_dspy.embedders import Embedder
+    from rsso_dspy.embed import Embedder
     from rsso_dspy.environments.benchmark import get_benchmark as benchmark_called
     from rsso_dspy.experiment import offline_skills
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rsso_dspy.config import Config
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.memory.nearest import find_nearest
 from rsso_dspy.memory.reflections import Neighbours, Reflection
 from rsso_dspy.store.unit_store import Store

@@ -18,7 +18,7 @@ from typing import cast
 import dspy
 
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, load_config
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.benchmark import DEFAULT, get_benchmark
 from rsso_dspy.environments.demonstrations import DemonstratingEnvironment, PlayedDemonstrations
 from rsso_dspy.environments.pool import EnvironmentPool, PooledEnvironment

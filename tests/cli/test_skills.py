@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rsso_dspy.cli.app import app
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.memory.skills.library import load_library, read_library
 from rsso_dspy.records import Failure
 from rsso_dspy.store.unit_store import Store

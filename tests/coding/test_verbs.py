@@ -8,7 +8,7 @@ import pytest
 from rsso_dspy.coding.index import open_index
 from rsso_dspy.coding.recall import recall_for_prompt
 from rsso_dspy.coding.user_files import sign
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from tests.cli.conftest import rsso  # noqa: F401
 from tests.coding.conftest import NOW, read_entries
 from tests.coding.entries import make_entry, put

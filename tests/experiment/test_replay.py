@@ -14,7 +14,7 @@ import pytest
 
 from rsso_dspy.cli.interruption import TOGETHER
 from rsso_dspy.config import load_config
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.experiment.executor import Executor, fingerprint_programs, make_zero_shot_programs
 from rsso_dspy.experiment.plan import plan_held_out
 from rsso_dspy.experiment.protocols import resolve_protocol

@@ -227,7 +227,7 @@ def test_what_is_kept_between_runs_is_made_anew(tmp_path, monkeypatch, damage):
 def test_a_vector_cache_that_is_none_is_left_aside(tmp_path, damage):
     import numpy as np
 
-    from rsso_dspy.embedders.vector_cache import VectorCache
+    from rsso_dspy.embed import VectorCache
 
     put(tmp_path / "vectors.sqlite", damage)
     cache = VectorCache({"model": "m"}, tmp_path)

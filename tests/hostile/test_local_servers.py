@@ -20,7 +20,7 @@ from rsso_dspy.bounds import MOST_SECONDS
 from rsso_dspy.cli.options import name_model
 from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
-from rsso_dspy.embedders.remote import LiteLLMRoute
+from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure, UsageError
 from rsso_dspy.experiment.cost_estimate import CostEstimate, ExpectedRange
 from rsso_dspy.experiment.pace import Pace, Stopwatch, assume_seconds, in_words, measured, range_in_words

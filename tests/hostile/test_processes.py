@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from rsso_dspy.config import EmbedderConfig
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.scienceworld import java_process, jvm
 from rsso_dspy.environments.scienceworld.java_process import list_java_candidates
 from rsso_dspy.environments.scienceworld.jvm import Jvm

@@ -15,7 +15,7 @@ import pytest
 
 from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
 from rsso_dspy.config import BackendConfig, EmbedderConfig
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.errors import BackendUnreachable, ConfigError
 from rsso_dspy.lm import Backend
 from tests.embedding_server import embedding_server, vector

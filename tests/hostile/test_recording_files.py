@@ -10,7 +10,7 @@ import dspy
 import pytest
 
 from rsso_dspy.config import EmbedderConfig
-from rsso_dspy.embedders import Embedder
+from rsso_dspy.embed import Embedder
 from rsso_dspy.errors import MissingKey, NotRecorded, Stopped
 from rsso_dspy.experiment.tapes import recordings_beside
 from rsso_dspy.lm.recording import Packer, Tape

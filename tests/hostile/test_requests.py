@@ -11,7 +11,7 @@ import pytest
 from dspy.utils.exceptions import LMTimeoutError
 
 from rsso_dspy.config import BackendConfig, EmbedderConfig, load_config
-from rsso_dspy.embedders.remote import LiteLLMRoute
+from rsso_dspy.embed import LiteLLMRoute
 from rsso_dspy.errors import BackendFailure, ConfigError, UsageError
 from rsso_dspy.lm import Backend
 from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout

