@@ -37,7 +37,7 @@ from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.recording import is_taped, keep_vectors, recall_vectors
 from rsso_dspy.lm.request_limits import call_with_timeout, import_litellm
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
-from rsso_dspy.redaction import redact
+from rsso_dspy.redact import redact
 
 LEXICAL_DIMENSIONS = 512
 """Length of a lexical vector."""
@@ -297,8 +297,11 @@ def load_torch(folder: Path) -> Encoder:
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(1)
     model = SentenceTransformer(str(folder), device="cpu")
-    options = {"normalize_embeddings": True, "show_progress_bar": False}
-    return lambda text: model.encode([text], **options)[0].astype(np.float32)
+
+    def encode_text(text: str) -> np.ndarray:
+        return model.encode([text], normalize_embeddings=True, show_progress_bar=False)[0].astype(np.float32)
+
+    return encode_text
 
 
 class NumpyEncoder:

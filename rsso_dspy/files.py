@@ -81,7 +81,7 @@ def atomic_path(path: Path, folders: bool = True) -> Iterator[Path]:
 
 def atomic_write_text(path: Path, text: str, folders: bool = True) -> None:
     """Write a text atomically with secrets redacted; in JSON files (by suffix) only strings change."""
-    from rsso_dspy.redaction import redact, redact_json
+    from rsso_dspy.redact import redact, redact_json
 
     text = redact_json(text) if path.suffix in (".json", ".jsonl") else redact(text)
     with atomic_path(path, folders) as temporary:

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rsso_dspy"
 GROUND = {
-    "records", "errors", "files", "redaction", "bounds", "version", "recordings", "loops",
+    "records", "errors", "files", "redact", "bounds", "version", "recordings", "loops",
 }  # fmt: skip
 ALLOWED = {
     "records": set(),
@@ -20,9 +20,9 @@ ALLOWED = {
     "loops": {"records"},
     "bounds": {"errors"},
     "version": set(),
-    "redaction": set(),
+    "redact": set(),
     "addresses": set(),
-    "files": {"errors", "redaction"},
+    "files": {"errors", "redact"},
     "recordings": {"errors", "files"},
     "pricing": {"records"},
     "regions": set(),

@@ -11,7 +11,7 @@ from rsso_dspy.cli.options import BackendName, BaseUrl, BenchmarkName, ConfigFil
 from rsso_dspy.cli.run_plan import describe_proxies
 from rsso_dspy.cli.terminal_text import echo
 from rsso_dspy.errors import BackendFailure
-from rsso_dspy.redaction import redact
+from rsso_dspy.redact import redact
 
 if TYPE_CHECKING:
     from rsso_dspy.config import Config

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from rsso_dspy.redaction import redact
+from rsso_dspy.redact import redact
 
 
 class RedactedStream:

@@ -4,7 +4,7 @@
 
 Three ways, all of them: what looks like one of the shapes in secret_kinds.tsv, what looks as random as a key and
 follows nothing that would explain it, and, by the one mechanism of this program, the values that it knows to be secret
-(rsso_dspy/redaction.py). Names stay: what is left says which secret stood there.
+(rsso_dspy/redact.py). Names stay: what is left says which secret stood there.
 
 The guesses are here and not in that module, through which every record and answer of a model passes: those are
 replayed byte for byte, and a text that only looks like a key must stay in them. A learning may lose such a word.
@@ -17,7 +17,7 @@ import os
 import re
 from functools import cache
 
-from rsso_dspy.redaction import STRUCK, redact
+from rsso_dspy.redact import STRUCK, redact
 
 _NAME = (
     r"[\w.-]*(?:passw(?:or)?d|passphrase|secret(?!ar)|token(?!iz|s[\w.-]*[\"']?\s*[:=]\s*\d+\b)|api[_-]?key|apikey|access[_-]?key|auth[_-]?key|private[_-]?key"

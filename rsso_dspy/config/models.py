@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from rsso_dspy.bounds import MOST_DOLLARS, MOST_KEPT, MOST_RETRIES, MOST_SECONDS, MOST_TEMPERATURE, MOST_TOKENS
-from rsso_dspy.redaction import register_address, register_secret, watch_variable
+from rsso_dspy.redact import register_address, register_secret, watch_variable
 
 Role = Literal["actor", "reflector", "verbalizer", "advisor", "proposer"]
 """actor acts; reflector writes reflections; verbalizer describes skills; advisor writes constitutions; proposer is the

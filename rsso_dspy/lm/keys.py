@@ -3,7 +3,7 @@
 import os
 
 from rsso_dspy.errors import ConfigError, MissingKey
-from rsso_dspy.redaction import register_secret, watch_variable
+from rsso_dspy.redact import register_secret, watch_variable
 
 
 def read_api_key(variable: str, model: str, otherwise: str) -> str:

@@ -23,7 +23,7 @@ from dspy.utils.exceptions import LMError
 from rsso_dspy.errors import RssoError, Stopped, UsageError
 from rsso_dspy.lm.replaying import Replay, restore_error
 from rsso_dspy.recordings import EMBEDDER, SCHEMA, Exchange
-from rsso_dspy.redaction import redact_json
+from rsso_dspy.redact import redact_json
 
 ERROR_FIELDS = ("model", "provider", "provider_code", "status", "request_id", "retry_after")
 """Attributes of an error that are kept besides its message."""

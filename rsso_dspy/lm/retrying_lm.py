@@ -23,7 +23,7 @@ from rsso_dspy.lm.recording import ERROR_FIELDS, Notes, through_tape
 from rsso_dspy.lm.request_limits import LONGEST_ANSWER, RequestTimeout, call_with_timeout
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
 from rsso_dspy.lm.served import LONGEST_NAME, describe_models, list_models
-from rsso_dspy.redaction import redact, register_secret
+from rsso_dspy.redact import redact, register_secret
 
 ADVICE = re.compile(r"\n\n +(?:credential came from|To fix):.*", re.S)
 """Advice that DSPy's client appends to a provider's message, about settings that do not exist here."""

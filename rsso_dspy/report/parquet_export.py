@@ -21,7 +21,7 @@ from rsso_dspy.errors import UsageError, require_extra
 from rsso_dspy.files import FileKind, atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, TrialsRecord, UnitRecord, Usage
-from rsso_dspy.redaction import Redactor, make_redactor
+from rsso_dspy.redact import Redactor, make_redactor
 from rsso_dspy.report.learning_curves import REFLECTIONS, SKILLS, list_shown_skills
 from rsso_dspy.report.parquet_columns import COLUMNS, PROVENANCE, ROLES, ParquetColumn, RowKind
 from rsso_dspy.report.running_totals import sum_usage_cost

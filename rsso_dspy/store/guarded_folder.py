@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rsso_dspy.errors import FolderGone, UsageError, find_shortage
 from rsso_dspy.files import atomic_path, atomic_write_text
-from rsso_dspy.redaction import redact_json
+from rsso_dspy.redact import redact_json
 
 Identity = tuple[int, int]
 """Device and inode."""

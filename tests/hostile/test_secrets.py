@@ -15,7 +15,7 @@ from rsso_dspy.config import BackendConfig, load_config
 from rsso_dspy.errors import ConfigError, MissingKey
 from rsso_dspy.files import atomic_write_text
 from rsso_dspy.lm import Backend
-from rsso_dspy.redaction import redact, redact_json, register_address, register_secret, watch_variable
+from rsso_dspy.redact import redact, redact_json, register_address, register_secret, watch_variable
 from tests.embedding_server import embedding_server, fault
 from tests.live import says
 from tests.provider_formats import Said

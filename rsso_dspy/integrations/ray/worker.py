@@ -25,7 +25,7 @@ from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.integrations.ray.store_actor import ignore_interrupts
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.records import TrainingRecord, UnitRecord, Usage
-from rsso_dspy.redaction import redact
+from rsso_dspy.redact import redact
 from rsso_dspy.store.unit_store import Store
 from rsso_dspy.store.units import Arm, Job
 

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 from rsso_dspy.errors import UsageError
 from rsso_dspy.files import atomic_path, check_output_path, make_marked_kind
 from rsso_dspy.records import TrainingRecord, UnitRecord
-from rsso_dspy.redaction import make_redactor, redact_json
+from rsso_dspy.redact import make_redactor, redact_json
 from rsso_dspy.report.cells import Cell
 from rsso_dspy.report.page.record_payload import NONE, Exchanges, build_list_entry, compress_record
 from rsso_dspy.report.page.svg_sanitizer import inline_svg

@@ -16,7 +16,7 @@ from typing import Any
 
 from rsso_dspy.recordings import Exchange, text_of
 from rsso_dspy.records import State, Step, TrainingRecord, Trajectory, TrialResult, UnitRecord
-from rsso_dspy.redaction import redact_json
+from rsso_dspy.redact import redact_json
 from rsso_dspy.report.page.lineage import trace_learnt_items
 from rsso_dspy.report.terminal import replace_controls
 
