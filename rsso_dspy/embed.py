@@ -18,7 +18,8 @@ import threading
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from contextlib import suppress
+from functools import cached_property
 from importlib import metadata
 from importlib.util import find_spec
 from itertools import pairwise
@@ -39,8 +40,6 @@ from rsso_dspy.lm.request_limits import call_with_timeout, import_litellm
 from rsso_dspy.lm.retry import RequestRetrier, read_retry_after
 from rsso_dspy.redact import redact
 
-LEXICAL_DIMENSIONS = 512
-"""Length of a lexical vector."""
 LIMIT, PAGE = 1 << 30, 4096
 """Maximum size of the vector cache in bytes, about half a million texts of 384 dimensions, and of an SQLite page."""
 PATIENCE = 10.0
@@ -198,17 +197,14 @@ class EmbedderRoute:
 
 
 def _select_route(config: EmbedderConfig) -> EmbedderRoute:
+    if config.model == "hash":
+        return EmbedderRoute("random directions", embed_digest)
+    if config.model == "lexical":
+        return EmbedderRoute("shared words", embed_words)
     route, _, name = config.model.partition("/")
-    match route:
-        case "hash":
-            return EmbedderRoute("random directions", embed_digest)
-        case "lexical":
-            return EmbedderRoute("shared words", embed_words)
-        case "litellm":
-            return LiteLLMRoute(config)
-        case "numpy":
-            return LocalRoute(name, "numpy")
-    return LocalRoute(config.model, "torch")
+    if route == "litellm":
+        return LiteLLMRoute(config)
+    return LocalRoute(name, "numpy") if route == "numpy" else LocalRoute(config.model, "torch")
 
 
 def normalize_vector(vector: np.ndarray) -> np.ndarray:
@@ -230,20 +226,13 @@ def embed_words(text: str) -> np.ndarray:
     words = re.findall(r"\w+", text.lower())
     features = Counter(words)
     features.update(f"{first} {second}" for first, second in pairwise(words))
-    vector = [0.0] * LEXICAL_DIMENSIONS
+    vector = [0.0] * 512
     for feature, count in features.items():
-        place, sign = _hash_feature(feature)
-        vector[place] += sign * (1 + math.log(count))
+        value = zlib.crc32(feature.encode())  # signs make collisions cancel on average instead of adding up
+        vector[value % 512] += (1 if value >> 31 else -1) * (1 + math.log(count))
     if not any(vector):
         vector[0] = 1.0  # no word at all, or words that cancel out: one direction for all such texts
     return normalize_vector(np.array(vector))
-
-
-@lru_cache(maxsize=100_000)
-def _hash_feature(feature: str) -> tuple[int, float]:
-    """Return dimension and sign of a feature; signs make collisions cancel on average instead of adding up."""
-    value = zlib.crc32(feature.encode())
-    return value % LEXICAL_DIMENSIONS, 1.0 if value >> 31 else -1.0
 
 
 class LocalRoute(EmbedderRoute):
@@ -282,7 +271,11 @@ class LocalRoute(EmbedderRoute):
 
     def cache_identity(self) -> dict[str, str]:
         about = {"route": self.route, "model": self.model, "machine": platform.machine(), **hash_model(self.folder)}
-        return about | {package: _read_version(package) for package in PACKAGES[self.route]}
+        for package in PACKAGES[self.route]:
+            about[package] = ""  # if it is not installed
+            with suppress(metadata.PackageNotFoundError):
+                about[package] = metadata.version(package)
+        return about
 
     def describe_source(self) -> str:
         return str(self.folder)
@@ -297,11 +290,7 @@ def load_torch(folder: Path) -> Encoder:
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(1)
     model = SentenceTransformer(str(folder), device="cpu")
-
-    def encode_text(text: str) -> np.ndarray:
-        return model.encode([text], normalize_embeddings=True, show_progress_bar=False)[0].astype(np.float32)
-
-    return encode_text
+    return lambda text: model.encode([text], normalize_embeddings=True, show_progress_bar=False)[0].astype(np.float32)
 
 
 class NumpyEncoder:
@@ -502,14 +491,6 @@ def hash_model(folder: Path) -> dict[str, str]:
 def _hash_file(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _read_version(package: str) -> str:
-    """Return the installed version of a package without importing it; empty if it is not installed."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
 
 
 class _ExplicitZero(int):
