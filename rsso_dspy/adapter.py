@@ -12,10 +12,10 @@ reasoning. Of several answers the first complete one counts; the model plays on 
 import json
 import re
 import textwrap
-import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from html import unescape
+from types import UnionType
 from typing import Any, ClassVar, NamedTuple, Union, get_args, get_origin
 
 import dspy
@@ -23,7 +23,6 @@ import json_repair
 from dspy.adapters.utils import annotation_allows_none, apply_output_field_defaults, parse_value
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from rsso_dspy.signatures.complete import BRIEF, speak_completely
 from rsso_dspy.signatures.fields import cache_by_words, remove_fields
@@ -57,10 +56,11 @@ SPARED = {"thought": "", "reasoning": "", "current_subgoal": "none", "what_went_
 """Output fields that an answer may omit, with their defaults, because they do not change the action."""
 PROSE = "plan"
 """The output field that a text without any form may be, if no other one is required."""
-ENVIRONMENT = (
+TURNS = (
     "observation observations obs environment env result user human assistant system feedback response completed "
     "gameresponse output score reward 观察 观察结果"
 )
+ENVIRONMENT = frozenset(TURNS.split())
 """Names that end an answer: after them the model plays the other side's part."""
 TEXT_KEYS = ("text", "value", "content", "rule", "step", "action", "instruction")
 """Keys of an object that may hold the text that is asked for."""
@@ -101,9 +101,11 @@ class ChatAdapter(dspy.ChatAdapter):
     def _asking(self, lm: dspy.BaseLM) -> "ChatAdapter":
         """Return this adapter, without the second question for unreadable answers if the model's backend asks only once
         (`backends.NAME.ask_again`)."""
-        adapter = copy(self)
-        adapter.use_json_adapter_fallback &= getattr(lm, "asks_again", True)
-        return adapter
+        if getattr(lm, "asks_again", True):
+            return self
+        once = copy(self)
+        once.use_json_adapter_fallback = False
+        return once
 
     def _make_json_adapter_fallback(self) -> dspy.JSONAdapter:
         return JSONAdapter(
@@ -145,23 +147,24 @@ class ChatAdapter(dspy.ChatAdapter):
     def parse(self, signature: Signature, completion: str) -> Fields:
         text, ledger = _trim_answer(completion), dspy.settings.get("ledger")
         fields = self._parse_with_dspy(signature, text)
-        failure = fields if isinstance(fields, AdapterParseError) else None
+        read, failure = None, fields if isinstance(fields, AdapterParseError) else None
         if isinstance(fields, dict):
             read, last = self._correct_fields(signature, text, fields), next(reversed(fields), "")
             if is_echoed_placeholder(fields.get(last), last):
                 read = None
             if read == fields and (text == completion or fields == self._parse_with_dspy(signature, completion)):
                 return fields
-            failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
-        if failure or read is None:
+            if read is None:
+                failure = AdapterParseError(type(self).__name__, signature, completion, f"No value for {last}.", fields)
+        if failure:
             verbs = dspy.settings.get("verbs") or frozenset()
             joined = _join_tool_call(signature, completion, verbs)
             read = repair_answer(signature, joined) or _repair_leniently(signature, joined, verbs)
         if read is None:
             if ledger:
                 ledger.unread(completion)
-            raise failure or AdapterParseError(type(self).__name__, signature, completion)
-        if ledger is not None:
+            raise failure
+        if ledger:
             ledger.count_repaired()
         return read
 
@@ -179,9 +182,13 @@ class ChatAdapter(dspy.ChatAdapter):
         Every answer passes through here, so this must be cheap for ordinary answers."""
         if COLON.search(text):
             return repair_answer(signature, text) or fields
-        kinds = {name: info for name, info in signature.output_fields.items() if _is_list(info)}
+        kinds = {name: kind for name, kind in _list_kinds(signature).items() if kind.item}
         said = {name: value.strip() for name, value in reversed(MARKED.findall(text)) if name in kinds} if kinds else {}
-        lists = {name: convert_value(value, kinds[name]) for name, value in said.items() if not _is_json_list(value)}
+        lists = {
+            name: _convert_value(value, kinds[name])
+            for name, value in said.items()
+            if not isinstance(_load_json(value), list)
+        }
         return repair_answer(signature, text) if None in lists.values() else fields | lists
 
 
@@ -198,11 +205,8 @@ class JSONAdapter(ChatAdapter, dspy.JSONAdapter):
         return super()._parse_with_dspy(signature, text)
 
     def _correct_fields(self, signature: Signature, text: str, fields: Fields) -> Fields | None:
-        texts = [name for name, info in signature.output_fields.items() if _is_text(info)]
-        try:
-            said = json.loads(text)
-        except (ValueError, RecursionError):
-            said = None
+        texts = [name for name, kind in _list_kinds(signature).items() if kind.core is str]
+        said = _load_json(text)
         if isinstance(said, dict) and all(isinstance(said.get(name, ""), str | int | float) for name in texts):
             return fields
         if (repaired := repair_answer(signature, text)) is not None:
@@ -218,13 +222,13 @@ class XMLAdapter(ChatAdapter, dspy.XMLAdapter):
     asked: ClassVar = ("Respond with the XML tags ", "`<{}>`", ())
 
     def _correct_fields(self, signature: Signature, text: str, fields: Fields) -> Fields | None:
-        kinds = signature.output_fields.items()
-        if any(_is_text(info) and text.count(f"<{name}>") > 1 for name, info in kinds):
+        kinds = _list_kinds(signature).items()
+        if any(kind.core is str and text.count(f"<{name}>") > 1 for name, kind in kinds):
             return repair_answer(signature, text)
         lists = {
-            name: convert_value(fields[name][0], info)
-            for name, info in kinds
-            if _is_list(info) and len(fields[name]) == 1 and isinstance(fields[name][0], str)
+            name: _convert_value(fields[name][0], kind)
+            for name, kind in kinds
+            if kind.item and len(fields[name]) == 1 and isinstance(fields[name][0], str)
             if not re.search(rf"<{name}>\s*<item\b", text)
         }
         return fields | {name: value for name, value in lists.items() if value is not None}
@@ -232,7 +236,8 @@ class XMLAdapter(ChatAdapter, dspy.XMLAdapter):
 
 def _can_be_brief(signature: Signature) -> bool:
     return dspy.settings.get("interface") == "complete" and all(
-        _is_text(field) and not field.json_schema_extra.get("constraints") for field in signature.fields.values()
+        _unwrap(field.annotation) is str and not field.json_schema_extra.get("constraints")
+        for field in signature.fields.values()
     )
 
 
@@ -274,7 +279,7 @@ STRAY = re.compile(rf"</?{THINKING}>", re.I)
 FIRST_FIELD = re.compile(r"^\s*(?:\[\[|\{|<|\*\*|#|\w[\w ]{0,25}:)", re.M)
 """A line that can begin an answer; unclosed thinking without such a line was cut off."""
 TOKENS = re.compile(
-    r".*<\|channel\|>final<\|message\|>|<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>"
+    r"\A.*<\|channel\|>final<\|message\|>|<\|im_start\|>(?:assistant)?|<\|start_header_id\|>assistant<\|end_header_id\|>"
     r"|<start_of_turn>(?:model)?|<\|\w+\|>|<end_of_turn>|</?s>|\[/?INST\]",
     re.S,
 )
@@ -288,7 +293,7 @@ REFUSAL = re.compile(
     re.I,
 )
 LEAD_IN = re.compile(r"(?:sure|okay|ok|certainly|of course|here|below|based on|great|alright|understood)\b.*|.*:", re.I)
-TURN = re.compile(rf"^\s*\W{{0,3}}(?:{'|'.join(ENVIRONMENT.split())})(?:\s+\d+)?\W{{0,3}}[:：]", re.I | re.M)
+TURN = re.compile(rf"^\s*\W{{0,3}}(?:{TURNS.replace(' ', '|')})(?:\s+\d+)?\W{{0,3}}[:：]", re.I | re.M)
 FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n?|```\Z", re.M)
 ROW = re.compile(r"^[ \t]*\|[ \t]*([^|\n]+?)[ \t]*\|[ \t]*([^|\n]*?)[ \t]*\|[ \t]*$", re.M)
 BULLET = re.compile(r"^\s*(?:[-*•–+]|\(?\d+[.):]|\(?[a-z]\)|(?:step|rule)\s*\d+[.:)])\s+", re.I)
@@ -373,16 +378,21 @@ def _strip_quote_marks(text: str) -> str:
 def _parse_text(signature: Signature, text: str, most: bool) -> Fields | None:
     """Parse the fields with the first form that holds all of them, or most of them if `most`."""
     thinking, text = _split_thinking(text)
+    for form in _iter_forms(signature, text, thinking):
+        if (fields := _convert_fields(signature, form, most)) is not None:
+            return fields
+    return _parse_bare_value(signature, text)
+
+
+def _iter_forms(signature: Signature, text: str, thinking: str) -> Iterator[Answer]:
+    """Yield the ways to read the text, strictest first."""
     known = _map_names(signature.output_fields)
-    objects = list(_iter_objects(text, known))
-    every = _parse_sections(text, known, EVERY)
-    sections = [_parse_sections(text, known, kinds) for kinds in ("tag", "label heading")]
-    inline = _parse_sections(text, known, f"{EVERY} inline")
-    strict = [_parse_sections(text, known, "bracket"), *objects, *sections, every, inline]
-    added = (_add_reasoning(signature, form, known, thinking) for form in (*objects, every))
-    tries = (_convert_fields(signature, form, most) for forms in (strict, added) for form in forms)
-    fields = next((fields for fields in tries if fields is not None), None)
-    return _parse_bare_value(signature, text) if fields is None else fields
+    yield _parse_sections(text, known, "bracket")
+    yield from (objects := list(_iter_objects(text, known)))
+    for kinds in ("tag", "label heading", EVERY, f"{EVERY} inline"):
+        yield _parse_sections(text, known, kinds)
+    for form in (*objects, _parse_sections(text, known, EVERY)):
+        yield _add_reasoning(signature, form, known, thinking)
 
 
 def _split_thinking(text: str) -> tuple[str, str]:
@@ -402,12 +412,7 @@ def _add_reasoning(signature: Signature, form: Answer, known: Mapping[str, str],
     """Add to the fields of a form what comes before them: fields in another form, or missing reasoning."""
     said = {**_parse_sections(form.before, known, EVERY).said, **form.said}
     first = next(iter(signature.output_fields))
-    if (
-        form.said
-        and first not in said
-        and first in FAMILIES[0].split()
-        and not _is_optional(signature.output_fields[first])
-    ):
+    if form.said and first not in said and first in FAMILIES[0].split() and not _list_kinds(signature)[first].optional:
         lines = [line for line in form.before.strip().splitlines() if not LEAD_IN.fullmatch(line.strip())]
         prose = FENCE.sub("", "\n".join(lines)).strip()
         said[first] = thinking if REFUSAL.match(prose) else prose or thinking
@@ -418,22 +423,22 @@ def _convert_fields(signature: Signature, form: Answer, most: bool) -> Fields | 
     """Convert the fields to their types; None unless all required ones are there. With `most`, missing or unreadable
     lists count as empty if more than half of the required fields are there."""
     fields: Fields = {}
-    required = [name for name, info in signature.output_fields.items() if not _is_optional(info)]
+    kinds = _list_kinds(signature)
     missing = []
-    for name, info in signature.output_fields.items():
+    for name, kind in kinds.items():
         value, given = form.said.get(name), name in form.said
-        if isinstance(value, str) and _is_text(info):
-            value = _strip_decoration(value, _is_single(info), form.loose)
+        if isinstance(value, str) and kind.core is str:
+            value = _strip_decoration(value, kind.one, form.loose)
         if _is_placeholder(value):
-            value, given = None, given and not _is_list(info)
-        if given and (value := convert_value(value, info)) is not None:
+            value, given = None, given and not kind.item
+        if given and (value := _convert_value(value, kind)) is not None:
             fields[name] = value
-        elif name in required:
-            if not (most and _is_list(info)):
+        elif not kind.optional:
+            if not (most and kind.item):
                 return None
             fields[name] = []
             missing.append(name)
-    complete = form.said and (not missing or 2 * len(missing) < len(required))
+    complete = form.said and (not missing or 2 * len(missing) < sum(not kind.optional for kind in kinds.values()))
     return apply_output_field_defaults(signature, fields) if complete else None
 
 
@@ -454,26 +459,26 @@ def _strip_pair(text: str, pair: str, flags: int) -> str:
 
 def _parse_bare_value(signature: Signature, text: str) -> Fields | None:
     """Parse an answer that is only the value of the only required field."""
-    required = [name for name, info in signature.output_fields.items() if not _is_optional(info)]
+    required = {name: kind for name, kind in _list_kinds(signature).items() if not kind.optional}
     if len(required) != 1:
         return None
-    info = signature.output_fields[required[0]]
-    text = re.sub(r"^```\w*\s*\n|\n?```\s*$", "", text.strip()).strip()
-    if _is_text(info):
+    ((name, kind),) = required.items()
+    text = FENCE.sub("", text).strip()
+    if kind.core is str:
         text = _strip_decoration(BULLET.sub("", re.sub(r"^>\s+", "", text)), True, True)
         plausible = len(text.splitlines()) == 1 and len(text) <= LONGEST_BARE and re.match(r"[^\W_]", text)
         talk = TALK.match(text) or LEAD_IN.fullmatch(text) or _is_placeholder(text)
         if not plausible or talk or re.search(r"[{}<>:?]|\[\[", text):
             return None
-    elif not _is_list(info) or not text:
+    elif not kind.item or not text:
         return None
     elif not NOTHING.fullmatch(text):
         first = text.splitlines()[0]
         listed = (BULLET.match(first) or first.rstrip().endswith(":")) and len(_split_bullets(text)) > 1
         if TALK.match(text) or not (listed or text.startswith("[") or re.fullmatch(r"(?:\d+|[\s,;&]|and)*", text)):
             return None
-    value = convert_value(text, info)
-    return None if value is None else apply_output_field_defaults(signature, {required[0]: value})
+    value = _convert_value(text, kind)
+    return None if value is None else apply_output_field_defaults(signature, {name: value})
 
 
 # Fields by name, in sections and objects.
@@ -536,8 +541,8 @@ def _find_headers(text: str, known: Mapping[str, str], kinds: Sequence[str]) -> 
             groups = match.groupdict()
             word, closing = _normalize(groups["name"] or groups.get("hashed")), groups.get("slash")
             name = known.get(word) or (known.get(re.sub(r"^the(?=.)|(?<=.)is$", "", word)) if one else None)
-            if name or kind == "bracket" or (word in ENVIRONMENT.split() and not closing):
-                turn = name is None and word in ENVIRONMENT.split()
+            if name or kind == "bracket" or (word in ENVIRONMENT and not closing):
+                turn = name is None and word in ENVIRONMENT
                 found.append(Header(match.start(), match.end(), None if closing else name, turn, kind == "tag"))
     headers: list[Header] = []
     free = 0
@@ -556,8 +561,7 @@ def _iter_objects(text: str, known: Mapping[str, str]) -> Iterator[Answer]:
         yield Answer(_select_known(said, known), text[: call.start()], False)
     if re.match(r"\s*[\"']\w+[\"']\s*:", text):
         text = "{" + text + "}"
-    starts = [match.start() for match in re.finditer(r"\{", text)][:ATTEMPTS]
-    for start in starts:
+    for start in [match.start() for match in re.finditer(r"\{", text)][:ATTEMPTS]:
         snippet = text[start : _find_object_end(text, start)]
         keys = KEY.findall(snippet) if re.match(r"\{\s*[\"'“\w/#]", snippet) else []
         if any(_normalize(key) in known for key in keys):
@@ -582,8 +586,8 @@ def _collect_answers(value: Any, known: Mapping[str, str], depth: int) -> list[F
 
 
 def _find_object_end(text: str, start: int) -> int:
-    """Return the end of the object that begins at `start`, the text's end if it is not closed. Braces in quotes do not
-    count."""
+    """Return the end of the object that begins here, the text's end if it is not closed. Braces in quotes do not count:
+    a broken object must not run into the next one."""
     depth = 0
     for match in re.compile(r'\\.|"(?:\\.|[^"\\])*"?|[{}]', re.S).finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match.group(), 0)
@@ -595,61 +599,62 @@ def _find_object_end(text: str, start: int) -> int:
 # Fields by type.
 
 
-def _unwrap(info: FieldInfo) -> Any:
-    kinds = [kind for kind in get_args(info.annotation) if kind is not type(None)]
-    alternatives = get_origin(info.annotation) in (Union, types.UnionType)
-    return kinds[0] if alternatives and len(kinds) == 1 else info.annotation
+class Kind(NamedTuple):
+    """What a field holds: its type without None, the type of a list's items, whether the answer may lack it, and by its
+    description whether it asks for one thing, so that several values contradict each other, or for "none"."""
+
+    core: Any
+    item: Any
+    optional: bool
+    one: bool
+    none: bool
 
 
-def _is_text(info: FieldInfo) -> bool:
-    return _unwrap(info) is str
+def _unwrap(annotation: Any) -> Any:
+    """Return the type without None."""
+    types_ = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return types_[0] if get_origin(annotation) in (Union, UnionType) and len(types_) == 1 else annotation
 
 
-def _is_list(info: FieldInfo) -> bool:
-    return get_origin(_unwrap(info)) is list
+@cache_by_words
+def _list_kinds(signature: Signature) -> dict[str, Kind]:
+    """Return the kinds of the output fields."""
+    kinds = {}
+    for name, info in signature.output_fields.items():
+        core, told = _unwrap(info.annotation), info.json_schema_extra["desc"]
+        item = (get_args(core) or (str,))[0] if get_origin(core) is list else None
+        optional = not info.is_required() or annotation_allows_none(info.annotation)
+        one, none = re.match(r"(?:one|a|an)\b", told, re.I), re.search(r"\bnone\b", told, re.I)
+        kinds[name] = Kind(core, item, optional, bool(one), bool(none))
+    return kinds
 
 
-def _is_optional(info: FieldInfo) -> bool:
-    return not info.is_required() or annotation_allows_none(info.annotation)
-
-
-def _describe(info: FieldInfo) -> str:
-    return str(info.json_schema_extra.get("desc", "")) if isinstance(info.json_schema_extra, dict) else ""
-
-
-def _is_single(info: FieldInfo) -> bool:
-    """Return whether the field's description asks for one thing, so that several values contradict each other."""
-    return re.match(r"(?:one|a|an)\b", _describe(info), re.I) is not None
-
-
-def convert_value(said: Any, info: FieldInfo) -> Any:
+def _convert_value(said: Any, kind: Kind) -> Any:
     """Convert whatever a model wrote for a field to the field's type; None if it is missing or unclear."""
-    core = _unwrap(info)
-    if core is str:
-        return _convert_text(said, info)
-    if get_origin(core) is list:
-        said = _parse_items(said, (get_args(core) or (str,))[0])
+    if kind.core is str:
+        return _convert_text(said, kind)
+    if kind.item:
+        said = _parse_items(said, kind.item)
     if said is None or said == "":
         return None
     try:
-        return parse_value(said, info.annotation)
+        return parse_value(said, kind.core)
     except Exception:  # json_repair and pydantic, on anything a model may say
         return None
 
 
-def _convert_text(said: Any, info: FieldInfo) -> str | None:
-    one, may_be_none = _is_single(info), re.search(r"\bnone\b", _describe(info), re.I)
+def _convert_text(said: Any, kind: Kind) -> str | None:
     if isinstance(said, Mapping):
         said = _extract_text(said, TEXT_KEYS)
     if isinstance(said, list):
-        texts = [text for item in said if (text := _convert_text(item, info))]
-        if len(texts) < len(said) or (one and len(set(texts)) > 1):
+        texts = [text for item in said if (text := _convert_text(item, kind))]
+        if len(texts) < len(said) or (kind.one and len(set(texts)) > 1):
             return None
-        said = texts[0] if one and texts else "\n".join(texts)
+        said = texts[0] if kind.one and texts else "\n".join(texts)
     text = "" if said is None else str(said).strip()
     if not text:
-        return "none" if may_be_none and not _is_optional(info) else None
-    return text if may_be_none or not (one and NOTHING.fullmatch(text)) else None
+        return "none" if kind.none and not kind.optional else None
+    return text if kind.none or not (kind.one and NOTHING.fullmatch(text)) else None
 
 
 def _extract_text(said: Mapping[str, Any], keys: Sequence[str]) -> str | None:
@@ -662,7 +667,6 @@ def _extract_text(said: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 
 # Lists of texts, numbers and objects of a class.
 
-EXPLAINED = re.compile(r"(?:none|n/?a)\s*\([^()\n]*\)\W*", re.I)
 NO_MISTAKES = re.compile(
     r"(?:none\b|no (?:real |clear |obvious )?(?:mistakes?|errors?|error rules?)\b)[^\n]{0,120}", re.I
 )
@@ -768,8 +772,8 @@ def _split_bullets(text: str) -> list[str]:
 def _split_items(text: str, kind: Any) -> Any:
     """Split a text into items: JSON or Python, nothing at all, tags, a table, lines, or a row with separators."""
     objects = _is_class(kind)
-    text = _strip_quote_marks(re.sub(r"\A```\w*[ \t]*\n?|```\Z", "", text.strip()))
-    if not text or EXPLAINED.fullmatch(text) or _says_nothing(text, objects):
+    text = _strip_quote_marks(FENCE.sub("", text.strip()))
+    if not text or _says_nothing(text, objects):
         return []
     text = re.sub(r"\A[^\[{\n\"']*:[ \t]*\n\s*(?=[\[{])", "", text)
     if text[0] in "[{\"'(" and (read := _parse_literals(text)) is not None:
@@ -908,8 +912,7 @@ def _trim_value(text: str) -> str:
         lines.pop()
     text = TRAILING.sub("", "\n".join(lines)).strip()
     text = text.removesuffix(")") if text.count(")") > text.count("(") else text
-    wrapped = re.fullmatch(r"([\"'`])(.+)", text, re.S)
-    return wrapped.group(2) if wrapped and wrapped.group(1) not in wrapped.group(2) else text
+    return _strip_pair(text, r"([\"'`])(.+)", re.S)
 
 
 def _split_objects(said: Mapping[str, Any], kind: type[BaseModel]) -> list[Any]:
@@ -995,8 +998,12 @@ def _rewrite(text: str) -> Any:
             del out[stack.pop()[1] :]
         for _, begun in reversed(stack):
             _close(out, begun)
+    return _load_json("".join(out))
+
+
+def _load_json(text: str) -> Any:
     try:
-        return json.loads("".join(out))
+        return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
 
@@ -1012,24 +1019,14 @@ def _close(out: list[str], begun: int) -> None:
 
 def _quote(inner: str) -> str:
     """Return the inside of a JSON or Python string as a JSON string."""
-    try:
-        return json.dumps(json.loads(f'"{inner}"', strict=False))
-    except ValueError:
-        return json.dumps(inner.replace("\\'", "'").replace('\\"', '"').replace("\\n", "\n"))
-
-
-def _is_json_list(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text, strict=False), list)
-    except (ValueError, RecursionError):
-        return False
+    plain = inner.replace("\\'", "'").replace('\\"', '"').replace("\\n", "\n")
+    return json.dumps(plain if (value := _load_json(f'"{inner}"')) is None else value)
 
 
 # Answers that lack inessential fields: a bare action, no reasoning or subgoal, a plan as plain prose.
 
 LONGEST_ACTION, FEWEST_WORDS = 120, 4
 """Maximum characters of a line that can be an action, and minimum words of a text that can be a plan."""
-DRAFT = re.compile(r"<(think|thinking|reasoning|reflection)>.*?</\1>", re.I | re.S)
 MARKS = re.compile(r"^\s*(?:[-*•>+]\s+|\(?\d{1,2}[.)]\s+)?[*_`\"'“‘]*")
 TOLD = (
     re.compile(r"<(?:answer|final_answer)>\s*(.*?)\s*</(?:answer|final_answer)>", re.I | re.S),
@@ -1051,14 +1048,14 @@ def _repair_leniently(signature: Signature, completion: str, verbs: Collection[s
         return None
     spared = _spare(signature)
     fields = repair_answer(spared, completion)
-    required = [name for name, info in spared.output_fields.items() if not _is_optional(info)]
+    required = [name for name, kind in _list_kinds(spared).items() if not kind.optional]
     if len(required) != 1:
         return fields
     name, first = required[0], next(iter(spared.output_fields))
     said = fields and fields[name]
     if fields and not (isinstance(said, str) and re.sub(r"[\W_]+", "", said) == re.sub(r"[\W_]+", "", completion)):
         return fields  # a value that is the whole answer has no form
-    text = DRAFT.sub("", completion).strip()
+    text = CLOSED.sub("", completion).strip()
     before, said = ("", _find_plan(text, spared)) if name == PROSE else _find_action(text, verbs, spared, name)
     ahead = {first: before} if before and first in SPARED else {}
     return apply_output_field_defaults(spared, {**ahead, name: said}) if said else None
