@@ -87,7 +87,7 @@ class ChatAdapter(dspy.ChatAdapter):
     complete the form of an answer is described in fewer words, if all fields are plain text.
     """
 
-    asked: ClassVar = ("Respond with ", "`[[ ## {} ## ]]`", ("completed",))
+    asked: ClassVar[tuple[str, str, Collection[str]]] = ("Respond with ", "`[[ ## {} ## ]]`", ("completed",))
     """The brief request for an answer: its first words, the mark of a field, and fields that end it."""
 
     def __call__(self, lm: dspy.BaseLM, *asked: Any, **named: Any) -> list[Fields]:
@@ -163,7 +163,7 @@ class ChatAdapter(dspy.ChatAdapter):
         if read is None:
             if ledger:
                 ledger.unread(completion)
-            raise failure
+            raise failure or AdapterParseError(type(self).__name__, signature, completion)
         if ledger:
             ledger.count_repaired()
         return read
@@ -197,7 +197,7 @@ class JSONAdapter(ChatAdapter, dspy.JSONAdapter):
     several objects it takes the last, in which the model plays on by itself; and a field that was cut off before it
     began becomes empty text."""
 
-    asked: ClassVar = ("Respond with a JSON object of ", "`{}`", ())
+    asked: ClassVar[tuple[str, str, Collection[str]]] = ("Respond with a JSON object of ", "`{}`", ())
 
     def _parse_with_dspy(self, signature: Signature, text: str) -> Fields | AdapterParseError:
         if text.count("{") + text.count("[") > MOST_BRACKETS:
@@ -219,7 +219,7 @@ class XMLAdapter(ChatAdapter, dspy.XMLAdapter):
     """Fields in tags. DSPy misreads a text that is given twice (it becomes a Python list), and list items in other tags
     than ``<item>`` or on separate lines (they become one item)."""
 
-    asked: ClassVar = ("Respond with the XML tags ", "`<{}>`", ())
+    asked: ClassVar[tuple[str, str, Collection[str]]] = ("Respond with the XML tags ", "`<{}>`", ())
 
     def _correct_fields(self, signature: Signature, text: str, fields: Fields) -> Fields | None:
         kinds = _list_kinds(signature).items()
@@ -869,7 +869,8 @@ def _parse_object(said: Any, kind: type[BaseModel]) -> BaseModel | None:
             return _parse_object(value, kind)
         sentences = isinstance(value, str) and len(str(key).split()) > 2 and len(kind.model_fields) == 2
         return kind.model_validate(dict(zip(kind.model_fields, (key, value), strict=True))) if sentences else None
-    names, fields = _map_names(kind.model_fields), {}
+    names = _map_names(kind.model_fields)
+    fields: Fields = {}
     for key, value in said.items():
         if name := names.get(_normalize(key)):
             only = value[0] if isinstance(value, list) and len(value) == 1 else value
