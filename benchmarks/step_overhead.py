@@ -24,6 +24,7 @@ from typing import Any
 import dspy
 
 from benchmarks.script import make_parser
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.embed import Embedder
 from rsso_dspy.environments.scienceworld.driver import ScienceWorld
@@ -32,7 +33,6 @@ from rsso_dspy.experiment.run import plan_run
 from rsso_dspy.experiment.session import session
 from rsso_dspy.experiment.unit_runner import UnitRunner
 from rsso_dspy.explorer import Explorer
-from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.memory.skills import SkillMemory
 from rsso_dspy.programs import agent

@@ -27,19 +27,22 @@ ALLOWED = {
     "pricing": {"records"},
     "regions": set(),
     "signatures": {"regions"},
+    "adapter": {"signatures"},
     "coding": GROUND,
     "memory": GROUND,
     "environments": GROUND,
     "config": GROUND | {"pricing", "environments", "addresses"},
     "programs": GROUND | {"regions", "signatures", "memory", "environments"},
     "explorer": {"environments"},
-    "lm": GROUND | {"config", "addresses", "signatures", "explorer"},
+    "lm": GROUND | {"config", "addresses", "adapter", "explorer"},
     "embed": GROUND | {"config", "addresses", "lm"},
     "report": GROUND | {"pricing", "programs"},
     "store": GROUND | {"config", "addresses", "memory", "environments", "programs"},
     "experiment": GROUND
     | {"store", "config", "pricing", "signatures", "programs", "environments", "lm", "embed", "memory"},
-    "optimize": GROUND | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "signatures"},
+    "optimize": GROUND
+    | {"experiment", "store", "config", "pricing", "programs", "environments", "lm", "adapter"}
+    | {"signatures"},
     "integrations": GROUND | {"experiment", "store", "config", "programs", "environments"},
     "workflows": GROUND
     | {

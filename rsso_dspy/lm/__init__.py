@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 import dspy
 from dspy.utils.exceptions import LMConfigurationError
 
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.addresses import bypass_proxy, find_proxy, is_local, strip_credentials
 from rsso_dspy.config import EMBEDDED, BackendConfig, Config, Role, RoleOverride
 from rsso_dspy.errors import BackendUnreachable, ConfigError
-from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.lm.decoding import build_decoding_options, is_litellm_needed, is_stochastic_decoding
 from rsso_dspy.lm.keys import read_api_key, strip_provider_key
 from rsso_dspy.lm.recording import OfflineLM

@@ -15,6 +15,7 @@ from typing import Any
 
 import dspy
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.bounds import LEAST_DEMO_TOKENS, MOST_DEMO_TOKENS, USUAL_DEMO_TOKENS
 from rsso_dspy.config import BackendConfig, Config
 from rsso_dspy.environments.benchmark import get_benchmark
@@ -23,7 +24,6 @@ from rsso_dspy.experiment.forecast import TEACHING
 from rsso_dspy.experiment.protocols import resolve_protocol
 from rsso_dspy.experiment.session import Session
 from rsso_dspy.lm import Backend
-from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.gold_player import GoldPlayer
 from rsso_dspy.programs.methods import Scaffold

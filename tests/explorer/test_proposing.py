@@ -6,9 +6,9 @@ import sys
 import dspy
 import pytest
 
+from rsso_dspy.adapter import XMLAdapter
 from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, RULES_OF_THUMB
-from rsso_dspy.lm.adapters import XMLAdapter
 from rsso_dspy.signatures import FlatActor
 from rsso_dspy.signatures.proposing import ProposeEdits
 

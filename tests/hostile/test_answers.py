@@ -4,7 +4,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
-from rsso_dspy.lm.adapters import ChatAdapter, JSONAdapter, XMLAdapter
+from rsso_dspy.adapter import ChatAdapter, JSONAdapter, XMLAdapter
 from rsso_dspy.programs.actor import choose_target, first_line, read_answer
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.runtime import TrialRules

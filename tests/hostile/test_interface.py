@@ -5,6 +5,7 @@ from dataclasses import replace
 import dspy
 import pytest
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.environments import choose_interface, list_verbs
 from rsso_dspy.environments.scienceworld import actions, listing, repairs, tasks
@@ -12,7 +13,6 @@ from rsso_dspy.environments.scienceworld.complete import Parser, did_nothing
 from rsso_dspy.environments.scienceworld.questions import Question
 from rsso_dspy.experiment.protocols import PRESETS, interface_of, resolve_protocol
 from rsso_dspy.experiment.provenance import hash_prompts, make_run_identity
-from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.skills import Skill
 from rsso_dspy.memory.skills.retrieve import render_fully, render_skills
 from rsso_dspy.memory.skills.skill import SkillScores, Window

@@ -6,11 +6,11 @@ from dataclasses import replace
 import dspy
 import pytest
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.config import load_config
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.experiment.plan import make_plan
 from rsso_dspy.experiment.protocols import PRESETS, resolve_protocol
-from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.constitution import Constitution, ConstitutionMemory, ConstitutionSettings, RuleWriter
 from rsso_dspy.memory.constitution.constitution import RuleEdit
 from rsso_dspy.memory.constitution.file import format_examples as shipped_examples

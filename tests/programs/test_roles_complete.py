@@ -6,13 +6,13 @@ from dataclasses import replace
 import dspy
 import pytest
 
+from rsso_dspy.adapter import ChatAdapter
 from rsso_dspy.environments.scienceworld import listing
 from rsso_dspy.environments.scienceworld.action_help import USUAL
 from rsso_dspy.environments.scienceworld.actions import ACTION_TEMPLATES
 from rsso_dspy.experiment.protocols import PRESETS
 from rsso_dspy.explorer.reflector import parse_transcript
 from rsso_dspy.explorer.verbalizer import parse_excerpts
-from rsso_dspy.lm.adapters import ChatAdapter
 from rsso_dspy.memory.constitution import Constitution, PartialEpisode
 from rsso_dspy.memory.skills import Window
 from rsso_dspy.programs import sights
