@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from rsso_dspy.config import make_price_lookup
 from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord
 from rsso_dspy.report.live_table import LiveRow
-from rsso_dspy.report.running_totals import (
-    RunningTotals,
-    TokenCost,
-    compute_finished_totals,
-    sum_record_cost,
-    sum_usage_cost,
-)
+from rsso_dspy.report.running_totals import RunningTotals, TokenCost, sum_record_cost, sum_usage_cost
 from rsso_dspy.store.units import Job, Training, Unit
 
 if TYPE_CHECKING:
@@ -69,7 +63,7 @@ class ArmProgress:
 
     def _count_record(self, record: UnitRecord | TrainingRecord) -> None:
         if record.arm in self.tallies:
-            self.tallies[record.arm].add_finished(compute_finished_totals(record, self._price_of))
+            self.tallies[record.arm].add_finished(record)
 
     def _add_spending(self, arm: str, more: TokenCost) -> None:
         if arm in self._spent:

@@ -16,8 +16,8 @@ class LiveRow:
     """One arm of a running run."""
 
     arm: str
-    total: int | None
-    """Total number of units; None if unknown."""
+    total: int
+    """Total number of units."""
     tally: RunningTotals
     spent: TokenCost
     """Total usage, including unfinished units."""
@@ -36,7 +36,7 @@ def build_live_table(rows: Sequence[LiveRow]) -> Table:
         tally = row.tally
         table.add_row(
             Text(replace_controls(row.arm)),  # a folder's name is no markup
-            f"{len(tally.units):,}/{'?' if row.total is None else f'{row.total:,}'}",
+            f"{len(tally.units):,}/{row.total:,}",
             f"{len(tally.errored):,}" if tally.errored else "",
             "" if tally.mean is None else f"{tally.mean:.1f}",
             f"{tally.solved:,}" if tally.units else "",

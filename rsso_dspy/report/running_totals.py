@@ -1,7 +1,7 @@
 """Running totals of an arm, updated as its units finish; `metrics.py` computes all metrics from the records.
 
 tally = RunningTotals()
-tally.add_finished(compute_finished_totals(record, price_of))
+tally.add_finished(record)
 tally.mean, tally.solved
 """
 
@@ -48,31 +48,6 @@ def sum_record_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedTotals:
-    """The contribution of one unit or training to its arm."""
-
-    arm: str
-    key: str
-    training: bool
-    errored: bool
-    best: int = 0
-    """Best accumulator of its trials; 0 for trainings."""
-    solved: bool = False
-    spent: TokenCost = TokenCost()
-
-
-def compute_finished_totals(record: UnitRecord | TrainingRecord, price_of: PriceOf) -> FinishedTotals:
-    """Compute the contribution of a record."""
-    key = f"{record.key}/s{record.seed}"
-    paid = sum_record_cost(record, price_of)
-    if record.has_errors or isinstance(record, TrainingRecord):
-        return FinishedTotals(record.arm, key, isinstance(record, TrainingRecord), record.has_errors, spent=paid)
-    solved = any(trial.environment_score >= SOLVED_SCORE for trial in record.trajectories)
-    best = int(get_best_accumulator(record))
-    return FinishedTotals(record.arm, key, False, False, best, solved, paid)
-
-
 @dataclass(slots=True)
 class RunningTotals:
     """Totals of one arm so far. Each unit and training counts once; an errored one moves when it is played again."""
@@ -88,14 +63,18 @@ class RunningTotals:
         """Mean best accumulator of the units."""
         return self._best / len(self.units) if self.units else None
 
-    def add_finished(self, new: FinishedTotals) -> None:
+    def add_finished(self, record: UnitRecord | TrainingRecord) -> None:
         """Add a unit or training, unless it was counted before."""
-        if new.key in self.units or new.key in self.trainings or (new.errored and new.key in self.errored):
+        key = f"{record.key}/s{record.seed}"
+        if key in self.units or key in self.trainings or (record.has_errors and key in self.errored):
             return
-        if new.errored:
-            self.errored.add(new.key)
+        if record.has_errors:
+            self.errored.add(key)
             return
-        self.errored.discard(new.key)
-        (self.trainings if new.training else self.units).add(new.key)
-        self._best += new.best
-        self.solved += new.solved
+        self.errored.discard(key)
+        if isinstance(record, TrainingRecord):
+            self.trainings.add(key)
+            return
+        self.units.add(key)
+        self._best += int(get_best_accumulator(record))
+        self.solved += any(trial.environment_score >= SOLVED_SCORE for trial in record.trajectories)
