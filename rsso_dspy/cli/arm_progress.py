@@ -2,22 +2,97 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rich.table import Table
+from rich.text import Text
+
 from rsso_dspy.config import make_price_lookup
-from rsso_dspy.records import TrainingRecord, TrialResult, UnitRecord
-from rsso_dspy.report.live_table import LiveRow
-from rsso_dspy.report.running_totals import (
-    RunningTotals,
-    TokenCost,
-    compute_finished_totals,
-    sum_record_cost,
-    sum_usage_cost,
-)
+from rsso_dspy.pricing import format_dollars, format_tokens
+from rsso_dspy.records import SOLVED_SCORE, TrainingRecord, TrialResult, UnitRecord
+from rsso_dspy.report.cost_report import TokenCost, sum_record_cost, sum_usage_cost
+from rsso_dspy.report.metrics import get_best_accumulator
+from rsso_dspy.report.terminal import create_named_table, replace_controls
 from rsso_dspy.store.units import Job, Training, Unit
 
 if TYPE_CHECKING:
     from rsso_dspy.experiment.run import Run
+
+
+@dataclass(slots=True)
+class RunningTotals:
+    """Totals of one arm so far. Each unit and training counts once; an errored one moves when it is played again."""
+
+    units: set[str] = field(default_factory=set)
+    trainings: set[str] = field(default_factory=set)
+    errored: set[str] = field(default_factory=set)
+    solved: int = 0
+    _best: int = 0
+
+    @property
+    def mean(self) -> float | None:
+        """Mean best accumulator of the units."""
+        return self._best / len(self.units) if self.units else None
+
+    def add_finished(self, record: UnitRecord | TrainingRecord) -> None:
+        """Add a unit or training, unless it was counted before."""
+        key = f"{record.key}/s{record.seed}"
+        if key in self.units or key in self.trainings or (record.has_errors and key in self.errored):
+            return
+        if record.has_errors:
+            self.errored.add(key)
+            return
+        self.errored.discard(key)
+        if isinstance(record, TrainingRecord):
+            self.trainings.add(key)
+            return
+        self.units.add(key)
+        self._best += int(get_best_accumulator(record))
+        self.solved += any(trial.environment_score >= SOLVED_SCORE for trial in record.trajectories)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRow:
+    """What is shown of an arm."""
+
+    arm: str
+    total: int
+    """Total number of units."""
+    tally: RunningTotals
+    spent: TokenCost
+    """Total usage, including unfinished units."""
+    trials: Sequence[int] = ()
+    """Numbers of the current trials."""
+    training: bool = False
+    """Whether these are trials of trainings."""
+
+
+def build_live_table(rows: Sequence[LiveRow]) -> Table:
+    """Build the table, with a cost column if any cost is known and not 0."""
+    priced = any(row.spent.cost for row in rows)
+    costs = ["cost"] if priced else []
+    table = create_named_table("", "arm", "units", "errors", "Mean", "solved", "trial", "tokens", *costs)
+    for row in rows:
+        tally = row.tally
+        table.add_row(
+            Text(replace_controls(row.arm)),  # a folder's name is no markup
+            f"{len(tally.units):,}/{row.total:,}",
+            f"{len(tally.errored):,}" if tally.errored else "",
+            "" if tally.mean is None else f"{tally.mean:.1f}",
+            f"{tally.solved:,}" if tally.units else "",
+            _format_active_trials(row),
+            format_tokens(row.spent.tokens),
+            *([format_dollars(row.spent.cost)] if priced else []),
+        )
+    return table
+
+
+def _format_active_trials(row: LiveRow) -> str:
+    """Format the numbers of current trials; of four or more, only the first and the last."""
+    numbers = sorted(set(row.trials))
+    said = ",".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]}-{numbers[-1]}"
+    return f"train {said}" if row.training and numbers else said
 
 
 class ArmProgress:
@@ -69,7 +144,7 @@ class ArmProgress:
 
     def _count_record(self, record: UnitRecord | TrainingRecord) -> None:
         if record.arm in self.tallies:
-            self.tallies[record.arm].add_finished(compute_finished_totals(record, self._price_of))
+            self.tallies[record.arm].add_finished(record)
 
     def _add_spending(self, arm: str, more: TokenCost) -> None:
         if arm in self._spent:

@@ -94,7 +94,7 @@ def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes:
     """Print the plan: episodes, models and maximum cost; `notes` come from drawing the variants."""
     from rsso_dspy.cli.run_plan import describe_forecast, describe_models
     from rsso_dspy.experiment.executor import list_pending_jobs
-    from rsso_dspy.experiment.forecast import Forecast, choose_sizes
+    from rsso_dspy.experiment.forecast import Forecast
 
     calls: Counter[str] = Counter()
     left = 0
@@ -103,7 +103,7 @@ def print_build_plan(built: "ConstitutionBuild", writer: str, calib: str, notes:
         left += len(work)
         calls.update(plan.forecast_calls(work).calls)
     episodes = sum(len(plan.units) for plan in built.plans)
-    forecast = Forecast(dict(calls), choose_sizes(built.config.benchmark, built.plan.rules.interface))
+    forecast = Forecast(dict(calls))
     print_plan(
         f"plan: {writer} rules from {format_plural(built.plan.units, 'variant')} ({calib}), protocol "
         f"{built.plan.protocol}, into {built.out}\n"

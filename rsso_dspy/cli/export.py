@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from rsso_dspy.pricing import PriceOf
     from rsso_dspy.records import TrainingRecord, UnitRecord
-    from rsso_dspy.report.exported_run import ExportedRun, ExportFormat
+    from rsso_dspy.report.inspect_export import ExportedRun
     from rsso_dspy.store.pooled_runs import PooledRuns
 
-PARQUET = "parquet"
+PARQUET, INSPECT = "parquet", "inspect"
 
 
 def export_runs(
@@ -50,19 +50,22 @@ def export_runs(
 
     Scores of errored trials and units are absent, never 0. Unfinished units are left out.
     """
-    target_format = _find_format(format_)
-    if target_format and rows:
+    if format_ not in (PARQUET, INSPECT):
+        raise UnknownName("format", format_, (PARQUET, INSPECT))
+    if format_ == INSPECT and rows:
         raise UsageError(f"--rows chooses the rows of a Parquet file; leave it out with --format {format_}")
     pool = open_runs(folders, separate)
     price_of = load_prices(config, set_, folders)
-    if target_format is None:
+    if format_ == PARQUET:
         _export_parquet(pool, folders, out, rows or "trials", price_of)
         return
-    target = out or _name_target(folders[0], f"-{format_}{target_format.ending}")
-    target_format.check_target(target)
+    from rsso_dspy.files import check_output_path
+    from rsso_dspy.report.inspect_export import write_inspect_logs
+
+    target = out or _name_target(folders[0], f"-{format_}")
+    check_output_path(target, "-o")
     with _tell_left_out(pool):
-        run = collect_run(pool, price_of)
-        written = target_format.write(target, run)
+        written = write_inspect_logs(target, _collect_run(pool, price_of))
     echo(f"{target}: {format_plural(range(written), 'file')}")
 
 
@@ -78,35 +81,25 @@ def _tell_left_out(pool: "PooledRuns") -> "Iterator[None]":
         print_status(f"{left} unfinished left out")
 
 
-def collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
-    """Collect everything that a format may say of a run."""
+def _collect_run(pool: "PooledRuns", price_of: "PriceOf") -> "ExportedRun":
+    """Collect what Inspect's logs say of a run."""
     from datetime import UTC, datetime
 
     from rsso_dspy.environments.benchmark import DEFAULT
     from rsso_dspy.report.analysis import analyze_run
-    from rsso_dspy.report.exported_run import ExportedRun
+    from rsso_dspy.report.inspect_export import ExportedRun
     from rsso_dspy.store.run_file import RUN_FILE
     from rsso_dspy.workflows.played_runs import collect_played
 
     played = collect_played(pool)
     first = pool.stores[0]
     identity, _ = first.read_identity()
-    settings = identity.get("config", {})
     made = datetime.fromtimestamp((first.folder / RUN_FILE).stat().st_mtime, UTC).date().isoformat()
     day = played.dates[0] if played.dates else made
-    benchmark = settings.get("benchmark", DEFAULT)
+    benchmark = identity.get("config", {}).get("benchmark", DEFAULT)
     name = first.folder.resolve().name
     created = f"{day}T00:00:00+00:00"
-    return ExportedRun(name, benchmark, played, analyze_run(played, price_of), price_of, created, settings)
-
-
-def _find_format(name: str) -> "ExportFormat | None":
-    """Return the format of this name; None for Parquet. Raises `UnknownName`."""
-    from rsso_dspy.report.inspect_export import INSPECT
-
-    if name not in (PARQUET, INSPECT.name):
-        raise UnknownName("format", name, (PARQUET, INSPECT.name))
-    return INSPECT if name == INSPECT.name else None
+    return ExportedRun(name, benchmark, played.records, analyze_run(played, price_of).rule_based_note, created)
 
 
 def _name_target(folder: Path, ending: str) -> Path:

@@ -58,12 +58,12 @@ def build_sections(
 
 
 class RequestFinder:
-    """Finds what models were sent for a record: recorded, else rebuilt, for `most_steps` steps in all."""
+    """Finds what models were sent for a record: recorded, else rebuilt, for `left` steps in all."""
 
-    def __init__(self, pool: "PooledRuns", most_steps: int | None = None):
+    def __init__(self, pool: "PooledRuns", left: int):
         from rsso_dspy.workflows.rebuilt_requests import RequestRebuilder
 
-        self.left = most_steps
+        self.left = left
         self._pool = pool
         self._seconds = {store: store.read_seconds() for store in pool.stores}
         self._rebuilders = {
@@ -91,11 +91,11 @@ class RequestFinder:
         if found := next(filter(None, (load_exchanges(store, own) for store, own in sources.items())), None):
             return Exchanges(found)
         steps = sum(len(played.steps) for played in record.trajectories)
-        if self.left is not None and steps > self.left:
+        if steps > self.left:
             return Exchanges(why_not=TOO_MANY)
         rebuilders = [(self._rebuilders[store], own) for store, own in sources.items()]
         if made := next(filter(None, (rebuilder.rebuild(own) for rebuilder, own in rebuilders)), None):
-            self.left = None if self.left is None else self.left - steps
+            self.left -= steps
             return Exchanges(made, rebuilt=True)
         return Exchanges(why_not=next((each.why_not for each, _ in rebuilders if each.why_not), NO_PROGRAM))
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from rsso_dspy.cli.arm_progress import ArmProgress
+from rsso_dspy.cli.arm_progress import ArmProgress, build_live_table
 from rsso_dspy.config import EMBEDDED
 from rsso_dspy.experiment.events import (
     EventStream,
@@ -23,7 +23,6 @@ from rsso_dspy.experiment.events import (
 )
 from rsso_dspy.experiment.pace import Stopwatch, in_words, range_in_words
 from rsso_dspy.records import SOLVED_SCORE, UnitRecord, Usage
-from rsso_dspy.report.live_table import build_live_table
 from rsso_dspy.report.terminal import SafeConsole
 from rsso_dspy.store.units import Job, Training
 

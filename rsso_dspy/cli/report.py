@@ -196,7 +196,7 @@ def write_html(
         describe_run(analysis),
         format_run_facts(analysis),
         get_benchmark().action_templates,
-        RequestFinder(pool, most_steps=MOST_REBUILT).find,
+        RequestFinder(pool, MOST_REBUILT).find,
         write_headline(analysis),
     )
     print_status(f"{file}: {format_plural(records, 'unit')}, {file.stat().st_size / 1e6:.1f} MB; open it in a browser")

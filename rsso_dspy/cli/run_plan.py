@@ -53,14 +53,10 @@ def print_run_plan(planned: "Run", jobs: int = 1) -> None:
     if beside := describe_units_beside(planned):
         print_plan(f"      {beside}")
     if estimate := planned.estimate_cost():
-        print_plan(f"      {describe_estimate(estimate, plan.benchmark)}")
-        if estimate.shipped and settings.active_benchmark.locate_data(settings.environment.data):
-            print_plan("      tokens go by units of the benchmark's own variants; those of your data may take more")
+        if expected := describe_estimate(estimate):
+            print_plan(f"      {expected}")
         if time := describe_time(planned, estimate, jobs):
             print_plan(f"      {time}")
-    elif planned.left:
-        print_plan(f"      expected: not known, as no units of {plan.benchmark} are shipped; the most is above")
-    if planned.left:
         for warning in list_retry_warnings(plan, Backend(settings.active_backend)):
             print_plan(f"      {warning}")
     for line in describe_proxies(settings):
@@ -91,7 +87,7 @@ def describe_time(planned: "Run", estimate: "CostEstimate", jobs: int) -> str:
         *most, last = WRITE_RATES
         *longer, shortest = (in_words(assume_seconds(estimate, rate, jobs)) for rate in WRITE_RATES)
         return (
-            f"time: about {', '.join(longer)} or {shortest}{at_once}, if the model writes "
+            f"time: about {', '.join(longer)} or {shortest}{at_once} for that, if the model writes "
             f"{', '.join(map(str, most))} or {last} tokens a second and reads {READ_RATE:,} of a prompt. These speeds "
             "are assumed, and a model that thinks before it answers takes longer"
         )
@@ -157,11 +153,13 @@ def describe_spending(usage: "Mapping[str, Usage]", amount: float | None = 0.0, 
     )
 
 
-def describe_estimate(estimate: "CostEstimate", benchmark: str) -> str:
-    """Describe an estimate for units of a benchmark."""
+def describe_estimate(estimate: "CostEstimate") -> str:
+    """Describe an estimate; of one without finished units, the most dollars alone, and nothing if it is free."""
     from rsso_dspy.pricing import format_dollars, format_tokens
 
     calls, sent, answered, price = estimate.calls, estimate.tokens_in, estimate.tokens_out, estimate.dollars
+    if not estimate.own:
+        return "unpriced" if price is None else f"at most {format_dollars(price.mean)} uncached" if price.mean else ""
     parts = [
         f"expected: {calls.mean:,.0f} calls ({calls.low:,.0f} to {calls.high:,.0f})",
         f"{format_tokens(sent.mean)} tokens in ({format_tokens(sent.low)} to {format_tokens(sent.high)})",
@@ -173,7 +171,4 @@ def describe_estimate(estimate: "CostEstimate", benchmark: str) -> str:
         parts.append(
             f"{format_dollars(price.mean)} ({format_dollars(price.low)} to {format_dollars(price.high)}) uncached"
         )
-    judges = [f"{estimate.own} units of this run"] if estimate.own else []
-    if estimate.shipped:
-        judges.append(f"{estimate.shipped} units of the embedded backend on {benchmark}")
-    return f"{', '.join(parts)}; based on {' and '.join(judges)}"
+    return f"{', '.join(parts)}; based on {estimate.own} units of this run, and on the most of arms with few"

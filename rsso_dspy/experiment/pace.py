@@ -98,4 +98,6 @@ def in_words(seconds: float) -> str:
 
 
 def range_in_words(spread: ExpectedRange) -> str:
+    if spread.low == spread.high:  # of the most that a plan can take
+        return f"at most {in_words(spread.high)}"
     return f"{in_words(spread.mean)} ({in_words(spread.low)} to {in_words(spread.high)})"

@@ -12,7 +12,7 @@ from random import Random
 from rsso_dspy.config import Config
 from rsso_dspy.environments.benchmark import DEFAULT, Benchmark, get_benchmark
 from rsso_dspy.errors import UsageError
-from rsso_dspy.experiment.forecast import Forecast, choose_sizes, count_calls
+from rsso_dspy.experiment.forecast import Forecast, count_calls
 from rsso_dspy.experiment.protocols import NamedProtocol, make_reflection_settings, resolve_protocol
 from rsso_dspy.experiment.variant_selection import choose_variants, describe_missing_data
 from rsso_dspy.memory.constitution import ConstitutionSettings
@@ -109,8 +109,7 @@ class Plan:
             calls.update(count_calls(each.arm.method, budgets, rules, known, played.get(each.key, 0), self.alone))
             calls.update(self._count_distillations(each.arm.method, len(budgets), rules, played.get(each.key, 0)))
         calls.update(self._count_advisor_calls(everything if work is None else work, played))
-        sizes = choose_sizes(self.benchmark, self.rules.interface)
-        return Forecast({role: count for role, count in calls.items() if count}, sizes)
+        return Forecast({role: count for role, count in calls.items() if count})
 
     def _count_distillations(self, method: Method, trials: int, rules: TrialRules, played: int) -> dict[str, int]:
         """Return the maximum calls that distil reflections: one per trial that a plan leaves after."""

@@ -6,7 +6,6 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from rsso_dspy.explorer import advice, scene_parser
-from rsso_dspy.explorer.clauses import ReadAdvice, read_advice
 from rsso_dspy.explorer.commands import (
     TRAVEL,
     AdviceClause,
@@ -20,15 +19,13 @@ from rsso_dspy.explorer.goals import TaskGoals, parse_task_goals
 from rsso_dspy.explorer.heuristics import DRIVES, ActionProposal
 from rsso_dspy.explorer.notes import Notebook
 from rsso_dspy.explorer.offered_actions import answer_offered
-from rsso_dspy.explorer.orders import read_orders
 from rsso_dspy.explorer.prompt_parser import ParsedPrompt
-from rsso_dspy.explorer.references import Situation
 from rsso_dspy.explorer.relevance import is_noteworthy
 from rsso_dspy.explorer.seeded_noise import SeededNoise
 
 _FROM_PLAN = "it is the next step of my plan from an earlier attempt"
 # A plan goes before everything; a skill goes before looking around, but not before what the task says outright.
-_PLAN, _SKILL, _ADVISED = 20.0, 5.8, 1.0
+_PLAN, _SKILL, _ADVISED, _ADVISED_HERE = 20.0, 5.8, 1.0, 9.0
 _ROOM_WORDS = 3
 """Maximum words in the name of a room; "go to a room not seen yet" names none."""
 _NOISE = 1.2
@@ -59,36 +56,32 @@ def _choose_action(prompt: ParsedPrompt, dice: SeededNoise) -> tuple[str, str, s
     scene = scene_parser.build_scene(prompt.get_region("history"))
     notes = update_notes(scene, aims, prompt)
     read = _read_prompt(prompt)
-    told = [*(clause for each in read for clause in each.plain), *_collect_demonstrated(prompt)]
-    orders = read_orders(read, Situation(aims, scene))
+    general = [*read.general, *_collect_demonstrated(prompt)]
+    told = [*general, *read.scoped]
     driven = tuple(each for drive in DRIVES for each in drive(scene, aims))
     plan = advice.select_plan_steps(prompt.get_region("plans_from_past_attempts"))
     proposals = [
         *driven,
         *_propose_plan_step(plan, notes, scene, driven),
         *_propose_skill_steps(prompt.get_region("skills"), scene, driven),
-        *_propose_advised(told, scene),
-        *(ActionProposal(order.action, order.weight, "I was told to") for order in orders.calls),
+        *_propose_advised(general, scene, _ADVISED),
+        *_propose_advised([line for line in read.scoped if not _is_done(line.command, scene)], scene, _ADVISED_HERE),
     ]
-    possible = [normalize_words(each.action) for each in proposals]
     context = blake2b(prompt.get_region("history").encode(), digest_size=8).hexdigest()
     # The first of equals wins, so the order of drives decides where weights, advice and chance do not.
     best = max(
         proposals,
-        key=lambda each: (
-            _score_proposal(each, scene, told, dice, context)
-            + orders.score(dict(scene.options).get(each.action, normalize_words(each.action)), possible)
-        ),
+        key=lambda each: _score_proposal(each, scene, told, dice, context),
     )
     subgoal = _find_pursued_target(best.action, prompt.get_region("skills"), scene)
     reasoning = f"{_describe_effect(scene)}I will {best.action}: {best.why}."
     return best.action, f"{reasoning} {notes.to_sentence()}".strip(), subgoal
 
 
-def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene) -> list[ActionProposal]:
+def _propose_advised(told: list[AdviceClause], scene: scene_parser.Scene, weight: float) -> list[ActionProposal]:
     """Actions that single pieces of advice call for and that are possible now."""
     return [
-        ActionProposal(line.command.text, _ADVISED, "I was advised to")
+        ActionProposal(line.command.text, weight, "I was advised to")
         for line in told
         if line.positive and line.command and is_concrete(line.command) and _is_possible(line.command, scene)
     ]
@@ -114,15 +107,22 @@ def _score_proposal(
     return score
 
 
-def _read_prompt(prompt: ParsedPrompt) -> list[ReadAdvice]:
+def _read_prompt(prompt: ParsedPrompt) -> advice.Advice:
     """The advice besides plans and skills, which are followed step by step: constitution, instruction and, from past
-    attempts, what to avoid and what holds under a condition."""
+    attempts, what to avoid."""
+    task = prompt.get_region("task")
+    rules, told = (advice.read_advice(text, task) for text in (prompt.get_region("constitution"), prompt.instruction))
     plans = advice.split_past_attempts(prompt.get_region("plans_from_past_attempts"))
-    return [
-        read_advice(prompt.get_region("constitution")),
-        read_advice(prompt.instruction),
-        *(advice.read_plan_cautions(plan) for plan in plans),
-    ]
+    cautions = (line for plan in plans for line in advice.read_plan_cautions(plan))
+    return advice.Advice((*rules.general, *told.general, *cautions), (*rules.scoped, *told.scoped))
+
+
+def _is_done(step: Command | None, scene: scene_parser.Scene) -> bool:
+    """Whether the action was taken in this attempt, as far as history and notes show."""
+    return step is not None and (
+        normalize_words(step.text) in (*scene.done, *scene.notes.did)
+        or (step.verb == "focus" and step.thing in scene.notes.focused)
+    )
 
 
 def _collect_demonstrated(prompt: ParsedPrompt) -> list[AdviceClause]:

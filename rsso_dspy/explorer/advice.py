@@ -1,15 +1,15 @@
 """Advice: everything in a prompt that tells the player what to do, as preferences between actions.
 
 Plans and skills are sequences, followed step by step; rules, instructions and demonstrations make single actions more
-or less attractive.
+or less attractive. A sentence that states a condition, an order of preference or a time is not read.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-from rsso_dspy.explorer.clauses import DEPENDING, ReadAdvice, ScopedClause, is_plain, read_advice
 from rsso_dspy.explorer.commands import (
     AdviceClause,
     Command,
@@ -26,9 +26,25 @@ _SUBGOAL = re.compile(r"^\s*subgoal(?: \d+)?: *(.+)$", re.M | re.I)
 _STEPS = re.compile(r"(?<=[.!;])\s+|\n")
 _DEPENDS = re.compile(r"^\W*(?:otherwise|else|(?:only )?(?:if|unless|in case|until))\b|\b(?:unless|only if) ", re.I)
 """Matches a step of a plan that may be skipped."""
+_CONDITIONAL = re.compile(
+    r"\b(?:if|in case|whenever|when|(?<!at )once|as soon as|after(?! that)|unless|until|before|while|as long as"
+    r"|otherwise|else|prefer|rather than|instead of|only|repeat)\b",
+    re.I,
+)
+"""Matches a sentence of advice that is not read."""
+_MISTAKE = re.compile(r"^\W*mistake:", re.I)
+_SCOPE = re.compile(r"^\W*(?:in|for) tasks about ([^:]{3,100}):\s*(.+)$", re.I)
 _ABOUT = 0.85
 LIKED, TOPIC, DISLIKED, SHUNNED = 1.6, 0.5, -30.0, -3.0
 """What advice adds to the score of an action: called for, about a mentioned thing, forbidden, or better avoided."""
+
+
+class Advice(NamedTuple):
+    """What a text says to do and not to do."""
+
+    general: tuple[AdviceClause, ...] = ()
+    scoped: tuple[AdviceClause, ...] = ()
+    """For tasks of the sort of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +93,29 @@ def _drop_conditional_steps(plan: str) -> str:
     return "\n".join(step for step in _STEPS.split(plan) if not _DEPENDS.search(step))
 
 
+@lru_cache(maxsize=512)
+def read_advice(text: str, task: str) -> Advice:
+    """What a text says, line by line. A line "In tasks about boiling: ..." counts where the task holds its words."""
+    general: list[AdviceClause] = []
+    scoped: list[AdviceClause] = []
+    for line in text.replace("**", "").replace("`", "").splitlines():
+        if scope := _SCOPE.match(line):
+            if extract_content_words(scope[1]) <= extract_content_words(task):
+                scoped += lines(_drop_conditions(scope[2]))
+        else:
+            general += lines(line if _MISTAKE.match(line) else _drop_conditions(line))
+    return Advice(tuple(general), tuple(scoped))
+
+
+def _drop_conditions(line: str) -> str:
+    return " ".join(sentence for sentence in _STEPS.split(line) if not _CONDITIONAL.search(sentence))
+
+
 @lru_cache(maxsize=256)
-def read_plan_cautions(plan: str) -> ReadAdvice:
-    """What a plan says besides its steps: what to avoid, topics, and what holds under a condition."""
-    steps = [step for step in _STEPS.split(plan) if step]
-    plain = [step for step in steps if is_plain(step.lower(), DEPENDING)]
-    rest = read_advice("\n".join(step for step in steps if step not in plain))
-    told = (*lines("\n".join(plain)), *rest.plain)
-    clauses = (each for each in rest.clauses if not _is_step(each))
-    return ReadAdvice(tuple(line for line in told if not line.positive or line.command is None), tuple(clauses))
-
-
-def _is_step(clause: ScopedClause) -> bool:
-    """Whether a clause is a step of the plan, whose time the order of steps gives."""
-    depends = any(each.kind in ("if", "unless", "in case", "task") for each in clause.conditions)
-    return clause.command is not None and clause.positive and not depends
+def read_plan_cautions(plan: str) -> tuple[AdviceClause, ...]:
+    """What a plan says besides its steps: what to avoid, and topics."""
+    told = lines("\n".join(step for step in _STEPS.split(plan) if not _CONDITIONAL.search(step)))
+    return tuple(line for line in told if not line.positive or line.command is None)
 
 
 @lru_cache(maxsize=256)

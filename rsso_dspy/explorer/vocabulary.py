@@ -31,32 +31,3 @@ STAGES = ("seed", "egg", "seedling", "baby", "hatchling", "juvenile", "adult", "
 
 SCENERY = frozenset({"agent", "air", "ground", "painting", "picture", "drawing", "axe"})
 """Things that are always there and never matter."""
-
-TOPICS: tuple[frozenset[str], ...] = tuple(
-    frozenset(group.split())
-    for group in (
-        "mix mixture chemistry chemical combine",
-        "lifespan longevity liv",
-        "genetic mendelian inherit heredity dominant recessive trait",
-        "boil heat state",
-        "melt heat state",
-        "freez cool state",
-        "phase state matter",
-        "incline inclin slope ramp plane angle friction",
-        "paint color colour secondary",
-        "creature animal",
-        "grow germinate cultivate",
-        "thermometer temperature",
-        "identify stage life",
-    )
-)
-"""Words that mean the same sort of task: the task need not use the word that a piece of advice about it does. In the
-form of `wordings.stem`."""
-
-TOPIC_WORDS = frozenset(
-    {"animal", "boil", "chang", "chemical", "chemistry", "color", "colour", "cool", "find", "freez", "friction"}
-    | {"fruit", "genetic", "grow", "heat", "inclin", "life", "lifespan", "liv", "longevity", "measur", "melt"}
-    | {"mendelian", "mix", "mixtur", "paint", "plan", "plant", "point", "slop", "span", "stag", "stat"}
-    | {"temperatur", "thermometer"}
-)
-"""Words that alone make a label the name of a sort of task, as in "Life span: ..."."""

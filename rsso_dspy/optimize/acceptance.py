@@ -128,7 +128,6 @@ def is_hopeless(
     met: Sequence[Variant],
     left: Sequence[Variant],
     seeds: int = 1,
-    usual: Discordance = USUAL,
 ) -> bool:
     """Whether a candidate is too far behind to catch up on the variants left: not even by solving them all, or in fewer
     than one of ten cases (`HOPE`) if it were as good there as the best so far."""
@@ -136,7 +135,7 @@ def is_hopeless(
     room = sum(1 - (best.mean_on(variant, seeds) or 0) for variant in left)
     if behind + room < WORTH:
         return True
-    return behind < NormalDist().inv_cdf(HOPE) * usual.deviation * sqrt(len(left) / seeds)
+    return behind < NormalDist().inv_cdf(HOPE) * USUAL.deviation * sqrt(len(left) / seeds)
 
 
 def estimate_score(candidate: CandidateProgram, best: CandidateProgram, variant: Variant, seeds: int) -> float:

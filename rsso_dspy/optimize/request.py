@@ -8,7 +8,7 @@ from itertools import accumulate
 from rsso_dspy.config import MOST_TRIALS
 from rsso_dspy.environments.benchmark import get_benchmark
 from rsso_dspy.errors import GoldUnknown, UsageError
-from rsso_dspy.experiment.forecast import TEACHING, Forecast, choose_sizes
+from rsso_dspy.experiment.forecast import TEACHING, Forecast
 from rsso_dspy.experiment.plan import Plan, compute_step_budgets
 from rsso_dspy.experiment.protocols import NamedProtocol
 from rsso_dspy.experiment.run_programs import CompileEnvironment, check_environment
@@ -122,8 +122,7 @@ class CompileRequest:
         roles = {role: calls[role] for role in ROLES}
         predictors = sum(roles.get(ROLE_OF[name], 0) > 0 for name in self.tuned)
         roles["proposer"] = predictors * self.optimizer.proposals(self.calibration, total)
-        sizes = choose_sizes(calibration.benchmark, protocol.rules.interface)
-        return Forecast({role: count for role, count in (roles | lessons).items() if count}, sizes)
+        return Forecast({role: count for role, count in (roles | lessons).items() if count})
 
     def _forecast_variant_calls(self, protocol: NamedProtocol, variant: Variant) -> dict[str, int]:
         rules = replace(protocol.rules, trials=self.trials, learn_after_success=False)

@@ -27,7 +27,14 @@ from rsso_dspy.report.contrasts import (
     relabel_single_trial_contrast,
     select_contrasts,
 )
-from rsso_dspy.report.cost_report import CostReport, RoleUsage, build_cost_report, return_no_price
+from rsso_dspy.report.cost_report import (
+    CostReport,
+    RoleUsage,
+    TokenCost,
+    build_cost_report,
+    return_no_price,
+    sum_record_cost,
+)
 from rsso_dspy.report.learning_curves import LearningCurve, compute_learning_curve
 from rsso_dspy.report.metrics import (
     ArmMetrics,
@@ -40,7 +47,6 @@ from rsso_dspy.report.metrics import (
     map_allowed_trials,
     select_scored_units,
 )
-from rsso_dspy.report.running_totals import TokenCost, sum_record_cost
 from rsso_dspy.report.success import Success, compute_success
 from rsso_dspy.report.task_measures import TaskMeasures, measure_tasks
 

@@ -18,6 +18,41 @@ def return_no_price(_model: str) -> Price | None:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenCost:
+    """Tokens and their cost in US dollars, None if a price or the number of tokens is unknown."""
+
+    input: int = 0
+    output: int = 0
+    cost: float | None = 0.0
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: "TokenCost") -> "TokenCost":
+        return TokenCost(self.input + other.input, self.output + other.output, sum_amounts([self.cost, other.cost]))
+
+
+def sum_usage_cost(usage: Mapping[str, Usage], models: Mapping[str, str], price_of: PriceOf) -> TokenCost:
+    """Return the cost of usage by role. `models` maps role to model."""
+    found = TokenCost()
+    for role, used in usage.items():
+        price = price_of(models.get(role, ""))
+        known = price is not None and (price.is_free or not used.unmetered)
+        found += TokenCost(used.input, used.output, compute_cost(used, price) if price and known else None)
+    return found
+
+
+def sum_record_cost(record: TrialsRecord, price_of: PriceOf) -> TokenCost:
+    """Return the cost of a record's trials."""
+    found = TokenCost()
+    for trial in record.trials:
+        models = {role: record.models.get(role, record.model) for role in trial.usage}
+        found += sum_usage_cost(trial.usage, models, price_of)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class CostReport:
     """Cost of everything in a run's folder in US dollars; None if a price is unknown."""
 

@@ -10,35 +10,59 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rsso_dspy.files import FileKind
-from rsso_dspy.records import UnitRecord, Usage
-from rsso_dspy.report.exported_run import (
-    POINTS,
-    SOLVED,
-    ExportedRun,
-    ExportFormat,
-    dump_json,
-    list_scores,
-    list_turns,
-    score_unit,
-    sum_unit_usage,
-)
+from rsso_dspy.errors import UsageError
+from rsso_dspy.files import FileKind, atomic_path, check_output_path
+from rsso_dspy.records import TrialResult, UnitRecord, Usage
+from rsso_dspy.redaction import make_redactor
+from rsso_dspy.report.metrics import get_best_accumulator, group_by_arm, select_scored_units
+from rsso_dspy.report.parquet_export import clean_value
 from rsso_dspy.report.statistical_tests import bootstrap_scores
 from rsso_dspy.version import __version__
 
 VERSION = 2
 """Version of the log's format."""
 PACKAGE = "rsso-dspy"
+POINTS, SOLVED = "best_accumulator", "solved"
+"""Names of the two scores of a unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRun:
+    """A run to write."""
+
+    name: str
+    benchmark: str
+    records: Sequence[UnitRecord]
+    note: str
+    """What is said of rule-based players."""
+    created: str
+    """Day of the first play, ``2026-11-01T00:00:00+00:00``."""
+
+
+def write_inspect_logs(target: Path, run: ExportedRun) -> int:
+    """Write the logs into a folder and return their number. Raises `UsageError` before writing if a file there is no
+    such log, or if there is nothing to write."""
+    if not run.records:
+        raise UsageError("there is nothing to write: no unit is finished yet")
+    check_output_path(target, "-o")
+    files = {target / name: content for name, content in build_inspect_logs(run)}
+    for path in files:
+        check_output_path(path, "-o", _LOG)
+    for path, content in files.items():
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(content)
+    return len(files)
 
 
 def build_inspect_logs(run: ExportedRun) -> Iterator[tuple[str, bytes]]:
     """Yield file name and content of each arm's log."""
-    seeds = sorted({record.seed for record in run.played.records})
-    for arm, records in run.arms.items():
+    seeds = sorted({record.seed for record in run.records})
+    for arm, records in group_by_arm(run.records).items():
         yield f"{make_file_name(arm)}.eval", _build_log(run, arm, records, seeds)
 
 
@@ -70,7 +94,7 @@ def _build_log(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as log:
         for name, data in files.items():
-            log.writestr(zipfile.ZipInfo(name), dump_json(data).encode(), zipfile.ZIP_DEFLATED)  # dated 1980: no clock
+            log.writestr(zipfile.ZipInfo(name), _dump_json(data).encode(), zipfile.ZIP_DEFLATED)  # dated 1980: no clock
     return content.getvalue()
 
 
@@ -102,7 +126,7 @@ def _build_spec(run: ExportedRun, arm: str, records: Sequence[UnitRecord], seeds
             "benchmark": run.benchmark,
             "seeds": list(seeds),
             "provenance": first.provenance,
-            "note": run.analysis.rule_based_note,
+            "note": run.note,
         },
     }
 
@@ -111,7 +135,7 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
     messages = [
         {"role": role, "content": _build_content(text, reasoning), **({"model": record.model} if reasoning else {})}
         for trial in record.trials
-        for role, text, reasoning in list_turns(trial)
+        for role, text, reasoning in _list_turns(trial)
     ]
     last = record.trials[-1]
     sample: dict[str, Any] = {
@@ -130,14 +154,14 @@ def _build_sample(record: UnitRecord, epoch: int) -> dict[str, Any]:
         },
         "store": {},
         "events": [],
-        "model_usage": {model: _build_usage(usage) for model, usage in sum_unit_usage(record).items()},
+        "model_usage": {model: _build_usage(usage) for model, usage in _sum_unit_usage(record).items()},
         "attachments": {},
     }
     if record.has_errors:
         sample["error"] = {"message": last.error or "", "traceback": "", "traceback_ansi": ""}
     else:
-        scores = score_unit(record)
-        sample["scores"] = {POINTS: {"value": scores[POINTS]}, SOLVED: {"value": "C" if scores[SOLVED] else "I"}}
+        points, solved = _score_unit(record)
+        sample["scores"] = {POINTS: {"value": points}, SOLVED: {"value": "C" if solved else "I"}}
     return sample
 
 
@@ -154,14 +178,19 @@ def _summarize_sample(sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def _build_results(records: Sequence[UnitRecord]) -> dict[str, Any]:
-    columns = {name: list_scores(records, name) for name in (POINTS, SOLVED)}
+    scored = [(record.variant.task, _score_unit(record)) for record in select_scored_units(records)]
     return {
         "total_samples": len(records),
-        "completed_samples": len(columns[POINTS]),
+        "completed_samples": len(scored),
         "scores": [
-            {"name": name, "scorer": name, "params": {}, "metrics": _build_metrics(pairs)}
-            for name, pairs in columns.items()
-            if pairs
+            {
+                "name": name,
+                "scorer": name,
+                "params": {},
+                "metrics": _build_metrics([(task, scores[column]) for task, scores in scored]),
+            }
+            for column, name in enumerate((POINTS, SOLVED))
+            if scored
         ],
     }
 
@@ -177,7 +206,7 @@ def _build_metrics(pairs: Sequence[tuple[str, float]]) -> dict[str, Any]:
 def _build_stats(run: ExportedRun, records: Sequence[UnitRecord]) -> dict[str, Any]:
     used: dict[str, Usage] = {}
     for record in records:
-        for model, usage in sum_unit_usage(record).items():
+        for model, usage in _sum_unit_usage(record).items():
             used[model] = used.get(model, Usage()) + usage
     usages = {model: _build_usage(usage) for model, usage in used.items()}
     return {"started_at": run.created, "completed_at": run.created, "model_usage": usages}
@@ -204,4 +233,39 @@ def _is_own_log(path: Path) -> bool:
         return False
 
 
-INSPECT = ExportFormat("inspect", build_inspect_logs, FileKind("log of Inspect", _is_own_log))
+_LOG = FileKind("log of Inspect", _is_own_log)
+"""How such logs are told from other files, which are not overwritten."""
+
+
+def _dump_json(data: Any) -> str:
+    """Return data as JSON text without secrets, unpaired surrogates and infinite numbers."""
+    return json.dumps(clean_value(data, make_redactor()), ensure_ascii=False, allow_nan=False)
+
+
+def _score_unit(record: UnitRecord) -> tuple[float, float]:
+    """Return the points of 100 of a unit without errors, and 1 or 0 for solved."""
+    return get_best_accumulator(record), float(any(trial.solved for trial in record.trajectories))
+
+
+def _sum_unit_usage(record: UnitRecord) -> dict[str, Usage]:
+    """Return model to usage of a unit."""
+    found: dict[str, Usage] = {}
+    for trial in record.trials:
+        for role, usage in trial.usage.items():
+            model = record.models.get(role, record.model)
+            found[model] = found.get(model, Usage()) + usage
+    return found
+
+
+def _list_turns(trial: TrialResult) -> Iterator[tuple[str, str, str]]:
+    """Yield role, text and reasoning of a trial: what the agent saw (user), and the action that it took (assistant).
+
+    These are observations and actions, not the prompts.
+    """
+    played = trial.trajectory
+    if played is None:
+        return
+    yield "user", f"{played.task}\n\n{played.start.description}", ""
+    for step in played.steps:
+        yield "assistant", step.proposed or step.unread, step.reasoning
+        yield "user", step.state.observation, ""

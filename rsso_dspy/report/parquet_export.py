@@ -22,9 +22,9 @@ from rsso_dspy.files import FileKind, atomic_path, check_output_path
 from rsso_dspy.pricing import PriceOf
 from rsso_dspy.records import SCHEMA_VERSION, TrainingRecord, TrialResult, TrialsRecord, UnitRecord, Usage
 from rsso_dspy.redact import Redactor, make_redactor
+from rsso_dspy.report.cost_report import sum_usage_cost
 from rsso_dspy.report.learning_curves import REFLECTIONS, SKILLS, list_shown_skills
 from rsso_dspy.report.parquet_columns import COLUMNS, PROVENANCE, ROLES, ParquetColumn, RowKind
-from rsso_dspy.report.running_totals import sum_usage_cost
 
 GROUP = 4096
 """Number of rows written at once."""

@@ -189,14 +189,13 @@ def bootstrap_mean(differences: Mapping[str, Sequence[float]], most: float = MOS
     return BootstrapInterval(mean, float(low), float(high), error, len(groups), over)
 
 
-def bootstrap_scores(scores: Iterable[tuple[str, float]], most: float = MOST_POINTS) -> BootstrapInterval | None:
-    """Return the mean of (task type, score) with the interval of `bootstrap_mean`, cut to possible scores, 0 to
-    `most`."""
+def bootstrap_scores(scores: Iterable[tuple[str, float]]) -> BootstrapInterval | None:
+    """Return the mean of (task type, score) with the interval of `bootstrap_mean`, cut to possible scores, 0 to 100."""
     by_task: dict[str, list[float]] = {}
     for task, score in scores:
         by_task.setdefault(task, []).append(score)
-    found = bootstrap_mean(by_task, most=most)
-    return found and replace(found, low=max(0.0, found.low), high=min(most, found.high))
+    found = bootstrap_mean(by_task)
+    return found and replace(found, low=max(0.0, found.low), high=min(MOST_POINTS, found.high))
 
 
 def _compute_binomial_p(up: int, of: int) -> float | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from rsso_dspy.cli.arm_progress import LiveRow, RunningTotals, build_live_table
 from rsso_dspy.cli.progress import RunProgress
 from rsso_dspy.cli.run_plan import print_run_plan
 from rsso_dspy.config import load_config
@@ -14,8 +15,7 @@ from rsso_dspy.environments.start_queue import StartProgress
 from rsso_dspy.experiment.events import EventStream, SimulatorsStarting, TrialFinished, UnitFinished
 from rsso_dspy.experiment.run import Run, plan_run
 from rsso_dspy.records import UnitRecord, Usage
-from rsso_dspy.report.live_table import LiveRow, build_live_table
-from rsso_dspy.report.running_totals import RunningTotals, TokenCost, compute_finished_totals, sum_usage_cost
+from rsso_dspy.report.cost_report import TokenCost, sum_usage_cost
 from rsso_dspy.store.run_spec import RunSpec
 from rsso_dspy.store.units import Unit
 from tests.live import FAST
@@ -152,7 +152,7 @@ def test_units_wait_for_trainings(monkeypatch, tmp_path):
 def test_the_names_and_numbers_of_a_table():
     tally = RunningTotals()
     for index in (0, 1, 2, 0):  # each counts once
-        tally.add_finished(compute_finished_totals(record("sso", "boil", index, [[10 * index], [50]]), lambda _: None))
+        tally.add_finished(record("sso", "boil", index, [[10 * index], [50]]))
     assert (tally.mean, len(tally.units), tally.solved) == (50, 3, 0)
     assert sum_usage_cost({"actor": Usage(1, 5, 5)}, {}, lambda _: None).cost is None, "unpriced is never free"
     rows = [

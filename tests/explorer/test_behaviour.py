@@ -1,8 +1,9 @@
 """What stands in the prompt, and nothing else, changes what the player does."""
 
 import dspy
+import pytest
 
-from rsso_dspy.explorer.advice import read_plan_cautions, select_plan_steps
+from rsso_dspy.explorer.advice import read_advice, read_plan_cautions, select_plan_steps
 from rsso_dspy.signatures import FlatActor, SkillActor
 from tests.explorer.conftest import HALLWAY, KITCHEN, REGIONS
 
@@ -116,7 +117,7 @@ LIFE_SPAN = (
 
 def test_what_is_told_for_a_sort_of_task_goes_before_looking_around(ask):
     given = BARE | {"task": LIFE_SPAN, "history": OUTSIDE}
-    advice = "In tasks about {}: focus on a tortoise or an elephant."
+    advice = "In tasks about {}: focus on the giant tortoise."
     told, other = (
         FlatActor.with_instructions(f"{FlatActor.instructions}\n{advice.format(sort)}")
         for sort in ("life span", "boiling")
@@ -129,6 +130,25 @@ def test_what_is_told_for_a_sort_of_task_goes_before_looking_around(ask):
 def test_a_conditional_step_of_a_plan_is_no_step():
     plan = "Attempt 1: Too slow.\nTeleport to bedroom; open closet. If the stove is broken, open the freezer."
     assert [step.text for step in select_plan_steps(plan)] == ["teleport to bedroom", "open closet"]
-    (clause,) = read_plan_cautions(plan).clauses
-    assert clause.command is not None
-    assert (clause.command.text, clause.conditions[0].text) == ("open freezer", "the stove is broken")
+    assert not any(line.command for line in read_plan_cautions(plan))
+
+
+@pytest.mark.parametrize(
+    ("text", "general", "scoped"),
+    [
+        ("Open the fridge. Do not wait.", {"open fridge": True, "wait": False}, {}),
+        ("- Avoid waiting.\n- First, open the fridge, then open the freezer.",
+         {"wait": False, "open fridge": True, "open freezer": True}, {}),
+        ("In tasks about the longest life span: do not wait.", {}, {"wait": False}),
+        ("In tasks about boiling: do not wait.", {}, {}),
+        ("If the fridge is closed, open it. Do not wait unless you hold the thermometer. Open the freezer.",
+         {"open freezer": True}, {}),
+        ("Open the freezer rather than the fridge. Only wait once it is open.", {}, {}),
+        ("- Mistake: open fridge, without effect when it is open. Instead: look elsewhere", {"open fridge": False}, {}),
+        ("Use the names that the observations give.", {}, {}),
+    ],
+)  # fmt: skip
+def test_advice_is_what_to_do_and_what_not_without_conditions(text, general, scoped):
+    read = read_advice(text, LIFE_SPAN)
+    for clauses, expected in ((read.general, general), (read.scoped, scoped)):
+        assert {line.command.text: line.positive for line in clauses if line.command} == expected

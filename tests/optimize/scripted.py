@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import dspy
 
+from rsso_dspy.environments.grammar import normalize_words
 from rsso_dspy.environments.scienceworld.tasks import train_sample
 from rsso_dspy.experiment.events import EventStream
 from rsso_dspy.experiment.session import Session
@@ -138,3 +139,8 @@ def rollouts_of(live: Session, limit: int = 10, lm_calls: int | None = None, ste
     """Rollouts outside a compile, on the first of `LONGEST`."""
     budgets = dict.fromkeys(LONGEST, steps)
     return Rollouts(live, LONGEST[:1], budgets, 1, 0, CompileLimits(limit, lm_calls), Keep())
+
+
+def mentions_any(line: str, names: Iterable[str]) -> bool:
+    """Whether a line holds one of these names, as whole words."""
+    return any(f" {name} " in f" {normalize_words(line)} " for name in names)

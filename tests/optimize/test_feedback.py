@@ -18,10 +18,11 @@ from rsso_dspy.explorer import Explorer
 from rsso_dspy.explorer.proposer import HEADING, extract_feedback_lines
 from rsso_dspy.optimize.feedback import build_feedback, find_answer_steps
 from rsso_dspy.optimize.metric import metric
-from rsso_dspy.optimize.proposing.names import list_names, mentions_any
+from rsso_dspy.optimize.proposing.names import list_names
 from rsso_dspy.programs.agent import Agent
 from rsso_dspy.programs.transcript import render_transcript
 from rsso_dspy.records import State, Step, Trajectory, TrialResult, Variant
+from tests.optimize.scripted import mentions_any
 from tests.records import STATE
 
 VARIANT = Variant("find-plant", 28, "train")

@@ -13,13 +13,13 @@ from rsso_dspy.environments.scienceworld.tasks import held_out
 from rsso_dspy.optimize.calibration import build_examples
 from rsso_dspy.optimize.compile import compile_agent
 from rsso_dspy.optimize.feedback import build_feedback
-from rsso_dspy.optimize.proposing.names import list_names, mentions_any
+from rsso_dspy.optimize.proposing.names import list_names
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.optimize.student import Student
 from rsso_dspy.programs.agent import Agent
 from tests.live import Recorder, acting, model
 from tests.optimize.conftest import MARKER, TRAIN, VAL
-from tests.optimize.scripted import Models, actor, asks_for, proposer, wanted
+from tests.optimize.scripted import Models, actor, asks_for, mentions_any, proposer, wanted
 
 FORBIDDEN = {
     "what a goal is about": re.compile(re.escape(MARKER)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from rsso_dspy.environments.pddl.grounding import GroundAction, World
+from rsso_dspy.environments.pddl.grounding import World
 from rsso_dspy.environments.pddl.phrases import CHECK, LOOK, PHRASES
 from rsso_dspy.environments.pddl.reader import read_domain
 from rsso_dspy.environments.pddl.strips import Domain, Problem
@@ -30,8 +30,6 @@ class Answer:
 
     observation: str
     valid: bool
-    acted: GroundAction | None = None
-    """The action that changed the state."""
 
 
 @cache
@@ -84,7 +82,7 @@ class Game:
         self.progress = max(self.progress, reached / len(self.world.goal_bits))
         self.won = reached == len(self.world.goal_bits)
         told = self._describe_new(before) if self.phrases.differences else self._describe_all()
-        return Answer(told + WON if self.won else told, True, self.world.find_action(*action))
+        return Answer(told + WON if self.won else told, True)
 
     def _describe_all(self) -> str:
         return " ".join(self.phrases.list_sentences(self.world.list_facts(self.state)))

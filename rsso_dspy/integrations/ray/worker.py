@@ -4,10 +4,10 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, cast
 
 import ray
@@ -72,16 +72,13 @@ class TaskFailure:
         return self.kind.__new__(self.kind, self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteFile:
-    """A file of the remote store."""
-
-    away: "RemoteStore"
-    path: Path
-
-
 class RemoteStore:
-    """The remote store for one task, with the methods of `Store` that a player uses."""
+    """The remote store for one task, with the methods of `Store` that a player uses. Paths are those of its machine."""
+
+    PASSED_ON = frozenset(
+        {"path_of", "started_path", "load", "load_training", "load_either", "save", "save_started", "add_recording"}
+        | {"cut_recording", "note_seconds", "forget_under_way", "recover_under_way", "abandon_file"}
+    )
 
     def __init__(self, home: Any, key: str, ticket: int):
         self._home = home
@@ -96,47 +93,13 @@ class RemoteStore:
                 raise error.cause from None
             raise
 
-    def path_of(self, work: Job | JobRecord) -> RemoteFile:
-        return RemoteFile(self, self.call_store("path_of", work))
-
-    def started_path(self, file: RemoteFile) -> RemoteFile:
-        return RemoteFile(self, self.call_store("started_path", file.path))
-
-    def load(self, file: RemoteFile) -> UnitRecord | None:
-        return self.call_store("load", file.path)
-
-    def load_training(self, file: RemoteFile) -> TrainingRecord | None:
-        return self.call_store("load_training", file.path)
-
-    def load_either(self, file: RemoteFile) -> JobRecord | None:
-        return self.call_store("load_either", file.path)
-
-    def save(self, record: JobRecord) -> RemoteFile:
-        return RemoteFile(self, self.call_store("save", record))
-
-    def save_started(self, record: JobRecord) -> None:
-        self.call_store("save_started", record)
-
-    def add_recording(self, name: str, trial: int, data: bytes) -> None:
-        self.call_store("add_recording", name, trial, data)
-
-    def cut_recording(self, name: str, trials: int) -> None:
-        self.call_store("cut_recording", name, trials)
-
-    def note_seconds(self, unit: str, trial: int, seconds: float) -> None:
-        self.call_store("note_seconds", unit, trial, seconds)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in self.PASSED_ON:
+            raise AttributeError(f"a remote store has no {name}")
+        return partial(self.call_store, name)
 
     def note_under_way(self, work: Job, role: str, usage: Usage, trial: int) -> None:
         self._home.report_usage.remote(work, role, usage, trial)  # not waited for
-
-    def forget_under_way(self, work: Job) -> None:
-        self.call_store("forget_under_way", work)
-
-    def recover_under_way(self, work: Job) -> None:
-        self.call_store("recover_under_way", work)
-
-    def abandon_file(self, arm: str, unit: str, file: RemoteFile, usage: Mapping[str, Usage]) -> None:
-        self.call_store("abandon_file", arm, unit, file.path, usage)
 
 
 class RemoteStop(threading.Event):

@@ -10,27 +10,8 @@ from importlib.util import find_spec
 from rsso_dspy.errors import UnknownName, UsageError
 from rsso_dspy.optimize.calibration import Calibration
 from rsso_dspy.optimize.optimizers import demonstrations, gepa, mipro
-from rsso_dspy.optimize.optimizers.demonstrations import DEMONSTRATIONS, WORTH_SHOWING, is_exemplary
-from rsso_dspy.optimize.optimizers.gepa import MINIBATCH, GepaProposer, select_called_predictors
-from rsso_dspy.optimize.optimizers.search import CIRCLES, PERFECT
-from rsso_dspy.optimize.proposing.client import PROPOSAL_CHARACTERS
 from rsso_dspy.optimize.rollouts import Rollouts
 from rsso_dspy.programs.agent import Agent
-
-__all__ = [
-    "CIRCLES",
-    "DEMONSTRATIONS",
-    "MINIBATCH",
-    "OPTIMIZERS",
-    "PERFECT",
-    "PROPOSAL_CHARACTERS",
-    "WORTH_SHOWING",
-    "GepaProposer",
-    "Optimizer",
-    "get_optimizer",
-    "is_exemplary",
-    "select_called_predictors",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Turns the questions of COPRO and MIPROv2 into this project's requests."""
+"""Turns the questions of MIPROv2 into this project's requests."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class ProposerAdapter:
         inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         """As many answers as were asked for, each as output fields by name."""
-        current = find_instruction(inputs)
+        current = str(inputs.get("basic_instruction") or "")
         name = self._find_predictor(current)
         empty = dict.fromkeys(signature.output_fields, "")
         answers = []
@@ -40,14 +40,6 @@ class ProposerAdapter:
         return self.proposer.propose(name, predictor, current, self.proposer.find_rollouts({name: current}))
 
     def _find_predictor(self, instruction: str) -> str:
-        """The predictor whose present or proposed instruction this is."""
-        said, known = instruction.strip(), dict(self.student.named_predictors())
-        own = next((name for name, each in known.items() if each.signature.instructions.strip() == said), "")
-        return own or self.proposer.history.find_predictor(instruction)
-
-
-def find_instruction(inputs: dict[str, Any]) -> str:
-    """The instruction that a question is about: the one it contains, or the best of those that it lists (COPRO lists
-    instruction, prefix and score of each, the best last)."""
-    tried = [text for text in inputs.get("attempted_instructions", ()) if text.startswith("Instruction #")]
-    return str(inputs.get("basic_instruction") or (tried[-1].partition(": ")[2] if tried else ""))
+        """The predictor whose instruction this is; empty if none has it."""
+        said, known = instruction.strip(), self.student.named_predictors()
+        return next((name for name, each in known if each.signature.instructions.strip() == said), "")

@@ -100,13 +100,6 @@ def apply_edits(instruction: str, said: Iterable[str]) -> tuple[str, list[Edit]]
     return (_join_lines(parts, lines) if edits else instruction), edits
 
 
-def add_lines(instruction: str, lines: Sequence[str]) -> str:
-    """The instruction with these lines added below it, known ones left out."""
-    parts = split_lines(instruction)
-    new = [line for line in lines if normalize_words(line) not in {normalize_words(each) for each in parts.lines}]
-    return _join_lines(parts, [*parts.lines, *new]) if new else instruction
-
-
 def _read_edit(text: str, lines: Sequence[str]) -> Edit | None:
     match = _EDIT.match(text)
     if match is None:

@@ -1,5 +1,4 @@
-"""Earlier proposals of a compile, and what they gained on the same variants: train variants, or val variants for an
-optimizer that plays no others (COPRO)."""
+"""Earlier proposals of a compile, and what they gained on the same train variants."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,11 +35,6 @@ class ProposalHistory:
     def add_proposal(self, proposal: Proposal) -> None:
         self.made.append(proposal)
 
-    def find_predictor(self, instruction: str) -> str:
-        """The predictor that a proposed instruction was for; empty when it was never proposed."""
-        said = instruction.strip()
-        return next((each.name for each in reversed(self.made) if each.after.strip() == said), "")
-
     def describe_proposals(self, name: str, wordings: Mapping[str, str]) -> str:
         """The newest proposals for a predictor with what they gained or lost; empty when there are none. Proposals that
         were never played are left out."""
@@ -49,7 +43,7 @@ class ProposalHistory:
 
     def _describe(self, proposal: Proposal, wordings: Mapping[str, str]) -> str:
         before, after = (self._find_candidates(proposal.name, text) for text in (proposal.before, proposal.after))
-        pairs = _pair_scores(before, after, set(self.rollouts.val)) or _pair_scores(before, after, set())
+        pairs = _pair_scores(before, after, set(self.rollouts.val))
         if not pairs:
             return ""
         old, new = (fmean(column) for column in zip(*(scores for _, scores in pairs), strict=True))

@@ -1,7 +1,6 @@
 """Names of things: finds them in an observation, and replaces them in a line that other variants read."""
 
 import re
-from collections.abc import Iterable
 
 from rsso_dspy.environments.grammar import Grammar, extract_content_words, normalize_words
 from rsso_dspy.environments.naming import Naming
@@ -48,9 +47,3 @@ def generalize_action(action: str, task: str, grammar: Grammar) -> str | None:
         )
         text = text.replace(part, role, 1)
     return text
-
-
-def mentions_any(line: str, names: Iterable[str]) -> bool:
-    """Whether a line holds one of these names, as whole words."""
-    said = f" {normalize_words(line)} "
-    return any(f" {name} " in said for name in names)

@@ -1,6 +1,6 @@
 """Asks the backend's proposer role for better instructions, in the same form for every optimizer."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import dspy
 
@@ -29,33 +29,17 @@ class EditProposer:
         predictor: dspy.Predict,
         instruction: str,
         rollouts: Sequence[Rollout] = (),
-        contrast: bool = False,
     ) -> str | None:
         """A better instruction of a predictor, from rollouts on train variants with the present instruction. None when
         the answer cannot be read or changes nothing. Raises what `ProposerClient.ask` raises."""
         turn = sum(each.name == name and each.before == instruction for each in self.history.made)
-        evidence = Evidence(rollouts, self._list_tasks(), turn, contrast)
+        evidence = Evidence(rollouts, self._list_tasks(), turn)
         tried = self.history.describe_proposals(name, word_evidence(evidence, self.benchmark))
         answer = self._ask_for_edits(name, predictor, instruction, evidence, tried)
         if answer is None:
             return None
         self.history.add_proposal(Proposal(name, instruction, answer[0], tuple(answer[1])))
         return answer[0]
-
-    def propose_lines(
-        self, name: str, predictor: dspy.Predict, instruction: str, rollouts: Sequence[Rollout], failed: Collection[str]
-    ) -> tuple[list[str], dict[str, str]]:
-        """Lines to add for the task type of these rollouts, which may be none, and the wording of every task type.
-        `failed` holds lines that were tried and did not help. Raises what `ProposerClient.ask` raises."""
-        taught = bool(self.rollouts.taught)
-        tasks = {**self._list_tasks()}
-        for rollout in rollouts:
-            tasks.setdefault(rollout.variant.task, [])
-        evidence = Evidence(rollouts, tasks, taught=taught)
-        tried = "\n".join(f"+ {line}\n  did not raise its task type, not kept" for line in failed)
-        answer = self._ask_for_edits(name, predictor, instruction, evidence, tried)
-        lines = [edit.text for edit in (answer[1] if answer else ()) if edit.op == "add"]
-        return lines, word_evidence(evidence, self.benchmark)
 
     def _ask_for_edits(
         self, name: str, predictor: dspy.Predict, instruction: str, evidence: Evidence, tried: str

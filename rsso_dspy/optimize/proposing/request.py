@@ -42,16 +42,6 @@ class Evidence:
     """Task type to the tasks of its variants that were played, as the agent read them."""
     turn: int = 0
     """How often the proposer was asked about the program before; each time it is shown other attempts."""
-    contrast: bool = False
-    """The rollouts are of several programs on one variant, the best first: all of them are shown."""
-
-    taught: bool = False
-    """The rollouts are a teacher's: solutions to learn from, which say nothing about how the program does."""
-
-    @property
-    def of_program(self) -> Sequence[Rollout]:
-        """Rollouts that say how the program itself does."""
-        return () if self.contrast or self.taught else self.rollouts
 
 
 def build_request(
@@ -60,7 +50,6 @@ def build_request(
     """The inputs of `ProposeEdits`; empty ones are left out of the prompt."""
     wordings = word_evidence(evidence, benchmark)
     shown = select_attempts(name, evidence)
-    kind = "Solution" if evidence.taught else "Attempt"
     request = {
         "role": describe_role(name, predictor),
         "current_instruction": number_lines(instruction),
@@ -69,15 +58,13 @@ def build_request(
         "shared_by_variants": "",
         "tried_before": tried,
         "attempts": "\n\n".join(
-            f"{kind} {number}, of {wordings.get(rollout.variant.task, 'other tasks')}\n"
+            f"Attempt {number}, of {wordings.get(rollout.variant.task, 'other tasks')}\n"
             f"{describe_attempt(name, rollout, benchmark)}"
             for number, rollout in enumerate(shown, start=1)
         ),
     }
     if name == "actor":
-        request["shared_by_variants"] = describe_shared_lines(
-            find_shared_lines(() if evidence.contrast else evidence.rollouts, benchmark), wordings
-        )
+        request["shared_by_variants"] = describe_shared_lines(find_shared_lines(evidence.rollouts, benchmark), wordings)
     return request
 
 
@@ -97,8 +84,6 @@ def select_attempts(name: str, evidence: Evidence) -> list[Rollout]:
     """Rollouts to show: those in which the predictor was called, unsolved ones first, of as many task types as
     possible, others from turn to turn. Rollouts solved at the first trial are left out."""
     called = [rollout for rollout in evidence.rollouts if any(call[0] == name for call in rollout.calls)]
-    if evidence.contrast or evidence.taught:
-        return called[:ATTEMPTS]
     open_ = [rollout for rollout in called if not _is_solved_at_once(rollout)]
     unsolved = [rollout for rollout in open_ if not any(trial.solved for trial in _list_trials([rollout]))]
     others = [rollout for rollout in open_ if rollout not in unsolved]
@@ -119,7 +104,7 @@ def describe_task_types(evidence: Evidence, wordings: Mapping[str, str]) -> str:
     have only their wording."""
     lines = []
     for kind, wording in wordings.items():
-        played = [rollout for rollout in evidence.of_program if rollout.variant.task == kind]
+        played = [rollout for rollout in evidence.rollouts if rollout.variant.task == kind]
         if played:
             solved = sum(any(trial.solved for trial in _list_trials([each])) for each in played)
             first = sum(_is_solved_at_once(each) for each in played)

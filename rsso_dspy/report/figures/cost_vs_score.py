@@ -9,7 +9,7 @@ from math import floor, log10
 from typing import TYPE_CHECKING
 
 from rsso_dspy.pricing import PriceOf, format_dollars
-from rsso_dspy.report.cost_report import return_no_price
+from rsso_dspy.report.cost_report import TokenCost, return_no_price, sum_record_cost
 from rsso_dspy.report.figures.canvas import (
     add_legend_and_notes,
     freeze_layout,
@@ -31,7 +31,6 @@ from rsso_dspy.report.figures.score_estimates import (
     select_scored_arms,
 )
 from rsso_dspy.report.figures.style import ArmStyle, assign_arm_styles, clean_name
-from rsso_dspy.report.running_totals import TokenCost, sum_record_cost
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -107,7 +107,7 @@ def write_page(
     with _open_new_file(path) as file, TemporaryFile(dir=path.parent) as chunks:
         entries = list(_write_record_payloads(records, chunks, exchanges))
         index = {"units": entries, "templates": replace_controls(templates)}
-        shell = render_shell(title, sections, notes, facts, index, headline)
+        shell = _render_shell(title, sections, notes, facts, index, headline)
         file.write(shell.encode("utf-8", "replace"))
         chunks.seek(0)
         shutil.copyfileobj(chunks, file, 1 << 20)
@@ -137,7 +137,7 @@ def _write_record_payloads(
         chunks.write(b"</script>\n")
 
 
-def render_shell(
+def _render_shell(
     title: str,
     sections: Sequence[PageSection],
     notes: Sequence[str],

@@ -5,7 +5,6 @@ const UNITS = INDEX.units.map((unit, number) => ({ ...unit, number, task: unit.k
 for (const unit of UNITS) {
   unit.outcome = unit.marks.includes("e") ? "errored" : unit.marks.includes("s") ? "solved" : "unsolved";
   unit.has ??= "";
-  if (unit.has.includes("p")) unit.outcome = "playing";
   unit.words = `${unit.arm} ${unit.key}${unit.training ? " training" : ""}`.toLowerCase();
 }
 const SEEDS = new Set(UNITS.map((unit) => unit.seed)).size;

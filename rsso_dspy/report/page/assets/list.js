@@ -1,7 +1,7 @@
 // The list of units: search, three choices, and as many rows as are scrolled to.
 
 const BATCH = 120;
-const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored", playing: "playing" };
+const OUTCOMES = { solved: "solved", unsolved: "not solved", errored: "errored" };
 const HAS = { m: "malformed answers", t: "a stalled trial", r: "memory read" };
 
 const list = { matches: [], shown: 0, current: null };
