@@ -2,11 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from rsso_dspy.memory.contenders import EntrySettings
 from rsso_dspy.memory.skills import Skill, SkillMemory, SkillSettings, Verbalization, Window
 from rsso_dspy.records import State, Step, Trajectory, Variant
 
@@ -88,3 +90,14 @@ class Writer:
 def skill_memory(settings: SkillSettings | None = None, writer: Writer | None = None, **other: Any) -> SkillMemory:
     writer = writer or Writer()
     return SkillMemory(other.get("embed", hash_embed), writer.verbalize, writer.equivalent, settings)
+
+
+def lend(ask: Callable[..., Any] = lambda *_, **__: None, handed_on: Sequence[str] = (), **entries: Any) -> Any:
+    """What an agent lends a memory: `ask` in place of its modules, and an attempt told by its variant and actions."""
+    return SimpleNamespace(
+        ask=ask,
+        handed_on=frozenset(handed_on),
+        runtime=SimpleNamespace(embed=words_embed, entries=EntrySettings(**entries)),
+        tell_transcript=lambda attempt: f"{attempt.variant.key} trial {attempt.trial}",
+        tell_outcome=lambda attempt: "\n".join(step.action for step in attempt.steps),
+    )

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from rsso_dspy.memory import clean_text
 from rsso_dspy.memory.constitution import (
     CATEGORIES,
     Constitution,
@@ -12,7 +13,6 @@ from rsso_dspy.memory.constitution import (
     RuleWriter,
     condense_rules,
 )
-from rsso_dspy.memory.constitution.rules import clean_rule_text
 from rsso_dspy.records import State, Step, Trajectory, Variant
 from tests.memory.lessons import error, fact, left
 
@@ -56,12 +56,12 @@ class Scripted:
 
 def play(memory: ConstitutionMemory, count: int, variant: Variant = BOIL, trial: int = 1, learn: bool = True):
     """An episode; what stood in the prompt of each step, and the counts."""
-    memory.preamble()
+    memory.begin_trial(variant, "task")
     shown = []
     for n in range(count):
-        shown.append(memory.recall([state()]))
+        shown.append(memory.recall([state()], []))
         if n < count - 1:
-            memory.observe(variant, "task", [state()] * (n + 2), steps(n + 1))
+            memory.observe([state()] * (n + 2), steps(n + 1))
     return shown, memory.learn(trajectory(count, variant, trial)) if learn else None
 
 
@@ -181,7 +181,7 @@ def test_a_task_is_counted_when_the_variant_changes_whatever_the_trial_is_called
     ],
 )
 def test_what_is_said_is_one_short_printable_line_without_field_marks(text, read):
-    assert clean_rule_text(text) == read
+    assert clean_text(text) == read
 
 
 def test_a_bound_brings_the_summary_early_and_what_is_still_too_much_is_dropped():
@@ -207,8 +207,8 @@ def test_a_category_can_be_left_out(dropped):
         Scripted([fact("Doors open."), error("x failed", "do y"), left("Found z.")]).writer(),
         ConstitutionSettings(categories=kept),
     )
-    memory.preamble()
-    memory.observe(BOIL, "task", [state()] * 11, steps(10))
+    memory.begin_trial(BOIL, "task")
+    memory.observe([state()] * 11, steps(10))
     assert {rule.lesson.category for rule in memory.constitution.rules} == set(kept)
 
 
@@ -259,9 +259,9 @@ def test_each_category_may_be_asked_for_in_a_call_of_its_own(categories, at_end,
 
     writer = RuleWriter("neural", lambda *_: pytest.fail("joint"), lambda _: None, write_category=write_category)
     memory = ConstitutionMemory(writer, settings)
-    memory.preamble()
+    memory.begin_trial(BOIL, "task")
     for count in range(1, 5):
-        memory.observe(BOIL, "task", [state()] * (count + 1), steps(count))
+        memory.observe([state()] * (count + 1), steps(count))
     counts = memory.learn(trajectory(5))
     assert said == asked
     assert counts["calls"] == len(asked) == settings.count_writings(5)

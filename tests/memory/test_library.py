@@ -43,9 +43,7 @@ def places(number: int) -> list[State]:
     ]
 
 
-@pytest.mark.parametrize(
-    "settings", [SkillSettings.sso_adapt_1(), SkillSettings.sso_release(), SkillSettings(retrieved=1)]
-)
+@pytest.mark.parametrize("settings", [SkillSettings(), SkillSettings.sso_release(), SkillSettings(retrieved=1)])
 @pytest.mark.parametrize("embed", [words_embed, hash_embed])
 def test_a_restored_library_retrieves_the_same_in_the_same_order(tmp_path, settings, embed):
     memory = taught(embed, settings) if settings.build_repeats else skill_memory(settings, embed=embed)
@@ -59,7 +57,7 @@ def test_a_restored_library_retrieves_the_same_in_the_same_order(tmp_path, setti
     assert len(firsts) > 1, "the states must tell skills apart, or any order would do"
     for state in states:
         assert restored.rank_skills(state) == memory.rank_skills(state)
-        assert restored.recall([state]) == memory.recall([state])
+        assert restored.recall([state], []) == memory.recall([state], [])
 
 
 def test_the_file_says_what_it_is_and_where_it_came_from(exported):

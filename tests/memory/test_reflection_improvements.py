@@ -10,7 +10,8 @@ from rsso_dspy.environments.scienceworld.grammar import name_place
 from rsso_dspy.errors import ConfigError
 from rsso_dspy.experiment.protocols import make_reflection_settings, resolve_protocol
 from rsso_dspy.loops import describe_loops, find_loop, is_repeated
-from rsso_dspy.memory.reflections import IMPROVEMENTS, ReflectionMemory, ReflectionSettings, pass_on_reflections
+from rsso_dspy.memory.improvements import IMPROVEMENTS, ReflectionSettings, pass_on_reflections
+from rsso_dspy.memory.reflections import ReflectionMemory
 from rsso_dspy.programs.runtime import TrialRules
 from rsso_dspy.programs.steps import stop_reason
 from rsso_dspy.records import State, Step, Trajectory, Variant

@@ -28,7 +28,7 @@ def test_a_fresh_memory_is_absent_from_the_prompt():
     memory = ReflectionMemory(Reflector())
     assert memory.region == "plans_from_past_attempts"
     assert memory.preamble() == NOTHING
-    assert memory.recall([plain("a")]) == NOTHING
+    assert memory.recall([plain("a")], []) == NOTHING
 
 
 def test_a_failed_trial_writes_one_plan_under_its_own_number():

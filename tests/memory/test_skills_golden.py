@@ -51,7 +51,7 @@ def test_release_preset_reproduces_the_published_code(case):
 
 def test_the_paper_preset_finds_other_windows_on_the_same_trials():
     """The presets differ where they say they do: the paper's windows all end at a positive reward."""
-    memory = skill_memory(SkillSettings.sso_adapt_1())
+    memory = skill_memory(SkillSettings())
     for states in CASES[0]["trajectories"]:
         memory.learn(played(states))
         found = memory.inspect_update()

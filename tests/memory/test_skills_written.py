@@ -8,7 +8,7 @@ import pytest
 
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory.skills import SkillSettings
-from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
+from rsso_dspy.memory.skills.cut import cut_trajectory, list_windows
 from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, trajectory, walk
 from tests.memory.taught import FOUR, PLATEAU, taught
 
@@ -75,7 +75,7 @@ def test_the_words_go_one_action_past_the_reward_where_both_examples_do(trials, 
         replace(each, steps=tuple(replace(s, action=s.action.replace("act 0", "0")) for s in each.steps))
         for each in walks
     ]
-    for settings in (SkillSettings.adapt_2(), SkillSettings.sso_adapt_1()):
+    for settings in (SkillSettings.adapt_2(), SkillSettings()):
         writer = Writer()
         memory = skill_memory(settings, writer)
         for each in walks:
@@ -142,7 +142,7 @@ def test_each_distinct_text_is_embedded_once():
 
     memory = taught(FOUR, embed=embed)
     for _ in range(2):
-        memory.recall([plain("somewhere else")])
+        memory.recall([plain("somewhere else")], [])
     assert len(asked) == len(set(asked))
 
 

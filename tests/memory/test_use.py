@@ -1,9 +1,8 @@
 """Where skills came from and what became of them, on trials small enough to count by hand."""
 
 from rsso_dspy.memory.skills import Window
-from rsso_dspy.memory.skills.library import parse_skill_snapshot
-from rsso_dspy.memory.skills.offline import verbalize_by_actions
-from rsso_dspy.memory.skills.skill_usage import SkillExample, SkillPursuit, summarize_skill_usage
+from rsso_dspy.memory.skills.library import summarize_skill_usage, verbalize_by_actions
+from rsso_dspy.memory.skills.memory import parse_skill_snapshot
 from tests.memory.memory_cases import Writer, plain, skill_memory, trajectory, walk
 
 PLATEAU = "s a b c+10 d e f g+10 h i"
@@ -25,16 +24,13 @@ def taught():
 
 def test_examples_are_told_by_the_steps_of_their_trial():
     memory, trials = taught()
-    for found in accounts(memory, *trials):
-        assert [example.trial for example in found.examples] == [1, 2]
-        for example in found.examples:
-            steps = trials[example.trial - 1].steps[example.first - 1 : example.last]
-            assert example.actions == tuple(step.action for step in steps)
-            assert example.points == tuple(step.reward for step in steps)
-            assert example.points[-1] == 10
-    ends = {found.examples[0].last for found in accounts(memory)}
-    assert ends == {3, 7}
-    assert isinstance(found.examples[0], SkillExample)
+    found = accounts(memory, *trials)
+    for example in (each for skill in found for each in skill["examples"]):
+        steps = trials[example["trial"] - 1].steps[example["first"] - 1 : example["last"]]
+        assert [*zip(example["actions"], example["points"], strict=True)] == [(s.action, s.reward) for s in steps]
+        assert example["points"][-1] == 10
+    assert [[example["trial"] for example in skill["examples"]] for skill in found] == [[1, 2], [1, 2]]
+    assert {skill["examples"][0]["last"] for skill in found} == {3, 7}
 
 
 def test_use_counts_prompts_and_pursuits_and_the_points_from_the_first_pursuit_on():
@@ -50,11 +46,12 @@ def test_use_counts_prompts_and_pursuits_and_the_points_from_the_first_pursuit_o
     }
     names, actions = [f"room {n}" for n in range(6)], [f"act {n}" for n in range(5)]
     last = trajectory(names, actions, [7, 5, -20, 3, 0], 3, use)
-    known = {found.skill.id: found for found in accounts(memory, *trials, last)}
-    assert (known[first.id].retrieved, known[first.id].targeted) == (5, 2)
-    assert known[first.id].pursuits == (SkillPursuit(3, 2, 2, 8, "failed"),)
-    assert (known[second.id].retrieved, known[second.id].targeted) == (3, 0), "a target not in the prompt is no pursuit"
-    assert known[second.id].pursuits == ()
+    known = {found["id"]: found for found in accounts(memory, *trials, last)}
+    pursuit = {"trial": 3, "first": 2, "steps": 2, "gained": 8, "outcome": "failed"}
+    for skill, counts, pursuits in ((first, (5, 2), [pursuit]), (second, (3, 0), [])):
+        found = known[skill.id]
+        assert (found["retrieved"], found["targeted"]) == counts, "a target not in the prompt is no pursuit"
+        assert found["pursuits"] == pursuits
     memory.learn(last)
     assert (memory.library[0].retrieved, memory.library[0].targeted) == (5, 2), "the memory counts the same"
 
@@ -64,8 +61,10 @@ def test_the_library_comes_first_and_what_left_it_is_marked():
     snapshot = memory.snapshot()
     snapshot["library"] = snapshot["library"][1:]
     found = summarize_skill_usage(parse_skill_snapshot(snapshot, "here")[0], [])
-    assert [entry.in_use for entry in found] == [True, False]
-    assert found[0].skill.id == memory.library[1].id
+    assert [(skill["id"], skill["in_use"]) for skill in found] == [
+        (memory.library[1].id, True),
+        (memory.library[0].id, False),
+    ]
 
 
 def test_plain_words_say_what_the_examples_did_and_nothing_else():

@@ -1,33 +1,54 @@
-"""The skill memory: learning after a trial, retrieval before a step."""
+"""The skill memory: learning after a trial, retrieval before a step, and itself as JSON data.
+
+    schema, settings    version and settings of the memory
+    texts               every distinct observation, surroundings, inventory and action of the stored pieces
+    pieces              trial, offset, number of the trajectory; states as [observation, look, inventory] and actions as
+                        indices into ``texts``
+    built               pieces matched so far
+    similarities        count, sum and sum of squares of both similarities, in billionths
+    pool                one row per candidate, most used first: score, state and action similarity in billionths, then
+                        each window as piece, start, end
+    selected            the skill set, best first: score terms, then as in the pool without the score
+    skills              every skill ever verbalized, with its use; ``library`` lists those in use
+    feedback, answers   feedback events per trial; equivalence questions already answered
+
+Embeddings are recomputed on demand, so a restored memory continues byte for byte if ``embed`` maps equal texts to equal
+rows.
+"""
 
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from typing import Any
 
-from rsso_dspy.memory import Memory, Recall
-from rsso_dspy.memory.nearest import Embed
-from rsso_dspy.memory.skills import snapshot as archive
-from rsso_dspy.memory.skills.extract import cut_trajectory, list_windows
+from rsso_dspy.errors import RunMismatch, UsageError
+from rsso_dspy.memory import BILLION, Embed, Memory, Recall, Services
+from rsso_dspy.memory.skills.cut import cut_trajectory, list_windows
 from rsso_dspy.memory.skills.match import PieceTexts, match_windows
-from rsso_dspy.memory.skills.memory_state import SkillMemoryState
-from rsso_dspy.memory.skills.retrieve import rank_by_similarity, render_fully, render_skills
-from rsso_dspy.memory.skills.score import score_candidates
+from rsso_dspy.memory.skills.retrieve import (
+    TextIndex,
+    find_pursued_skill,
+    get_embedding_text,
+    just_reached,
+    normalize_text,
+    rank_by_similarity,
+    render_skills,
+)
+from rsso_dspy.memory.skills.score import RunningMoments, SimilarityMoments, score_candidates
 from rsso_dspy.memory.skills.select import search_skill_set
-from rsso_dspy.memory.skills.settings import SkillSettings
 from rsso_dspy.memory.skills.skill import (
-    BILLION,
+    FREE,
     Piece,
     Skill,
     SkillCandidate,
     SkillScores,
+    SkillSettings,
     Span,
     Verbalization,
     Window,
+    dump_settings,
 )
-from rsso_dspy.memory.skills.skill_usage import find_pursued_skill, just_reached
-from rsso_dspy.memory.skills.text_index import TextIndex, get_embedding_text, normalize_text
 from rsso_dspy.records import State, Step, Trajectory
 
 Verbalize = Callable[[Sequence[Window]], Verbalization | None]
@@ -36,8 +57,98 @@ Verbalize = Callable[[Sequence[Window]], Verbalization | None]
 Equivalent = Callable[[Skill, Sequence[Skill]], bool]
 """Returns whether a new skill equals one of the library (never empty). Errors pass through."""
 
+SCHEMA = 1
+
 Content = tuple[tuple[int, ...], ...]
 """The content of a candidate's windows, independent of their place: text indices per window; windows sorted."""
+
+
+@dataclass(slots=True)
+class SkillMemoryState:
+    """The state of a skill memory; empty when fresh."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    built: int = 0
+    """Number of leading pieces that need no matching."""
+    similarities: SimilarityMoments = field(
+        default_factory=lambda: SimilarityMoments(RunningMoments(), RunningMoments())
+    )
+    pool: list[tuple[SkillCandidate, float]] = field(default_factory=list)
+    """Candidates for the next search with their scores in the last one, most used first."""
+    selected: list[tuple[SkillCandidate, SkillScores]] = field(default_factory=list)
+    """The skill set, best first."""
+    skills: dict[str, Skill] = field(default_factory=dict)
+    """Every skill ever verbalized, by id, as of its last selection."""
+    library: list[str] = field(default_factory=list)
+    """Ids of the skills in use, best first."""
+    feedback: list[list[tuple[str, float, bool]]] = field(default_factory=list)
+    """Per trial, oldest first: skill id, discounted return in points, whether a reward followed."""
+    answers: dict[tuple[str, ...], bool] = field(default_factory=dict)
+    """Equivalence answers by ids: the new skill, then the library."""
+
+    def dump(self, settings: SkillSettings) -> dict[str, Any]:
+        texts: dict[str, int] = {}
+        pieces = [piece.dump(texts) for piece in self.pieces]
+        moments = self.similarities
+        return {
+            "schema": SCHEMA,
+            "settings": dump_settings(settings),
+            "texts": list(texts),
+            "pieces": pieces,
+            "built": self.built,
+            "similarities": {"state": list(astuple(moments.state)), "action": list(astuple(moments.action))},
+            "pool": [[score, *candidate.dump()] for candidate, score in self.pool],
+            "selected": [[asdict(scores), *candidate.dump()] for candidate, scores in self.selected],
+            "skills": [skill.dump() for skill in self.skills.values()],
+            "library": list(self.library),
+            "feedback": [[list(event) for event in trial] for trial in self.feedback],
+            "answers": [[list(question), answer] for question, answer in self.answers.items()],
+        }
+
+    @classmethod
+    def load(cls, data: dict[str, Any], settings: SkillSettings) -> "SkillMemoryState":
+        """Restore a memory. Raises ``RunMismatch`` for another schema or other settings."""
+        if data["schema"] != SCHEMA:
+            raise RunMismatch(
+                f"this skill memory has schema {data['schema']}, but this program reads schema {SCHEMA}; "
+                "restore it with the version of rsso-dspy that stored it"
+            )
+        now, then = asdict(settings), data["settings"]
+        if differing := [name for name in now if name not in FREE and then[name] != now[name]]:
+            changes = ", ".join(f"{name} {then[name]!r} (now {now[name]!r})" for name in differing)
+            raise RunMismatch(
+                f"this skill memory has other settings: {changes}; restore these settings or start a new run"
+            )
+        pieces = [Piece.load(entry, data["texts"]) for entry in data["pieces"]]
+        moments = data["similarities"]
+        return cls(
+            pieces=pieces,
+            built=data["built"],
+            similarities=SimilarityMoments(RunningMoments(*moments["state"]), RunningMoments(*moments["action"])),
+            pool=[(SkillCandidate.load(row), score) for score, *row in data["pool"]],
+            selected=[(SkillCandidate.load(row), SkillScores(**scores)) for scores, *row in data["selected"]],
+            skills={entry["id"]: Skill.load(entry, pieces) for entry in data["skills"]},
+            library=list(data["library"]),
+            feedback=[[(name, gain, followed) for name, gain, followed in trial] for trial in data["feedback"]],
+            answers={tuple(question): answer for question, answer in data["answers"]},
+        )
+
+
+def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMemoryState, SkillSettings]:
+    """Load a snapshot and its settings.
+
+    Raises `UsageError` naming ``where`` if it is damaged, `RunMismatch` if another version of this program made it.
+    """
+    try:
+        known = {entry.name for entry in fields(SkillSettings)}
+        if stored := [name for name in snapshot["settings"] if name not in known]:
+            raise RunMismatch(
+                f"{where} was made with settings unknown to this version ({', '.join(stored)}); update rsso-dspy"
+            )
+        settings = SkillSettings(**snapshot["settings"])
+        return SkillMemoryState.load(snapshot, settings), settings
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +170,41 @@ class SkillMemory(Memory):
 
         memory = SkillMemory(embed, verbalize, equivalent)
         memory.learn(trajectory)              # after every trial; {"candidates": 42, "library": 3, ...}
-        memory.recall(states).text            # before every step: the three most similar skills
+        memory.recall(states, steps).text     # before every step: the three most similar skills
 
     The same inputs give the same bytes. Nothing is shared between instances, not even embeddings.
     """
 
-    region = "skills"
+    region, asks = "skills", ("skill_verbalizer", "skill_equivalence")
+
+    @classmethod
+    def make(cls, services: Services) -> "SkillMemory":
+        def verbalize(examples: Sequence[Window]) -> Verbalization | None:
+            templates = services.environment.action_templates
+            said = services.ask("skill_verbalizer", examples=examples, action_templates=templates)
+            if said is not None and not said.steps:
+                services.reject("skill_verbalizer", said)
+            skill: Verbalization | None = said and said.skill
+            return skill
+
+        def judge_equivalence(new: Skill, library: Sequence[Skill]) -> bool:
+            numbered = "\n".join(f"{number}. {skill.describe()}" for number, skill in enumerate(library, start=1))
+            said = services.ask("skill_equivalence", library=numbered, new_skill=new.describe())
+            return said is not None and any(1 <= number <= len(library) for number in said.equivalent or ())
+
+        runtime = services.runtime
+        return cls(runtime.embed, verbalize, judge_equivalence, runtime.skills, services.complete)
 
     def __init__(
-        self, embed: Embed, verbalize: Verbalize, equivalent: Equivalent, settings: SkillSettings | None = None
+        self,
+        embed: Embed,
+        verbalize: Verbalize,
+        equivalent: Equivalent,
+        settings: SkillSettings | None = None,
+        fully: bool = False,
     ):
-        self.settings = settings or SkillSettings()
+        """With `fully`, skills are shown with names and initial situations, and not when they were just completed."""
+        self.settings, self._fully = settings or SkillSettings(), fully
         self._texts = TextIndex(embed)
         self._verbalize = verbalize
         self._equivalent = equivalent
@@ -82,16 +217,11 @@ class SkillMemory(Memory):
         """The skills in use, best first."""
         return tuple(self._held.skills[name] for name in self._held.library)
 
-    def recall(self, states: Sequence[State]) -> Recall:
+    def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
         """Return the ``retrieved`` skills most similar to the newest state; absent for an empty library."""
-        nearest = self.rank_skills(states[-1])[: self.settings.retrieved]
-        return render_skills([skill for skill, _ in nearest])
-
-    def recall_after(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
-        """Like `recall`, with names and initial situations, without skills that were just completed."""
-        reached = just_reached(steps, self._held.skills)
+        reached = just_reached(steps, self._held.skills) if self._fully else ()
         nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
-        return render_fully(nearest[: self.settings.retrieved])
+        return render_skills(nearest[: self.settings.retrieved], self._fully)
 
     def rank_skills(self, state: State) -> list[tuple[Skill, float]]:
         """Return all skills with their similarity to ``state``, -1 to 1, in the order of retrieval."""
@@ -127,17 +257,28 @@ class SkillMemory(Memory):
         return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
 
     def snapshot(self) -> dict[str, Any]:
-        """Return JSON data without embeddings; see ``skills/snapshot.py`` for the layout."""
-        return archive.dump_snapshot(self._held, self.settings)
+        """Return JSON data without embeddings."""
+        return self._held.dump(self.settings)
 
     def restore(self, data: dict[str, Any]) -> None:
         """Replace the content of this memory by ``data``.
 
         Raises ``RunMismatch`` if it was stored under other settings.
         """
-        self._held = archive.load_snapshot(data, self.settings)
+        self._held = SkillMemoryState.load(data, self.settings)
         self._candidates = ()
         self._piece_texts = {}
+
+    @classmethod
+    def entries(cls, snapshot: dict[str, Any]) -> list[Skill]:
+        held, _ = parse_skill_snapshot(snapshot, "it")
+        return [held.skills[name] for name in held.library]
+
+    @classmethod
+    def most_calls(cls, states: Sequence[int], alone: bool) -> dict[str, int]:
+        """A skill takes two windows of three states or more that keep apart, so trajectories of n states in all hold at
+        most n / 8 of them; each costs three calls and one question whether it is known."""
+        return {"verbalizer": 4 * (sum(states) // 8) if alone or len(states) > 1 else 0}
 
     # After a trial: use, match, choose, write.
 
@@ -184,8 +325,7 @@ class SkillMemory(Memory):
 
     def _is_repeat(self, new: int) -> bool:
         """Return whether an earlier piece has the same state descriptions and actions."""
-        content = _get_piece_content(self._held.pieces[new])
-        return any(_get_piece_content(piece) == content for piece in self._held.pieces[:new])
+        return any(piece.content == self._held.pieces[new].content for piece in self._held.pieces[:new])
 
     def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
@@ -291,10 +431,6 @@ class SkillMemory(Memory):
             counts["equivalent_calls"] += 1
             self._held.answers[question] = bool(self._equivalent(new, tuple(library)))
         return self._held.answers[question]
-
-
-def _get_piece_content(piece: Piece) -> tuple[str, ...]:
-    return (*(state.description for state in piece.states), *piece.actions)
 
 
 def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:
