@@ -71,7 +71,7 @@ def compare_with_oracle(pieces: int, rounds: int) -> dict[str, Any]:
     for memory in ours:
         memory.learn(trial)
     pool, worth = memory.searched
-    found, chosen = memory.inspect_update().candidates, memory.inspect_update().selected
+    found, chosen = memory.held.candidates, memory.held.selected
     print(
         f"{pieces} pieces of {LENGTH} states: {len(found)} candidates, {len(pool)} searched, {len(chosen)} selected\n"
     )

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +10,7 @@ import dspy
 
 from rsso_dspy.environments import Environment, get_place_reader, list_verbs
 from rsso_dspy.errors import UnknownName, UsageError
-from rsso_dspy.loops import describe_loops, name_place
+from rsso_dspy.loops import describe_loops
 from rsso_dspy.memory import Memory, Recall
 from rsso_dspy.programs.actor import SCAFFOLDS, Answer, add_regions, read_answer
 from rsso_dspy.programs.methods import ADDITIONS, MEMORIES, METHODS, MODULES, Method, load_memory
@@ -18,7 +18,7 @@ from rsso_dspy.programs.outcome import tell_outcome
 from rsso_dspy.programs.role_calls import RoleCalls
 from rsso_dspy.programs.runtime import Runtime
 from rsso_dspy.programs.transcript import Render, describe_outcome, render_transcript
-from rsso_dspy.records import ZERO_SHOT, State, Trajectory
+from rsso_dspy.records import ZERO_SHOT, Trajectory
 from rsso_dspy.regions import REGIONS
 from rsso_dspy.signatures.reflection import ADDED_INPUTS, ADDED_OUTPUTS, LOOPS, add_reflection_fields
 
@@ -73,9 +73,28 @@ class Roles:
         return tell_outcome(trajectory) if self.complete else describe_outcome(trajectory)
 
     def list_reflection_fields(self, improvements: frozenset[str], trajectory: Trajectory) -> dict[str, Any]:
-        """What the reflector is told besides, for these improvements."""
+        """What a call of the reflector is told besides, for these improvements: a signature with their fields, and the
+        loops. Empty without them, so that the prompt stays what it was.
+
+        Raises `UsageError` when the reflector was replaced by a module that lacks the fields and cannot be given them.
+        """
+        asked, module = improvements & (ADDED_INPUTS.keys() | ADDED_OUTPUTS.keys()), self.modules["reflector"]
+        if not asked:
+            return {}
         place_reader = get_place_reader(self.environment)
-        return list_reflection_fields(self.modules["reflector"], improvements, trajectory, place_reader)
+        told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, place_reader)} if "loops" in asked else {}
+        if isinstance(module, dspy.Predict):
+            return {**told, "signature": add_reflection_fields(module.signature, asked)}
+        for predictor in module.predictors():
+            if add_reflection_fields(predictor.signature, asked) is predictor.signature:
+                return told
+        fields = [
+            name for each in sorted(asked) for name in (*ADDED_INPUTS.get(each, ()), *ADDED_OUTPUTS.get(each, ()))
+        ]
+        raise UsageError(
+            f"this {type(module).__name__} cannot be the reflector of {', '.join(sorted(asked))}: its signature lacks "
+            f"{', '.join(fields)}; add them to the signature, or use dspy.Predict"
+        )
 
     @property
     def complete(self) -> bool:
@@ -102,33 +121,6 @@ def _get_stock_module(name: str) -> dspy.Module:
 def _said(prediction: dspy.Prediction) -> str:
     return "\n".join(
         f"{name}: {value}" for name, value in prediction.items() if value and isinstance(value, str | list)
-    )
-
-
-def list_reflection_fields(
-    module: dspy.Module,
-    improvements: frozenset[str],
-    trajectory: Trajectory,
-    name_place: Callable[[State], str] = name_place,
-) -> dict[str, Any]:
-    """What a call of the reflector is told besides, for these improvements: a signature with their fields, and the
-    loops. Empty without them, so that the prompt stays what it was. `name_place` tells the place of a state.
-
-    Raises `UsageError` when the reflector was replaced by a module that lacks the fields and cannot be given them.
-    """
-    asked = improvements & (ADDED_INPUTS.keys() | ADDED_OUTPUTS.keys())
-    if not asked:
-        return {}
-    told: dict[str, Any] = {LOOPS: describe_loops(trajectory.steps, name_place)} if "loops" in asked else {}
-    if isinstance(module, dspy.Predict):
-        return {**told, "signature": add_reflection_fields(module.signature, asked)}
-    for predictor in module.predictors():
-        if add_reflection_fields(predictor.signature, asked) is predictor.signature:
-            return told
-    missing = [name for each in sorted(asked) for name in (*ADDED_INPUTS.get(each, ()), *ADDED_OUTPUTS.get(each, ()))]
-    raise UsageError(
-        f"this {type(module).__name__} cannot be the reflector of {', '.join(sorted(asked))}: its signature lacks "
-        f"{', '.join(missing)}; add them to the signature, or use dspy.Predict"
     )
 
 

@@ -146,7 +146,7 @@ def test_the_end_of_an_episode_is_asked_about_once_and_in_the_forecast(kept, ste
     plan = make_plan("p", TrialRules(1), [Arm(get_method("omnireflect-neural"))], {Variant("boil", 22): steps}, 0)
     summary = set(kept) != {"progress"}
     assert replace(plan, writings=settings).forecast_calls().calls["advisor"] == end + summary
-    patterns = ConstitutionMemory(RuleWriter("symbolic", lambda *_: [fact("x")], lambda _: None, True), settings)
+    patterns = ConstitutionMemory(RuleWriter(lambda *_: [fact("x")], lambda _: None, True), settings)
     assert play(patterns, steps)["calls"] == 0
 
 

@@ -41,7 +41,7 @@ class Scripted:
         self.asked = []
         self.known = []
 
-    def write(self, play, known):
+    def write(self, play, known, categories):  # noqa: ARG002
         self.asked.append(len(play.steps))
         self.known.append(known.text)
         return self.answers.pop(0) if self.answers else []
@@ -51,7 +51,7 @@ class Scripted:
         return self.summaries.pop(0) if self.summaries else condense_rules(book)
 
     def writer(self, **more):
-        return RuleWriter("scripted", self.write, self.summarize, **more)
+        return RuleWriter(self.write, self.summarize, **more)
 
 
 def play(memory: ConstitutionMemory, count: int, variant: Variant = BOIL, trial: int = 1, learn: bool = True):
@@ -253,11 +253,12 @@ def test_each_category_may_be_asked_for_in_a_call_of_its_own(categories, at_end,
     settings = ConstitutionSettings(r_freq=2, at_end=at_end, prompts="separate", categories=categories)
     said = []
 
-    def write_category(play, known, category):  # noqa: ARG001
+    def write(play, known, categories):  # noqa: ARG001
+        (category,) = categories
         said.append(category)
         return None if category == "error" else [fact(f"one {category}") if category == "abstract" else left("more")]
 
-    writer = RuleWriter("neural", lambda *_: pytest.fail("joint"), lambda _: None, write_category=write_category)
+    writer = RuleWriter(write, lambda _: None)
     memory = ConstitutionMemory(writer, settings)
     memory.begin_trial(BOIL, "task")
     for count in range(1, 5):

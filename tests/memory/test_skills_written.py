@@ -159,7 +159,7 @@ def test_an_embedder_that_answers_in_another_shape_is_named():
 @pytest.mark.parametrize("text", ["a", "a b c d e f", "a b c d+-5 e"])
 def test_a_trial_without_positive_reward_leaves_nothing(text):
     memory = taught(text)
-    assert memory.inspect_update().pieces == ()
+    assert memory.held.pieces == []
     assert memory.library == ()
 
 
@@ -198,7 +198,7 @@ def test_an_exact_repeat_is_evidence_for_the_paper_and_skipped_by_the_release():
     for skill in paper.library:
         assert [window.piece for window in skill.windows] == [0, 1]
         assert (skill.scores.state, skill.scores.action) == (2.0, 2.0)
-    assert release.inspect_update().candidates == ()
+    assert release.held.candidates == ()
     assert release.library == ()
 
 
@@ -208,6 +208,6 @@ def test_measures_that_never_vary_count_as_average_and_never_divide(settings):
     memory = skill_memory(settings, embed=lambda texts: np.ones((len(texts), 1)))
     memory.learn(walk("a b c d+10", 1))
     memory.learn(walk("e f g h+10", 2))
-    for _, scores in memory.inspect_update().selected:
+    for _, scores in memory.held.selected:
         assert (scores.reward, scores.state, scores.action) == (2.0, 2.0, 2.0)
     assert bool(memory.library) is settings.keep_when_constant

@@ -71,28 +71,17 @@ class PartialEpisode:
     """Shows states as the actor's history does; None where a writer reads what actions were answered, and no more."""
 
 
-Write = Callable[[PartialEpisode, Constitution], Sequence[Lesson] | None]
-"""Returns lessons of the newest part of an episode that a constitution lacks; None for a malformed answer. Errors
-pass through."""
-
-WriteCategory = Callable[[PartialEpisode, Constitution, Category], Sequence[Lesson] | None]
-"""The same for one category alone."""
-
-Summarize = Callable[[Constitution], Sequence[Lesson] | None]
-"""Returns the lasting rules in fewer words; None for a malformed answer. Errors pass through."""
-
-
 @dataclass(frozen=True, slots=True)
 class RuleWriter:
-    """A rule writer."""
+    """A rule writer. Errors of its callables pass through; None is a malformed answer."""
 
-    name: str
-    write: Write
-    summarize: Summarize
+    write: Callable[[PartialEpisode, Constitution, Sequence[Category]], Sequence[Lesson] | None]
+    """Returns lessons of these categories from the newest part of an episode, which a constitution lacks."""
+    summarize: Callable[[Constitution], Sequence[Lesson] | None]
+    """Returns the lasting rules in fewer words."""
     conditional: bool = False
-    """If true, called after every step and free to write nothing; otherwise called every `r_freq` steps."""
-    write_category: WriteCategory | None = None
-    """Asks for one category alone; needed by the setting ``separate``."""
+    """If true, called after every step, for all categories, and free to write nothing; otherwise every `r_freq`
+    steps."""
     given: Callable[[], Sequence[Lesson]] = tuple
     """Initial rules; requested when an episode begins without rules."""
 
@@ -122,14 +111,12 @@ def make_rule_writer(services: Services, settings: ConstitutionSettings) -> Rule
         return None
     if method.writing == "symbolic":
         return RuleWriter(
-            method.writing,
-            lambda play, _known: services.environment.lessons(play.states, play.steps),
+            lambda play, _known, _categories: services.environment.lessons(play.states, play.steps),
             condense_rules,
             conditional=True,
             given=lambda: services.environment.rules_of_thumb,
         )
     examples = require_examples(method.name, method.writing, services.runtime.examples, kept)
-    lasting = tuple(category for category in kept if category in LASTING)
 
     def write(play: PartialEpisode, known: Constitution, categories: Sequence[Category]) -> Sequence[Lesson] | None:
         seen = replace(play, render=services.renderer)
@@ -141,12 +128,7 @@ def make_rule_writer(services: Services, settings: ConstitutionSettings) -> Rule
         said = services.ask(WRITER, "shorten", known=known, categories=kept)
         return (said and said.lessons) or None
 
-    return RuleWriter(
-        method.writing,
-        lambda play, known: write(play, known, lasting if play.ended else kept),
-        summarize,
-        write_category=lambda play, known, category: write(play, known, (category,)),
-    )
+    return RuleWriter(write, summarize)
 
 
 class ConstitutionMemory(Memory):
@@ -207,7 +189,11 @@ class ConstitutionMemory(Memory):
     def _write_rules(self, states: Sequence[State], steps: Sequence[Step], ended: Trajectory | None = None) -> None:
         writer, variant = self._writer, self._variant
         assert writer is not None
-        answers = self._ask_writer(writer, PartialEpisode(variant, self._task, states, steps, ended))
+        play = PartialEpisode(variant, self._task, states, steps, ended)
+        due = self.settings.select_categories(ended=ended is not None)
+        parts = [due] if self.settings.prompts == "joint" or writer.conditional else [(category,) for category in due]
+        book = self._book
+        answers = [writer.write(play, book, part) for part in parts]
         self._counts["calls"] += 0 if writer.conditional else len(answers)
         self._counts["malformed"] += sum(said is None for said in answers)
         if all(said is None for said in answers):
@@ -215,13 +201,6 @@ class ConstitutionMemory(Memory):
         self._add_lessons([lesson for said in answers for lesson in said or ()], variant.task, variant.key)
         if self._exceeds_bounds():
             self._summarize(variant.key)
-
-    def _ask_writer(self, writer: RuleWriter, play: PartialEpisode) -> list[Sequence[Lesson] | None]:
-        """The answers of the writer: one, or under ``separate`` one per category, which all know the same rules."""
-        if self.settings.prompts == "joint" or writer.write_category is None:
-            return [writer.write(play, self._book)]
-        asked = self.settings.select_categories(ended=play.ended is not None)
-        return [writer.write_category(play, self._book, category) for category in asked]
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Write the lessons of the last step, drop progress rules, and summarize every `s_freq` tasks.

@@ -23,7 +23,6 @@ from rsso_dspy.files import read_json
 from rsso_dspy.memory import Embed
 from rsso_dspy.memory.skills.memory import (
     Equivalent,
-    Inspection,
     SkillMemory,
     SkillMemoryState,
     Verbalize,
@@ -205,7 +204,7 @@ def _clean(text: str) -> str:
 
 # A memory without a language model, on any trajectories, to study extraction alone. A trajectory is a list of states,
 # ``{"description": text, "action": text, "reward": share of 1}``: the whole state as one text, the action before it and
-# its reward in hundredths; the first state has neither. The format, and the names in `serialize_inspection`, equal
+# its reward in hundredths; the first state has neither. The format, and the names in `serialize_update`, equal
 # those of ``sso_golden.json``, results of the published SSO code, so that both can be compared field by field.
 
 GIVEN = Variant("given", 0)
@@ -232,7 +231,7 @@ def verbalize_by_actions(examples: Sequence[Window]) -> Verbalization:
     return Verbalization(f"from {see(0)!r} to {end!r}", steps[-1], tuple(steps), end)
 
 
-def serialize_inspection(found: Inspection) -> dict[str, Any]:
+def serialize_update(held: SkillMemoryState) -> dict[str, Any]:
     """Return the last update as JSON data: lengths of pieces, candidates, pool and skill set.
 
     A window is [piece, start, end).
@@ -242,13 +241,13 @@ def serialize_inspection(found: Inspection) -> dict[str, Any]:
         return {"windows": [list(span) for span in item.spans], **more}
 
     return {
-        "pieces": [len(piece) for piece in found.pieces],
+        "pieces": [len(piece) for piece in held.pieces],
         "candidates": [
             dump(each, state_similarity=each.state_similarity, action_similarity=each.action_similarity)
-            for each in found.candidates
+            for each in held.candidates
         ],
-        "pool": [dump(item, score=score) for item, score in found.pool],
-        "selected": [dump(item, score=scores.total) for item, scores in found.selected],
+        "pool": [dump(item, score=score) for item, score in held.pool],
+        "selected": [dump(item, score=scores.total) for item, scores in held.selected],
     }
 
 

@@ -47,7 +47,6 @@ from rsso_dspy.memory.skills.skill import (
     Span,
     Verbalization,
     Window,
-    dump_settings,
 )
 from rsso_dspy.records import State, Step, Trajectory
 
@@ -68,6 +67,9 @@ class SkillMemoryState:
     """The state of a skill memory; empty when fresh."""
 
     pieces: list[Piece] = field(default_factory=list)
+    """All stored pieces; a span's ``piece`` is an index into them."""
+    candidates: tuple[SkillCandidate, ...] = ()
+    """Pairs matched in the last update, in order. Not part of a snapshot."""
     built: int = 0
     """Number of leading pieces that need no matching."""
     similarities: SimilarityMoments = field(
@@ -92,7 +94,7 @@ class SkillMemoryState:
         moments = self.similarities
         return {
             "schema": SCHEMA,
-            "settings": dump_settings(settings),
+            "settings": settings.dump(),
             "texts": list(texts),
             "pieces": pieces,
             "built": self.built,
@@ -151,20 +153,6 @@ def parse_skill_snapshot(snapshot: dict[str, Any], where: str) -> tuple[SkillMem
         raise UsageError(f"{where} holds a damaged skill memory ({type(error).__name__}: {error})") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
-    """The result of the last update, for tests and reports."""
-
-    pieces: tuple[Piece, ...]
-    """All stored pieces; a span's ``piece`` is an index into them."""
-    candidates: tuple[SkillCandidate, ...]
-    """Pairs matched in the last update, in order. Not part of a snapshot."""
-    pool: tuple[tuple[SkillCandidate, float], ...]
-    """Candidates for the next update with their current scores, most used first."""
-    selected: tuple[tuple[SkillCandidate, SkillScores], ...]
-    """The skill set, best first; after verbalization and removal of equivalents it becomes the library."""
-
-
 class SkillMemory(Memory):
     """Skills found in what trials have in common (SSO; paper, section 2).
 
@@ -208,18 +196,17 @@ class SkillMemory(Memory):
         self._texts = TextIndex(embed)
         self._verbalize = verbalize
         self._equivalent = equivalent
-        self._held = SkillMemoryState()
-        self._candidates: tuple[SkillCandidate, ...] = ()
+        self.held = SkillMemoryState()
         self._piece_texts: dict[int, PieceTexts] = {}
 
     @property
     def library(self) -> tuple[Skill, ...]:
         """The skills in use, best first."""
-        return tuple(self._held.skills[name] for name in self._held.library)
+        return tuple(self.held.skills[name] for name in self.held.library)
 
     def recall(self, states: Sequence[State], steps: Sequence[Step]) -> Recall:
         """Return the ``retrieved`` skills most similar to the newest state; absent for an empty library."""
-        reached = just_reached(steps, self._held.skills) if self._fully else ()
+        reached = just_reached(steps, self.held.skills) if self._fully else ()
         nearest = [skill for skill, _ in self.rank_skills(states[-1]) if skill.id not in reached]
         return render_skills(nearest[: self.settings.retrieved], self._fully)
 
@@ -229,10 +216,6 @@ class SkillMemory(Memory):
             (skill, similarity / BILLION)
             for skill, similarity in rank_by_similarity(self.library, state, self._texts, self.settings)
         ]
-
-    def inspect_update(self) -> Inspection:
-        held = self._held
-        return Inspection(tuple(held.pieces), self._candidates, tuple(held.pool), tuple(held.selected))
 
     def learn(self, trajectory: Trajectory) -> dict[str, Any]:
         """Store the trial; if it yields new candidates, select the skill set again and verbalize it.
@@ -244,29 +227,28 @@ class SkillMemory(Memory):
         counts = {"retrieved": 0, "targeted": 0, "pieces": 0, "candidates": 0, "written": 0, "duplicates": 0}
         counts |= {"malformed": 0, "verbalize_calls": 0, "equivalent_calls": 0}
         self._count_skill_use(trajectory, counts)
-        number = self._held.pieces[-1].trajectory + 1 if self._held.pieces else 0
+        number = self.held.pieces[-1].trajectory + 1 if self.held.pieces else 0
         new = cut_trajectory(trajectory, self.settings, number)
-        self._held.pieces.extend(new)
+        self.held.pieces.extend(new)
         candidates = self._match_new_pieces()
-        self._candidates = tuple(candidates)
+        self.held.candidates = tuple(candidates)
         counts |= {"pieces": len(new), "candidates": len(candidates)}
         if candidates:
             self._select_skill_set(candidates)
             self._build_library(counts)
-        held = self._held
+        held = self.held
         return counts | {"pool": len(held.pool), "selected": len(held.selected), "library": len(held.library)}
 
     def snapshot(self) -> dict[str, Any]:
         """Return JSON data without embeddings."""
-        return self._held.dump(self.settings)
+        return self.held.dump(self.settings)
 
     def restore(self, data: dict[str, Any]) -> None:
         """Replace the content of this memory by ``data``.
 
         Raises ``RunMismatch`` if it was stored under other settings.
         """
-        self._held = SkillMemoryState.load(data, self.settings)
-        self._candidates = ()
+        self.held = SkillMemoryState.load(data, self.settings)
         self._piece_texts = {}
 
     @classmethod
@@ -285,7 +267,7 @@ class SkillMemory(Memory):
     def _count_skill_use(self, trajectory: Trajectory, counts: dict[str, int]) -> None:
         """Count shown and pursued skills, and store the return after the first step of each pursuit."""
         events: dict[str, tuple[float, bool]] = {}
-        skills = self._held.skills
+        skills = self.held.skills
         for index, step in enumerate(trajectory.steps):
             shown = [name for name in step.recalled if name in skills]
             counts["retrieved"] += bool(step.recalled)
@@ -296,8 +278,8 @@ class SkillMemory(Memory):
                 skills[meant] = replace(skills[meant], targeted=skills[meant].targeted + 1)
                 events.setdefault(meant, self._compute_return([later.reward for later in trajectory.steps[index:]]))
         if self.settings.feedback:
-            self._held.feedback.append([(name, *event) for name, event in events.items()])
-            del self._held.feedback[: -self.settings.feedback_trials]
+            self.held.feedback.append([(name, *event) for name, event in events.items()])
+            del self.held.feedback[: -self.settings.feedback_trials]
 
     def _compute_return(self, rewards: Sequence[int]) -> tuple[float, bool]:
         """Return the discounted return in points from a step on, and whether any reward is positive."""
@@ -308,7 +290,7 @@ class SkillMemory(Memory):
 
     def _match_new_pieces(self) -> list[SkillCandidate]:
         """Match the new pieces with the earlier ones among the newest."""
-        held = self._held
+        held = self.held
         oldest = max(0, len(held.pieces) - self.settings.max_trajectories)
         todo = range(max(held.built, oldest + 1), len(held.pieces))
         held.built = len(held.pieces)
@@ -325,11 +307,11 @@ class SkillMemory(Memory):
 
     def _is_repeat(self, new: int) -> bool:
         """Return whether an earlier piece has the same state descriptions and actions."""
-        return any(piece.content == self._held.pieces[new].content for piece in self._held.pieces[:new])
+        return any(piece.content == self.held.pieces[new].content for piece in self.held.pieces[:new])
 
     def _get_piece_texts(self, index: int) -> PieceTexts:
         if index not in self._piece_texts:
-            piece = self._held.pieces[index]
+            piece = self.held.pieces[index]
             described = [get_embedding_text(state, self.settings) for state in piece.states]
             both = self._texts.index_texts([*described, *piece.actions])
             states, actions = both[: len(piece)], both[len(piece) :]
@@ -337,7 +319,7 @@ class SkillMemory(Memory):
         return self._piece_texts[index]
 
     def _select_skill_set(self, candidates: Sequence[SkillCandidate]) -> None:
-        held = self._held
+        held = self.held
         held.similarities.add_candidates(candidates)
         kept = [candidate for candidate in candidates if held.similarities.accepts_candidate(candidate, self.settings)]
         known: dict[Content, SkillCandidate] = {}
@@ -366,16 +348,16 @@ class SkillMemory(Memory):
     def _collect_feedback(self, pool: Sequence[Content]) -> dict[int, list[tuple[float, bool]]]:
         positions = {content: position for position, content in enumerate(pool)}
         events: dict[int, list[tuple[float, bool]]] = {}
-        for trial in self._held.feedback:
+        for trial in self.held.feedback:
             for name, gain, followed in trial:
-                content = self._get_window_content([window.span for window in self._held.skills[name].windows])
+                content = self._get_window_content([window.span for window in self.held.skills[name].windows])
                 if content in positions:
                     events.setdefault(positions[content], []).append((gain, followed))
         return events
 
     def _build_library(self, counts: dict[str, int]) -> None:
         """Build the library from the selected set: verbalize new skills and drop equivalent ones."""
-        held = self._held
+        held = self.held
         before = list(held.library)
         library: list[Skill] = []
         for candidate, scores in held.selected:
@@ -395,8 +377,8 @@ class SkillMemory(Memory):
         examples = self._get_windows(candidate.spans)
         told = self._look_past_reward(candidate.spans) if self.settings.past_reward else examples
         name = _compute_skill_id(told)
-        if name in self._held.skills:
-            skill = replace(self._held.skills[name], windows=examples, scores=scores)
+        if name in self.held.skills:
+            skill = replace(self.held.skills[name], windows=examples, scores=scores)
         else:
             counts["verbalize_calls"] += 1
             words = self._verbalize(told)
@@ -404,16 +386,16 @@ class SkillMemory(Memory):
                 return None
             skill = Skill(name, words.summary, words.name, words.instructions, words.target, examples, scores)
             skill = replace(skill, beyond=len(told[0].actions) - len(examples[0].actions))
-        self._held.skills[name] = skill
+        self.held.skills[name] = skill
         return skill
 
     def _get_windows(self, spans: Sequence[Span]) -> tuple[Window, ...]:
-        return tuple(Window.from_span(span, self._held.pieces[span.piece]) for span in spans)
+        return tuple(Window.from_span(span, self.held.pieces[span.piece]) for span in spans)
 
     def _look_past_reward(self, spans: Sequence[Span]) -> tuple[Window, ...]:
         """The windows, with the next action where all pieces go on with the same one, which costs no points. The number
         of an option means nothing without its question."""
-        pieces = [self._held.pieces[span.piece] for span in spans]
+        pieces = [self.held.pieces[span.piece] for span in spans]
         if any(span.end >= len(piece) for span, piece in zip(spans, pieces, strict=True)):
             return self._get_windows(spans)
         following = {normalize_text(piece.actions[span.end]) for span, piece in zip(spans, pieces, strict=True)}
@@ -427,10 +409,10 @@ class SkillMemory(Memory):
         if any(_normalize_skill_words(new) == _normalize_skill_words(skill) for skill in library):
             return True
         question = (new.id, *(skill.id for skill in library))
-        if question not in self._held.answers:
+        if question not in self.held.answers:
             counts["equivalent_calls"] += 1
-            self._held.answers[question] = bool(self._equivalent(new, tuple(library)))
-        return self._held.answers[question]
+            self.held.answers[question] = bool(self._equivalent(new, tuple(library)))
+        return self.held.answers[question]
 
 
 def _normalize_skill_words(skill: Skill) -> tuple[str, ...]:

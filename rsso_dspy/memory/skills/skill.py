@@ -8,6 +8,9 @@ from typing import Any, Literal, NamedTuple, get_args
 from rsso_dspy.memory import BILLION
 from rsso_dspy.records import State
 
+FREE = frozenset({"past_reward"})
+"""Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
+
 Extraction = Literal["reward-boundary", "sliding"]
 
 Pairs = Literal["across-trials", "any"]
@@ -78,6 +81,10 @@ class SkillSettings:
     """Count the last windows of a new piece twice, as windows one state too long. This changes only the running means.
     A by-product of a loop bound of the release (skillset.py:99-105)."""
 
+    def dump(self) -> dict[str, Any]:
+        """The settings as a file holds them: free ones are left out while they are off."""
+        return {name: value for name, value in asdict(self).items() if value or name not in FREE}
+
     def __post_init__(self) -> None:
         if not 2 <= self.min_window <= self.max_window <= self.max_piece:
             raise ValueError(
@@ -108,15 +115,6 @@ class SkillSettings:
             keep_when_constant=False,
             count_overhang=True,
         )
-
-
-FREE = frozenset({"past_reward"})
-"""Settings that a stored memory need not agree with: they only concern how the next skills are put into words."""
-
-
-def dump_settings(settings: SkillSettings) -> dict[str, Any]:
-    """The settings as a file holds them: free ones are left out while they are off."""
-    return {name: value for name, value in asdict(settings).items() if value or name not in FREE}
 
 
 class Span(NamedTuple):
