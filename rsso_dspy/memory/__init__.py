@@ -89,6 +89,7 @@ class Memory(ABC):
     asks: tuple[str, ...] = ()
     """The modules that it asks."""
     learns_from_success = True
+    """Whether a solved trial may cost calls."""
 
     @classmethod
     def make(cls, services: Services) -> "Memory":

@@ -9,7 +9,7 @@ from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import BEGIN, ConstitutionFile
 from rsso_dspy.records import Lesson
 from rsso_dspy.store.unit_store import Store
-from tests.memory.taught import FOUR, taught
+from tests.memory.memory_cases import FOUR, taught
 from tests.records import record
 
 UNIT = "boil::22"

@@ -25,8 +25,7 @@ from rsso_dspy.records import State, Step, Trajectory, Variant
 from rsso_dspy.signatures import SummarizeConstitution, WriteRules
 from rsso_dspy.store.units import Arm
 from tests.live import Engine, Recorder, acting, model, region, says, scripted
-from tests.memory.lessons import error, fact, left
-from tests.memory.memory_cases import hash_embed, skill_memory, trajectory, walk
+from tests.memory.memory_cases import error, fact, hash_embed, left, skill_memory, trajectory, walk
 
 ALL = ("abstract", "error", "progress")
 

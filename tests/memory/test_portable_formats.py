@@ -11,7 +11,7 @@ from rsso_dspy.memory.constitution import Constitution
 from rsso_dspy.memory.constitution.file import BEGIN, END, TITLE, ConstitutionFile
 from rsso_dspy.memory.skills.library import LIBRARY_FILE, SKILL_FILE, SkillLibraryFile, render_skill_folder
 from rsso_dspy.records import Lesson
-from tests.memory.taught import FOUR, taught
+from tests.memory.memory_cases import FOUR, taught
 
 ABOUT = {
     "protocol": "adapt/2",

@@ -14,8 +14,7 @@ from rsso_dspy.errors import RunMismatch
 from rsso_dspy.memory import NOTHING
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.records import State, Step, Trajectory, Variant
-from tests.memory.memory_cases import hash_embed, plain, skill_memory, trajectory, walk
-from tests.memory.taught import FOUR, PLATEAU, taught
+from tests.memory.memory_cases import FOUR, PLATEAU, hash_embed, plain, skill_memory, taught, trajectory, walk
 
 # What the prompt gets.
 

@@ -9,8 +9,7 @@ import pytest
 from rsso_dspy.errors import BackendFailure
 from rsso_dspy.memory.skills import SkillSettings
 from rsso_dspy.memory.skills.cut import cut_trajectory, list_windows
-from tests.memory.memory_cases import Writer, hash_embed, plain, skill_memory, trajectory, walk
-from tests.memory.taught import FOUR, PLATEAU, taught
+from tests.memory.memory_cases import FOUR, PLATEAU, Writer, hash_embed, plain, skill_memory, taught, trajectory, walk
 
 # What is written, and how often a language model is asked.
 
